@@ -1,0 +1,20 @@
+"""Sphinx settings. The build is offline: no intersphinx, no fonts or scripts from elsewhere."""
+
+import tomllib
+from pathlib import Path
+
+with (Path(__file__).resolve().parents[1] / "pyproject.toml").open("rb") as file:
+    release = tomllib.load(file)["project"]["version"]
+
+project = "symgrad"
+copyright = "the symgrad contributors"
+version = release
+
+extensions = ["myst_parser"]
+myst_enable_extensions = ["colon_fence", "deflist", "dollarmath"]
+myst_heading_anchors = 3
+exclude_patterns = ["_build"]
+nitpicky = True
+
+html_theme = "furo"
+html_title = "symgrad"
