@@ -1,0 +1,22 @@
+"""`import symgrad` is quick: what is heavy is loaded when it is first used."""
+
+import subprocess
+import sys
+from pathlib import Path
+
+HEAVY = {"jax", "mpmath", "opt_einsum", "scipy", "sympy", "symgrad.compiler"}
+
+
+def loaded_by(code: str, folder: Path) -> set[str]:
+    """Which of the heavy modules a fresh interpreter has loaded after `code`."""
+    code += f"\nimport sys; print(*({HEAVY!r} & set(sys.modules)))"
+    command = [sys.executable, "-P", "-c", code]
+    return set(subprocess.run(command, cwd=folder, capture_output=True, text=True, check=True).stdout.split())
+
+
+def test_symgrad_loads_nothing_heavy(tmp_path):
+    assert loaded_by("import symgrad", tmp_path) == set()
+
+
+def test_the_test_above_can_fail(tmp_path):
+    assert loaded_by(f"import symgrad, {', '.join(HEAVY)}", tmp_path) == HEAVY
