@@ -17,7 +17,7 @@ from numpy.lib.stride_tricks import as_strided
 from ...typing import Array, Scalar, Shape
 
 # Bytes of scratch memory for the windows of one block of the batch. The memory is reused and fits into the L2 cache:
-# fresh pages for each block cost as much as filling them. Blocks of 64 kB were up to 2.5 times slower, of 2 MB 1.2 times.
+# fresh pages for each block cost as much as filling them. Blocks of 64 kB took up to 2.5 times as long, of 2 MB 1.2.
 BLOCK_BYTES = 1 << 19
 
 
