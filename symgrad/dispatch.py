@@ -1,0 +1,299 @@
+"""The one dispatch point: run a row's kernel on tensors, and record it if anybody will ask for its derivative.
+
+`recorded(row)` makes the function that the public ops, the operators and the tensor-level `xp` share. Elementwise rows of one or two
+operands get a short path for the common case (same float type); everything else goes through `apply`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from symgrad.mode import local
+from symgrad.errors import describe
+from symgrad.graph import Constant, Node, Output, next_sequence
+from symgrad.ops.namespace import namespace
+from symgrad.ops.promotion import FLOAT32, FLOAT64, compute_type, kind
+from symgrad.ops.spec import Row
+from symgrad.tensor import Tensor, refresh, version_cell, wrap
+
+ndarray, asarray = np.ndarray, np.asarray
+new: Any = Tensor.__new__
+new_node: Any = Node.__new__
+_NO_ATTRS: dict[str, Any] = {}
+_NUMBERS = (bool, int, float, complex, np.generic)
+
+
+def edge_of(x: Tensor) -> Any:
+    """What a node that consumes `x` points at."""
+    if x._node is not None:
+        return x._node
+    if x._requires_grad:
+        return x
+    constant = x._constant
+    if constant is None:
+        constant = x._constant = Constant(x._array.shape, x._array.dtype, x.name)
+    return constant
+
+
+def recorded(row: Row) -> Callable[..., Any]:
+    if row.elementwise and row.policy in ("promote", "float") and not row.attrs:
+        if len(row.args) == 1:
+            return _unary(row)
+        if row.args == ("x", "y") and row.differentiable:
+            return _binary(row)
+    return _general(row)
+
+
+def _general(row: Row) -> Callable[..., Any]:
+    def op(*args: Any, **attrs: Any) -> Any:
+        return apply(row, args, attrs)
+
+    op.__name__ = row.name
+    return op
+
+
+def _unary(row: Row) -> Callable[..., Any]:
+    kernel, differentiable = row.numpy, row.differentiable
+    saves_x, saves_out = "x" in row.saves[0], "out" in row.saves[0]
+
+    def op(x: Any) -> Any:
+        mode = local.mode
+        try:
+            a = x._array
+            if x._base is not None or mode.capture is not None:
+                return apply(row, (x,), _NO_ATTRS)
+        except AttributeError:
+            return apply(row, (x,), _NO_ATTRS)
+        dtype = a.dtype
+        if dtype is not FLOAT32 and dtype is not FLOAT64:
+            return apply(row, (x,), _NO_ATTRS)
+        out = mode.run(kernel, a)
+        if out.__class__ is not ndarray:
+            out = asarray(out)
+        t = new(Tensor)
+        t._array = out
+        t._base = None
+        t._cell = cell = []
+        if x._requires_grad and differentiable and mode.recording:
+            edge = x._node or x
+            t._requires_grad = True
+            t._node = node = new_node(Node)
+            node.row = row
+            node.inputs = (edge,)
+            node.attrs = _NO_ATTRS
+            node.sequence = next_sequence()
+            node.shape = out.shape
+            node.dtype = dtype
+            node.hooks = None
+            node.saved = (a,) if saves_x else node.inputs
+            node.out = out if saves_out else None
+            node.cells = ((x._cell, cell) if saves_out else (x._cell,)) if saves_x else (cell,) if saves_out else None
+        else:
+            t._requires_grad = False
+            t._node = None
+        return t
+
+    op.__name__ = row.name
+    return op
+
+
+def _binary(row: Row) -> Callable[..., Any]:
+    kernel = row.numpy
+    keeps = {need: _keeps(row, need) for need in ((True, True), (True, False), (False, True))}
+    both = keeps[True, True]
+
+    def op(x: Any, y: Any) -> Any:
+        mode = local.mode
+        cls = y.__class__
+        if cls is float or cls is int:
+            if not isinstance(x, Tensor) or x._base is not None or mode.capture is not None:
+                return apply(row, (x, y), _NO_ATTRS)
+            a, b = x._array, y
+            dtype = a.dtype
+            if dtype is not FLOAT32 and dtype is not FLOAT64:
+                return apply(row, (x, y), _NO_ATTRS)
+            needs_x, needs_y = x._requires_grad, False
+        else:
+            try:
+                a = x._array
+                b = y._array
+                if x._base is not None or y._base is not None or mode.capture is not None:
+                    return apply(row, (x, y), _NO_ATTRS)
+            except AttributeError:
+                return apply(row, (x, y), _NO_ATTRS)
+            dtype = a.dtype
+            if dtype is not b.dtype or (dtype is not FLOAT32 and dtype is not FLOAT64):
+                return apply(row, (x, y), _NO_ATTRS)
+            needs_x = x._requires_grad
+            needs_y = y._requires_grad
+        try:
+            out = mode.run(kernel, a, b)
+        except ValueError as error:
+            raise failure(row, (x, y), _NO_ATTRS, error) from None
+        if out.__class__ is not ndarray:
+            out = asarray(out)
+        t = new(Tensor)
+        t._array = out
+        t._base = None
+        t._cell = cell = []
+        if (needs_x or needs_y) and mode.recording:
+            if needs_x and needs_y:
+                edges = (x._node or x, y._node or y)
+                keep_x, keep_y, keep_out = both
+            else:
+                edges = (edge_of(x), y if b is y else edge_of(y))
+                keep_x, keep_y, keep_out = keeps[needs_x, needs_y]
+            t._requires_grad = True
+            t._node = node = new_node(Node)
+            node.row = row
+            node.inputs = edges
+            node.attrs = _NO_ATTRS
+            node.sequence = next_sequence()
+            node.shape = out.shape
+            node.dtype = dtype
+            node.hooks = None
+            node.out = out if keep_out else None
+            if keep_x and keep_y and b is not y:
+                node.saved = (a, b)
+                node.cells = (x._cell, y._cell, cell) if keep_out else (x._cell, y._cell)
+            elif keep_x or keep_y or keep_out:
+                node.saved = (a if keep_x else edges[0], b if keep_y else edges[1])
+                cells = (x._cell,) if keep_x else (y._cell,) if keep_y and b is not y else ()
+                node.cells = (*cells, cell) if keep_out else cells
+            else:
+                node.saved = edges
+                node.cells = None
+        else:
+            t._requires_grad = False
+            t._node = None
+        return t
+
+    op.__name__ = row.name
+    return op
+
+
+def _keeps(row: Row, needs: tuple[bool, ...]) -> tuple[bool, ...]:
+    """Which arguments, and whether the result, must be kept when these arguments need a gradient."""
+    reads: set[str] = set()
+    for i, need in enumerate(needs):
+        if need and row.rule(i) is not None:
+            reads |= row.reads(i)
+    names = (row.args[0][1:],) * len(needs) if row.variadic else row.args
+    return (*(name in reads for name in names), "out" in reads)
+
+
+def apply(row: Row, args: tuple[Any, ...], attrs: dict[str, Any]) -> Any:
+    """Run a row on any mixture of tensors, arrays and Python scalars."""
+    args = tuple(_operand(row, arg) for arg in args)
+    mode = local.mode
+    arrays = [x._array if isinstance(x, Tensor) else x for x in args]
+    dtype = compute_type(row.policy, tuple(arrays)) if arrays else None
+    if dtype is not None:
+        start = row.policy == "where"
+        arrays = [a if start and i == 0 else _cast(a, dtype) for i, a in enumerate(arrays)]
+    try:
+        out = _run_kernel(mode, row, arrays, attrs)
+    except (ValueError, IndexError, TypeError) as error:
+        raise failure(row, args, attrs, error) from error
+    needs = [isinstance(x, Tensor) and x._requires_grad for x in args]
+    record = mode.recording and row.differentiable and any(needs)
+    result = _record(row, args, attrs, arrays, out, needs) if record else _plain(row, args, attrs, out)
+    if mode.capture is not None:
+        mode.capture(row, args, attrs, result)
+    return result
+
+
+def _operand(row: Row, arg: Any) -> Any:
+    if isinstance(arg, Tensor):
+        if arg._base is not None:
+            refresh(arg)
+        return arg
+    if arg is None or isinstance(arg, (bool, int, float, complex)) and not isinstance(arg, np.generic):
+        return arg
+    if isinstance(arg, np.generic):
+        return arg.item()
+    if isinstance(arg, ndarray):
+        return wrap(arg)
+    raise TypeError(f"{row.name}(): arguments must be tensors or numbers, got {describe(arg)}")
+
+
+def _cast(a: Any, dtype: np.dtype[Any]) -> Any:
+    """An operand in the type that the kernel computes in; Python scalars of the same kind stay weak."""
+    if a.__class__ is ndarray:
+        return a if a.dtype == dtype else a.astype(dtype)
+    if a is None:
+        return None
+    if a.__class__ is bool and dtype.kind != "b" or kind(dtype) in "bi":
+        return asarray(a).astype(dtype)
+    return a if dtype.kind in "fc" else asarray(a, dtype)
+
+
+def _run_kernel(mode: Any, row: Row, arrays: list[Any], attrs: dict[str, Any]) -> Any:
+    if arrays and all(a.__class__ is not ndarray for a in arrays):
+        arrays = [asarray(a) for a in arrays]
+    return mode.run(row.numpy, *arrays, **attrs)
+
+
+def _plain(row: Row, args: tuple[Any, ...], attrs: dict[str, Any], out: Any) -> Any:
+    if row.outputs != 1:
+        return tuple(wrap(o) for o in out)
+    result = wrap(out)
+    return _as_view(row, args[0], attrs, result) if row.view else result
+
+
+def _as_view(row: Row, x: Tensor, attrs: dict[str, Any], view: Tensor) -> Tensor:
+    """A view shares its base's memory, and knows the way from the owner of its history to itself."""
+    if view._array.base is None and view._array is not x._array:
+        return view  # the kernel had to copy
+    view._base = x if x._base is None else x._base
+    view._owner = owner = x if x._owner is None else x._owner
+    view._path = (*x._path, (row.name, attrs))
+    view._epoch = owner._epoch
+    return view
+
+
+def _record(row: Row, args: tuple[Any, ...], attrs: dict[str, Any], arrays: list[Any], out: Any, needs: list[bool]) -> Any:
+    edges = tuple(edge_of(x) if isinstance(x, Tensor) else x for x in args)
+    *keep, keep_out = _keeps(row, tuple(needs))
+    saved = tuple(a if k else e for a, k, e in zip(arrays, keep, edges, strict=True))
+    cells = [version_cell(x) for x, k in zip(args, keep, strict=True) if k and isinstance(x, Tensor)]
+    single = row.outputs == 1
+    results = (wrap(out),) if single else tuple(wrap(o) for o in out)
+    outs = tuple(t._array for t in results)
+    if keep_out:
+        cells += [t._cell for t in results]
+    node = make_node(row, edges, attrs, saved, None if not keep_out else outs[0] if single else outs, tuple(cells) or None)
+    node.shape = outs[0].shape if single else tuple(o.shape for o in outs)
+    node.dtype = outs[0].dtype if single else tuple(o.dtype for o in outs)
+    for i, t in enumerate(results):
+        if kind(t._array.dtype) in "fc":
+            t._requires_grad = True
+            t._node = node if single else Output(node, i)
+    if row.view and single:
+        return _as_view(row, args[0], attrs, results[0])
+    return results[0] if single else results
+
+
+def make_node(row: Row, inputs: tuple[Any, ...], attrs: dict[str, Any], saved: Any, out: Any, cells: Any) -> Node:
+    node = new_node(Node)
+    node.row, node.inputs, node.attrs = row, inputs, attrs
+    node.saved, node.out, node.cells = saved, out, cells
+    node.sequence, node.hooks = next_sequence(), None
+    return node
+
+
+def failure(row: Row, args: tuple[Any, ...], attrs: dict[str, Any], error: Exception | None = None) -> Exception:
+    """The error of a kernel that refused its operands: the type rule's own words, if it objects."""
+    metas = tuple(x._array if isinstance(x, Tensor) else x for x in args)
+    try:
+        row.type(*metas, **attrs)
+    except (RuntimeError, ValueError, IndexError, TypeError) as clear:
+        return clear
+    given = ", ".join(describe(m) for m in metas)
+    return RuntimeError(f"{row.name}: {error} (got {given})")
+
+
+tensors: Any = namespace(recorded)

@@ -1,0 +1,290 @@
+"""The backward pass: one loop over the reachable nodes, newest first.
+
+A node is newer than everything it was computed from, so descending sequence numbers are a topological order, and PyTorch's.
+The loop is the same for arrays and for recorded tensors (`create_graph=True`): a lane says what a cotangent is and what `xp` is.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from operator import attrgetter
+from typing import Any
+
+import numpy as np
+
+from symgrad.mode import local
+from symgrad.graph import Constant, Node, Output
+from symgrad.ops.shapes import unbroadcast
+
+_sequence = attrgetter("sequence")
+_DEAD_ENDS = frozenset((float, int, bool, complex, Constant, type(None)))
+
+FREED = (
+    "Trying to backward through the graph a second time (or directly access saved tensors after they have already been freed)."
+    " Saved intermediate values of the graph are freed when you call .backward() or autograd.grad(). Specify retain_graph=True"
+    " if you need to backward through the graph a second time or if you need to access saved tensors after calling backward."
+)
+
+
+class RawLane:
+    """Cotangents are ndarrays; rules run on NumPy's own kernels, without its floating-point warnings."""
+
+    raw = True
+    anomaly: Any = None
+
+    def __init__(self, xp: Any) -> None:
+        self.xp = xp
+
+    def quietly(self, function: Callable[..., Any], *args: Any, **attrs: Any) -> Any:
+        return local.mode.run(function, *args, **attrs)
+
+    def arguments(self, node: Node) -> tuple[Any, Any]:
+        return node.saved, node.out
+
+    def fit(self, g: Any, dtype: Any) -> Any:
+        if g.dtype == dtype:
+            return g
+        return (g.real if g.dtype.kind == "c" and dtype.kind != "c" else g).astype(dtype)
+
+
+class Plan:
+    """What a run must know of the graph: the nodes newest first, how often each leaf is used, which nodes reach a leaf that has hooks."""
+
+    __slots__ = ("hooked", "order", "uses")
+
+    def __init__(self, stack: list[Node]) -> None:
+        self.uses: dict[Any, int] = {}
+        self.hooked: set[Node] = set()
+        uses = self.uses
+        seen: set[Node] = set()
+        pop, push, see = stack.pop, stack.append, seen.add
+        while stack:
+            node = pop()
+            if node in seen:
+                continue
+            see(node)
+            for edge in node.inputs:
+                cls = edge.__class__
+                if cls is Node:
+                    push(edge)
+                elif cls in _DEAD_ENDS:
+                    continue
+                elif cls is Output:
+                    push(edge.node)
+                else:
+                    uses[edge] = uses.get(edge, 0) + 1
+                    if edge._hooks is not None:
+                        self.hooked.add(node)
+        self.order = sorted(seen, key=_sequence, reverse=True)
+
+
+def key_of(edge: Any) -> Any:
+    """What cotangents of an edge are filed under."""
+    return (edge.node, edge.index) if edge.__class__ is Output else edge
+
+
+def node_of(edge: Any) -> Any:
+    return edge.node if edge.__class__ is Output else edge
+
+
+def is_leaf(edge: Any) -> bool:
+    cls = edge.__class__
+    return cls is not Node and cls is not Output and cls not in _DEAD_ENDS
+
+
+class Backward:
+    """One run. `captures` (key of an edge -> its cotangent, filled in) restricts it to the paths that lead there."""
+
+    def __init__(self, lane: Any, keep_graph: bool, captures: dict[Any, Any] | None = None) -> None:
+        self.lane = lane
+        self.keep_graph = keep_graph
+        self.captures = captures
+        self.pending: dict[Any, Any] = {}
+        self.owned: set[Any] = set()
+        self.wanted: set[Any] | None = None
+
+    def run(self, roots: Sequence[tuple[Any, Any]]) -> None:
+        """Send the cotangents of the roots, given as (edge, cotangent), to the leaves."""
+        plan = Plan([node_of(edge) for edge, _ in roots if not is_leaf(edge)])
+        if self.captures is not None:
+            self.wanted = self._on_the_way(plan.order)
+        for edge, g in roots:
+            self.receive(edge, g)
+        for edge, _ in roots:
+            if is_leaf(edge) and not plan.uses.get(edge):
+                self.deliver(edge)
+        start, end = 0, len(plan.order)
+        while start < end:
+            start = self.lane.quietly(self._plain_nodes, plan, start)
+            if start < end:
+                self._any_node(plan.order[start], plan.uses)
+                start += 1
+
+    def _on_the_way(self, order: list[Node]) -> set[Any]:
+        """The nodes and leaves on a path to a captured edge."""
+        assert self.captures is not None
+        wanted = {key[0] if key.__class__ is tuple else key for key in self.captures}
+        for node in reversed(order):
+            if any(edge.__class__ not in _DEAD_ENDS and node_of(edge) in wanted for edge in node.inputs):
+                wanted.add(node)
+        return wanted
+
+    def _plain_nodes(self, plan: Plan, start: int) -> int:
+        """The hot loop. It stops at the first node that is not plain or may call user code, which must not run in the quiet context."""
+        order, uses, hooked = plan.order, plan.uses, plan.hooked
+        lane, pending, owned, keep_graph = self.lane, self.pending, self.owned, self.keep_graph
+        xp, raw = lane.xp, lane.raw
+        if self.captures is not None or lane.anomaly:
+            return start
+        for position in range(start, len(order)):
+            node = order[position]
+            row = node.row
+            if not row.plain or node.hooks is not None or node in hooked:
+                return position
+            g = pending.pop(node, None)
+            if g is None:
+                self._skip(node, uses)
+                continue
+            cells = node.cells
+            if cells is not None:
+                for cell in cells:
+                    if cell:
+                        raise written_to(node)
+            elif node.saved is None:
+                raise RuntimeError(FREED)
+            if raw:
+                args, out = node.saved, node.out
+            else:
+                args, out = lane.arguments(node)
+            attrs = node.attrs
+            for edge, rule in zip(node.inputs, row.vjp):  # noqa: B905  (the table gives each argument a rule)
+                cls = edge.__class__
+                if cls is Node:
+                    like = edge
+                elif cls in _DEAD_ENDS:
+                    continue
+                else:
+                    like = edge if cls is Output else edge._array
+                if rule is not None:
+                    if attrs:
+                        result = rule(xp, g, out, *args, **attrs)
+                    elif len(args) == 2:
+                        result = rule(xp, g, out, args[0], args[1])
+                    else:
+                        result = rule(xp, g, out, *args)
+                    if result.shape != like.shape:
+                        result = unbroadcast(xp, result, like.shape)
+                    if result.dtype is not like.dtype:
+                        result = lane.fit(result, like.dtype)
+                    key = edge if cls is not Output else (edge.node, edge.index)
+                    total = pending.get(key)
+                    if total is None:
+                        pending[key] = result
+                        if cls is not Node and result is not g and raw and result.base is None:
+                            owned.add(key)
+                    elif raw and key in owned:
+                        total += result
+                        pending[key] = total  # a NumPy scalar is not changed in place
+                    else:
+                        pending[key] = total + result
+                        owned.add(key)
+                if cls is not Node and cls is not Output:
+                    left = uses[edge] = uses[edge] - 1
+                    if not left:
+                        self.deliver(edge)
+            if not keep_graph and cells is not None:
+                node.saved = node.out = node.cells = None
+        return len(order)
+
+    def _any_node(self, node: Node, uses: dict[Any, int]) -> None:
+        """The same for any node: several outputs, any number of arguments, hooks, captures, a user's Function."""
+        g = self._arrived(node)
+        if g is None or (self.wanted is not None and node not in self.wanted):
+            return self._skip(node, uses)
+        if node.saved is None:
+            raise RuntimeError(FREED)
+        if node.cells is not None and any(node.cells):
+            raise written_to(node)
+        lane = self.lane
+        results = self._pull(node, g)
+        for edge, result in zip(node.inputs, results, strict=True):
+            if edge.__class__ in _DEAD_ENDS:
+                continue
+            if result is not None:
+                like = edge._array if is_leaf(edge) else edge
+                if result.shape != like.shape:
+                    result = lane.quietly(unbroadcast, lane.xp, result, like.shape)
+                self.receive(edge, lane.fit(result, like.dtype))
+            if is_leaf(edge):
+                uses[edge] -= 1
+                if not uses[edge]:
+                    self.deliver(edge)
+        if not self.keep_graph and node.cells is not None:
+            node.saved = node.out = node.cells = None
+
+    def _skip(self, node: Node, uses: dict[Any, int]) -> None:
+        """No cotangent came: the leaves behind this node wait for one less."""
+        for edge in node.inputs:
+            if is_leaf(edge):
+                uses[edge] -= 1
+                if not uses[edge]:
+                    self.deliver(edge)
+
+    def receive(self, edge: Any, g: Any) -> None:
+        """Add a cotangent to what has arrived at an edge."""
+        key = key_of(edge)
+        total = self.pending.get(key)
+        if total is None:
+            self.pending[key] = g
+        else:
+            self.pending[key] = total + g
+            self.owned.add(key)
+
+    def _arrived(self, node: Node) -> Any:
+        """The cotangent of a node, None if none came; hooks have seen it and captures have taken it."""
+        single = node.row.outputs == 1
+        keys = [node] if single else [(node, i) for i in range(len(node.shape))]
+        gs = [self.pending.pop(key, None) for key in keys]
+        for i, key in enumerate(keys):
+            if gs[i] is not None and node.hooks is not None:
+                gs[i] = node.hooks.run(i, gs[i], self.lane)
+            if self.captures is not None and key in self.captures:
+                self.captures[key] = gs[i]
+        if single:
+            return gs[0]
+        return tuple(gs) if any(g is not None for g in gs) else None
+
+    def _pull(self, node: Node, g: Any) -> Sequence[Any]:
+        """The cotangents of all arguments by the rules of the row."""
+        row, lane = node.row, self.lane
+        needs = [e.__class__ not in _DEAD_ENDS and (self.wanted is None or node_of(e) in self.wanted) for e in node.inputs]
+        if row.pullback is not None:
+            return row.pullback(lane, node, g, needs)  # type: ignore[no-any-return]
+        args, out = lane.arguments(node)
+        results = []
+        for i, need in enumerate(needs):
+            rule, attrs = row.rule(i), {"index": i, **node.attrs} if row.variadic else node.attrs
+            results.append(lane.quietly(rule, lane.xp, g, out, *args, **attrs) if need and rule is not None else None)
+        if lane.anomaly:
+            lane.anomaly(node, results)
+        return results
+
+    def deliver(self, leaf: Any) -> None:
+        """All contributions to a leaf have come: hand the sum over."""
+        g = self.pending.pop(leaf, None)
+        if g is None:
+            return
+        if leaf._hooks is not None:
+            g = leaf._hooks.run(0, g, self.lane)
+        if self.captures is None:
+            leaf._accumulate(g, leaf in self.owned, self.lane)
+        elif leaf in self.captures:
+            self.captures[leaf] = g
+
+
+def written_to(node: Node) -> RuntimeError:
+    return RuntimeError(
+        "one of the variables needed for gradient computation has been modified by an inplace operation: a tensor that"
+        f" {node.name()} saved (its output has shape {list(node.shape)}) was written to after it was saved. Hint: enable anomaly"
+        " detection to find the operation that failed to compute its gradient, with torch.autograd.set_detect_anomaly(True)."
+    )

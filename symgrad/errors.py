@@ -1,0 +1,21 @@
+"""Every exception that symgrad raises on its own account; the rest are Python's own types, as in PyTorch."""
+
+from __future__ import annotations
+
+
+class SymgradError(RuntimeError):
+    """Base of the errors that only symgrad knows."""
+
+
+class TraceError(SymgradError):
+    """A recorded function did something that no graph can hold; the text names the user's line and the way out."""
+
+
+def describe(value: object) -> str:
+    """How an argument is named in an error: `Tensor(2, 3) float32`, `list of 3`, `int 5`."""
+    shape = getattr(value, "shape", None)
+    if shape is not None:
+        return f"{type(value).__name__}{tuple(shape)} {getattr(value, 'dtype', '')}".rstrip()
+    if isinstance(value, (list, tuple)):
+        return f"{type(value).__name__} of {len(value)}"
+    return f"{type(value).__name__} {value!r}" if isinstance(value, (bool, int, float, str)) else type(value).__name__

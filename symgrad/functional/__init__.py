@@ -1,0 +1,16 @@
+"""The public functions of tensors, family by family; importing this gives Tensor its operators and methods."""
+
+from symgrad.dispatch import tensors
+from symgrad.functional.contraction import *  # noqa: F403
+from symgrad.functional.elementwise import *  # noqa: F403
+from symgrad.functional.names import METHODS
+from symgrad.functional.reduction import *  # noqa: F403
+from symgrad.functional.shaping import *  # noqa: F403
+from symgrad.ops.infix import install
+from symgrad.tensor import Tensor
+
+install(Tensor, tensors)
+for _name, _function in METHODS.items():
+    setattr(Tensor, _name, _function)
+for _word, _name in {"add": "add_", "sub": "sub_", "mul": "mul_", "truediv": "div_", "pow": "pow_"}.items():
+    setattr(Tensor, f"__i{_word}__", METHODS[_name])

@@ -1,0 +1,65 @@
+"""What all public functions share: NumPy's argument names beside PyTorch's, `out=`, and becoming methods."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable
+from typing import Any, ParamSpec, TypeVar
+
+from symgrad.mode import local
+from symgrad.tensor import Tensor
+from symgrad.views import inplace, store
+
+P = ParamSpec("P")
+R = TypeVar("R")
+_NUMPY_NAMES = {"axis": "dim", "keepdims": "keepdim", "x": "input", "a": "input"}
+
+METHODS: dict[str, Callable[..., Any]] = {}
+
+
+def public(function: Callable[P, R]) -> Callable[P, R]:
+    """A public function: takes `axis`/`keepdims` for `dim`/`keepdim`, and `out=`."""
+
+    @functools.wraps(function)
+    def call(*args: P.args, **kwargs: P.kwargs) -> R:
+        if kwargs:
+            out = kwargs.pop("out", None)
+            for theirs, ours in _NUMPY_NAMES.items():
+                if theirs in kwargs:
+                    kwargs[ours] = kwargs.pop(theirs)
+            if out is not None:
+                return _into(out, function, args, kwargs)  # type: ignore[no-any-return]
+        return function(*args, **kwargs)
+
+    return call
+
+
+def _into(out: Any, function: Callable[..., Any], args: Any, kwargs: Any) -> Any:
+    result = function(*args, **kwargs)
+    targets, results = (out, result) if isinstance(out, tuple) else ((out,), (result,))
+    for target, value in zip(targets, results, strict=True):
+        if not isinstance(target, Tensor):
+            raise TypeError(f"{function.__name__}(): argument 'out' must be Tensor, not {type(target).__name__}")
+        if local.mode.recording and (value.requires_grad or target.requires_grad):
+            raise RuntimeError(
+                f"{function.__name__}(): functions with out=... arguments don't support automatic differentiation, but one of the"
+                " arguments requires grad."
+            )
+        if target._array.shape != value._array.shape and target._base is None:
+            target._array = target._array.__class__(value._array.shape, target._array.dtype)  # PyTorch resizes, too
+        store(target, value)
+    return out
+
+
+def method(function: Callable[P, R]) -> Callable[P, R]:
+    """A public function that is also a method of Tensor."""
+    call = public(function)
+    METHODS[function.__name__] = call
+    return call
+
+
+def method_inplace(function: Callable[P, R]) -> Callable[P, R]:
+    """A public function that is also a method, plain and in place: `x.clamp(...)` and `x.clamp_(...)`."""
+    call = method(function)
+    METHODS[f"{function.__name__}_"] = inplace(call)
+    return call

@@ -1,0 +1,24 @@
+"""What `xp` is in a rule: an object whose attributes are the rows of the table, by name.
+
+There are three, each made from the table by one function of a row:
+    raw       xp.cos *is* np.cos                              eager backward
+    tensors   xp.cos records                                  create_graph=True, and the public functions
+    builder   xp.cos adds a node to a frozen graph            symbolic differentiation
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from types import SimpleNamespace
+from typing import Any
+
+from symgrad.ops import contraction, elementwise, reduction, shaping  # noqa: F401  (entering the rows)
+from symgrad.ops.spec import Row
+from symgrad.ops.table import TABLE
+
+
+def namespace(make: Callable[[Row], Any]) -> Any:
+    return SimpleNamespace(**{name: make(row) for name, row in TABLE.items()})
+
+
+raw: Any = namespace(lambda row: row.numpy)

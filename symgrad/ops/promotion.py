@@ -1,0 +1,103 @@
+"""How operand types meet, as in PyTorch: dimensioned tensors outrank 0-d tensors, which outrank Python scalars.
+
+A row's `policy` says what happens to the common type:
+    promote   compute in it                          add, mul, maximum
+    float     as promote, integers become the default float    sin, div
+    compare   operands meet, the result is bool      lt, eq
+    first     the first operand's type               index_put, scatter
+    where     all but the first meet                 where
+    each      operands keep their own types          gather's indices
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+FLOAT32, FLOAT64, INT64, BOOL = (np.dtype(t) for t in (np.float32, np.float64, np.int64, np.bool_))
+COMPLEX64, COMPLEX128 = np.dtype(np.complex64), np.dtype(np.complex128)
+_COMPLEX_OF = {np.dtype(np.float16): COMPLEX64, FLOAT32: COMPLEX64, FLOAT64: COMPLEX128}
+_default = FLOAT32
+
+
+def default_float() -> np.dtype[Any]:
+    return _default
+
+
+def set_default_float(dtype: np.dtype[Any]) -> None:
+    global _default
+    _default = dtype
+
+
+def kind(dtype: np.dtype[Any]) -> str:
+    """`b`, `i`, `f` or `c`: NumPy's kind with unsigned as integers and bfloat16 as a float."""
+    return {"u": "i", "V": "f"}.get(dtype.kind, dtype.kind)
+
+
+def promote_types(x: np.dtype[Any], y: np.dtype[Any]) -> np.dtype[Any]:
+    """Two tensor types of equal rank: an integer takes on the float's type, whatever its width."""
+    if x == y:
+        return x
+    kx, ky = kind(x), kind(y)
+    if kx in "bi" and ky in "fc":
+        return y
+    if ky in "bi" and kx in "fc":
+        return x
+    if x.kind == "V" or y.kind == "V":  # bfloat16 with another float
+        other = y if x.kind == "V" else x
+        return FLOAT32 if other.itemsize == 2 else other
+    return np.promote_types(x, y)
+
+
+def scalar_type(value: object) -> np.dtype[Any]:
+    if isinstance(value, (bool, np.bool_)):
+        return BOOL
+    if isinstance(value, (int, np.integer)):
+        return INT64
+    if isinstance(value, (float, np.floating)):
+        return _default
+    return _COMPLEX_OF.get(_default, COMPLEX64)
+
+
+def _combine(higher: np.dtype[Any] | None, lower: np.dtype[Any] | None) -> np.dtype[Any] | None:
+    """The type of the higher rank, unless the lower is of a richer kind."""
+    if higher is None or lower is None:
+        return higher or lower
+    rank = "bifc"
+    if rank.index(kind(lower)) <= rank.index(kind(higher)):
+        return higher
+    if kind(lower) == "c" and kind(higher) == "f":
+        return _COMPLEX_OF.get(higher, COMPLEX64)
+    return lower
+
+
+def result_type(*operands: Any) -> np.dtype[Any]:
+    """Of arrays (or anything with shape and dtype) and Python scalars."""
+    ranks: list[np.dtype[Any] | None] = [None, None, None]  # dimensioned, 0-d, scalars
+    for operand in operands:
+        dtype = getattr(operand, "dtype", None)
+        if dtype is None or isinstance(operand, np.generic):
+            rank, dtype = 2, scalar_type(operand)
+        else:
+            rank = 0 if operand.shape else 1
+        known = ranks[rank]
+        ranks[rank] = dtype if known is None else promote_types(known, dtype)
+    result = _combine(ranks[0], _combine(ranks[1], ranks[2]))
+    assert result is not None
+    return result
+
+
+def compute_type(policy: str, operands: tuple[Any, ...]) -> np.dtype[Any] | None:
+    """The type that the operands are cast to before the kernel runs; None: each keeps its own."""
+    if policy == "each":
+        return None
+    if policy == "where":
+        operands = operands[1:]
+    if policy == "first":
+        first: np.dtype[Any] = operands[0].dtype
+        return first
+    dtype = result_type(*operands)
+    if policy == "float" and kind(dtype) in "bi":
+        return _default
+    return dtype

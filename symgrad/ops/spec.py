@@ -1,0 +1,91 @@
+"""What a row of the op table is: everything that the system knows of one primitive.
+
+Data arguments are positional, metadata is keyword. A rule is `vjp(xp, g, out, *args, **attrs)`, one for each data argument
+(None: no derivative in it), written with infix operators and `xp.<row>` only, so that it runs on arrays, recorded tensors
+and graph values alike. A row with several outputs receives `g` and `out` as tuples; in `g` an output that nobody used is None.
+`saves` names what each rule reads the *values* of, out of the row's arguments and `out`: nothing else is kept for backward.
+What is not saved still has `.shape` and `.dtype` in the rule.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any
+
+Rule = Callable[..., Any]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Row:
+    name: str
+    args: tuple[str, ...]
+    """Names of the data arguments; a single name with a star ("*tensors") takes any number."""
+    numpy: Callable[..., Any]
+    """The kernel on raw ndarrays."""
+    vjp: tuple[Rule | None, ...]
+    """One rule for each data argument. A row that takes any number has one rule, which is also given `index`."""
+    saves: tuple[frozenset[str], ...]
+    """For each rule the names it reads values of."""
+    policy: str
+    """How operand types meet: see `symgrad.ops.promotion`."""
+    type: Callable[..., Any]
+    """`type(*metas, **attrs)` gives the Meta of the result (a tuple of them for several outputs) or raises a clear error."""
+    sympy: Callable[..., Any] | None = None
+    """Meaning as mathematics, of scalars for elementwise rows: `sympy(sp, *args, **attrs)`."""
+    jax: str | Callable[..., str] | None = None
+    """Lowering as source text: a dotted name to call, or a function of the operands' texts and the attributes."""
+    pullback: Callable[..., Any] | None = None
+    """All rules at once, for a user's Function: `pullback(lane, node, g, needs)` gives one cotangent for each argument."""
+    attrs: tuple[str, ...] = ()
+    """Names of the keyword arguments."""
+    outputs: int = 1
+    elementwise: bool = False
+    view: bool = False
+    """The kernel's result shares memory with its first argument."""
+    display: str | Callable[..., str] | None = None
+    """PyTorch's name for the backward node, where it is not `<Name>Backward0`."""
+    domain: tuple[float, float] = (-2.0, 2.0)
+    """Where tests draw inputs of an elementwise row from."""
+    special: tuple[Any, ...] = field(default=())
+    """Points worth testing: ties, zeros, edges of the domain."""
+
+    variadic: bool = field(init=False)
+    plain: bool = field(init=False)
+    """One output and a rule for each argument: what the loop of the backward pass does itself."""
+
+    def __post_init__(self) -> None:
+        variadic = bool(self.args) and self.args[0].startswith("*")
+        object.__setattr__(self, "variadic", variadic)
+        object.__setattr__(self, "plain", self.outputs == 1 and not variadic and self.pullback is None)
+
+    @property
+    def differentiable(self) -> bool:
+        return any(rule is not None for rule in self.vjp)
+
+    def rule(self, index: int) -> Rule | None:
+        return self.vjp[0 if self.variadic else index]
+
+    def reads(self, index: int) -> frozenset[str]:
+        return self.saves[0 if self.variadic else index]
+
+    def title(self, node: Any) -> str:
+        """`AddBackward0`."""
+        if callable(self.display):
+            return self.display(node)
+        return self.display or "".join(word.title() for word in self.name.split("_")) + "Backward0"
+
+    def __repr__(self) -> str:
+        return f"<row {self.name}({', '.join(self.args)})>"
+
+
+@dataclass(frozen=True, slots=True)
+class Meta:
+    """Shape and NumPy dtype of a value that is not at hand."""
+
+    shape: tuple[int, ...]
+    dtype: Any
+
+    @property
+    def ndim(self) -> int:
+        return len(self.shape)

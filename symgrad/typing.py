@@ -1,0 +1,12 @@
+"""Aliases shared by the signatures of the library."""
+
+from __future__ import annotations
+
+from typing import Any, TypeAlias
+
+import numpy as np
+
+Array: TypeAlias = np.ndarray[Any, np.dtype[Any]]
+Scalar: TypeAlias = bool | int | float | complex
+Shape: TypeAlias = tuple[int, ...]
+Dims: TypeAlias = int | tuple[int, ...] | list[int] | None
