@@ -9,14 +9,14 @@ import ml_dtypes
 import numpy as np
 import pytest
 
-from symgrad.ops import sampling
+from symgrad.ops import generator, sampling
 
 pytestmark = pytest.mark.peer
 torch = pytest.importorskip("torch")
 
 SIZES = (0, 1, 2, 3, 15, 16, 17, 31, 32, 100, 1000, 100003)
 SEEDS = (0, 1, 5, 42, 2**31, 2**32 - 1, 2**32 + 7, 2**63 + 11, 2**64 - 1)
-Draw = Callable[[sampling.Generator, int], np.ndarray]
+Draw = Callable[[generator.Generator, int], np.ndarray]
 TorchDraw = Callable[[int], Any]
 
 
@@ -110,9 +110,9 @@ EXACT["multinomial(rows, True)"] = (
 CASES = EXACT | CLOSE
 
 
-def same_state(gen: sampling.Generator) -> None:
-    ours, theirs = gen.get_state().view(sampling.STATE), torch.get_rng_state().numpy().view(sampling.STATE)
-    for field in sampling.STATE.names or ():
+def same_state(gen: generator.Generator) -> None:
+    ours, theirs = gen.get_state().view(generator.STATE), torch.get_rng_state().numpy().view(generator.STATE)
+    for field in generator.STATE.names or ():
         np.testing.assert_array_equal(ours[field], theirs[field], err_msg=field)
 
 
@@ -131,7 +131,7 @@ def compare(name: str, ours: np.ndarray, theirs: np.ndarray) -> None:
 @pytest.mark.parametrize("name", CASES)
 def test_every_size(name: str) -> None:
     ours, theirs = CASES[name]
-    gen = sampling.Generator()
+    gen = generator.Generator()
     for n in SIZES:
         gen.manual_seed(n)
         torch.manual_seed(n)
@@ -142,7 +142,7 @@ def test_every_size(name: str) -> None:
 
 @pytest.mark.parametrize("seed", SEEDS)
 def test_calls_in_any_order_stay_in_step(seed: int) -> None:
-    gen = sampling.Generator().manual_seed(seed)
+    gen = generator.Generator().manual_seed(seed)
     torch.manual_seed(seed if seed < 2**63 else seed - 2**64)
     order = np.random.default_rng(seed)
     names = list(CASES)
@@ -154,7 +154,7 @@ def test_calls_in_any_order_stay_in_step(seed: int) -> None:
 
 
 def test_state_goes_both_ways() -> None:
-    gen = sampling.Generator().manual_seed(3)
+    gen = generator.Generator().manual_seed(3)
     torch.manual_seed(3)
     torch.randn(5)  # leaves a spare number behind
     gen.set_state(torch.get_rng_state().numpy())
@@ -165,16 +165,16 @@ def test_state_goes_both_ways() -> None:
 
 
 def test_default_seed() -> None:
-    assert sampling.Generator().initial_seed() == torch.Generator().initial_seed()
+    assert generator.Generator().initial_seed() == torch.Generator().initial_seed()
 
 
 def test_two_million_normals_differ_in_no_bit() -> None:
     torch.manual_seed(0)
-    ours = sampling.normal(sampling.Generator().manual_seed(0), 2_000_000, "f4")
+    ours = sampling.normal(generator.Generator().manual_seed(0), 2_000_000, "f4")
     np.testing.assert_array_equal(ours, torch.randn(2_000_000).numpy())
 
 
-WRONG: dict[str, tuple[Callable[[sampling.Generator], Any], Callable[[], Any]]] = {
+WRONG: dict[str, tuple[Callable[[generator.Generator], Any], Callable[[], Any]]] = {
     "empty range": (lambda g: sampling.randint(g, 5, 5, 3), lambda: torch.randint(5, 5, (3,))),
     "to too large": (lambda g: sampling.randint(g, 0, 300, 3, "u1"), lambda: empty(3, "u1").random_(0, 300)),
     "from too small": (lambda g: sampling.randint(g, -1, 3, 3, "u1"), lambda: empty(3, "u1").random_(-1, 3)),
@@ -224,7 +224,7 @@ for values, k, replacement in (
 @pytest.mark.parametrize("name", WRONG)
 def test_errors_are_of_the_same_type(name: str) -> None:
     ours, theirs = WRONG[name]
-    gen = sampling.Generator().manual_seed(1)
+    gen = generator.Generator().manual_seed(1)
     before = gen.get_state()
     with pytest.raises(Exception) as expected:  # noqa: PT011
         theirs()
@@ -238,5 +238,5 @@ def test_errors_are_of_the_same_type(name: str) -> None:
 @pytest.mark.parametrize("dtype", ["float16", ml_dtypes.bfloat16])
 def test_integers_beyond_the_significand(bounds: tuple[int, int | None], dtype: Any) -> None:
     torch.manual_seed(2)
-    ours = sampling.random_(sampling.Generator().manual_seed(2), 1000, dtype, *bounds)
+    ours = sampling.random_(generator.Generator().manual_seed(2), 1000, dtype, *bounds)
     np.testing.assert_array_equal(ours, to_numpy(empty(1000, dtype).random_(*bounds)))
