@@ -1,0 +1,15 @@
+"""What `import symgrad` costs on top of `import numpy`: fresh processes, taken in turns."""
+
+from __future__ import annotations
+
+import statistics
+import subprocess
+import sys
+
+CODE = "import time, numpy; start = time.perf_counter(); import symgrad; print(time.perf_counter() - start)"
+
+
+def report(runs: int = 15, target_ms: float = 60.0) -> str:
+    times = [1e3 * float(subprocess.run([sys.executable, "-c", CODE], capture_output=True, text=True, check=True).stdout) for _ in range(runs)]
+    verdict = "met" if min(times) <= target_ms else "missed"
+    return f"`import symgrad` after `import numpy`: {min(times):.0f} / {statistics.median(times):.0f} ms (target {target_ms:.0f} ms: {verdict})"

@@ -1,0 +1,113 @@
+"""Whole training steps: the two-layer net of the tutorials, a conv net, an LSTM-sized graph."""
+
+from __future__ import annotations
+
+import numpy as np
+import torch
+from harness import Task
+
+import symgrad as sg
+
+
+def two_layer():
+    rng = np.random.default_rng(0)
+    shapes = ((64, 1000), (64, 10), (1000, 100), (100, 10))
+    data = [rng.normal(size=s).astype(np.float32) for s in shapes]
+    lr = 1e-12  # so that every call does the same work
+
+    def by_hand(x, y, w1, w2):
+        def step():
+            h = x.dot(w1)
+            h_relu = np.maximum(h, 0)
+            y_pred = h_relu.dot(w2)
+            grad_y_pred = 2.0 * (y_pred - y)
+            grad_w2 = h_relu.T.dot(grad_y_pred)
+            grad_h = grad_y_pred.dot(w2.T)
+            grad_h[h < 0] = 0
+            grad_w1 = x.T.dot(grad_h)
+            w1.__isub__(lr * grad_w1)
+            w2.__isub__(lr * grad_w2)
+            return grad_w1, grad_w2
+
+        return step
+
+    def eager(lib, x, y, w1, w2):
+        def step():
+            w1.grad = w2.grad = None
+            loss = (x.mm(w1).clamp(min=0).mm(w2) - y).pow(2).sum()
+            loss.backward()
+            with lib.no_grad():
+                w1.sub_(lr * w1.grad)
+                w2.sub_(lr * w2.grad)
+            return w1.grad, w2.grad
+
+        return step
+
+    def prepared(lib):
+        x, y, w1, w2 = (lib.from_numpy(a.copy()) for a in data)
+        return eager(lib, x, y, w1.requires_grad_(), w2.requires_grad_())
+
+    yield Task(
+        "two-layer net (64, 1000, 100, 10), forward + backward + update, float32",
+        {"numpy by hand": by_hand(*(a.copy() for a in data)), "symgrad": prepared(sg), "torch": prepared(torch)},
+        targets={"numpy by hand": 1.1, "torch": 0.65}, unit="ms", rtol=1e-3,
+    )
+
+
+def convolution():
+    rng = np.random.default_rng(0)
+    for x_shape, w_shape, options in (
+        ((64, 1, 8, 8), (16, 1, 3, 3), {"padding": 1}),
+        ((64, 16, 8, 8), (32, 16, 3, 3), {"padding": 1}),
+        ((16, 64, 28, 28), (64, 64, 3, 3), {"padding": 1}),
+        ((32, 3, 32, 32), (32, 3, 3, 3), {"stride": 2}),
+    ):
+        data = [rng.normal(size=s).astype(np.float32) for s in (x_shape, w_shape)]
+
+        def prepared(lib, data=data, options=options):
+            x, w = (lib.from_numpy(a.copy()).requires_grad_() for a in data)
+
+            def step():
+                x.grad = w.grad = None
+                lib.nn.functional.conv2d(x, w, **options).relu().sum().backward()
+                return x.grad, w.grad
+
+            return step
+
+        yield Task(
+            f"conv2d {x_shape} * {w_shape} {options}, forward + backward", {"torch": prepared(torch), "symgrad": prepared(sg)},
+            targets={"torch": 3.0}, unit="ms", rtol=1e-3,
+        )
+
+
+def lstm():
+    """One layer of 64 units over 32 steps of a batch of 32, written with the ops."""
+    rng = np.random.default_rng(0)
+    data = [rng.normal(size=s).astype(np.float32) * 0.1 for s in ((32, 32, 64), (64, 256), (64, 256), (256,))]
+
+    def prepared(lib):
+        x, w, u, b = (lib.from_numpy(a.copy()).requires_grad_() for a in data)
+
+        def step():
+            w.grad = u.grad = b.grad = None
+            h = c = lib.zeros(32, 64)
+            for i in range(x.shape[0]):
+                gates = x[i] @ w + h @ u + b
+                i_gate, f_gate, g_gate, o_gate = gates.chunk(4, 1)
+                c = f_gate.sigmoid() * c + i_gate.sigmoid() * g_gate.tanh()
+                h = o_gate.sigmoid() * c.tanh()
+            h.sum().backward()
+            return w.grad, u.grad, b.grad
+
+        return step
+
+    yield Task(
+        "LSTM written out, 32 steps, batch 32, 64 units, forward + backward", {"torch": prepared(torch), "symgrad": prepared(sg)},
+        targets={"torch": 3.0}, unit="ms", rtol=1e-3,
+    )
+
+
+def tasks():
+    yield from two_layer()
+    yield from convolution()
+    yield from lstm()

@@ -1,0 +1,52 @@
+"""Run the benchmarks and print their table: `python benchmarks/run.py [chains|networks|imports|memory ...]`; `--docs` writes docs/benchmarks.md."""
+
+from __future__ import annotations
+
+import os
+import sys
+
+for _variable in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"):
+    os.environ[_variable] = "1"  # before NumPy is loaded
+
+import importlib  # noqa: E402
+import pathlib  # noqa: E402
+import platform  # noqa: E402
+
+
+def one_core() -> None:
+    if hasattr(os, "sched_setaffinity"):
+        os.sched_setaffinity(0, {sorted(os.sched_getaffinity(0))[0]})
+    import torch
+
+    torch.set_num_threads(1)
+
+
+def main(names: list[str]) -> None:
+    import numpy as np
+    import torch
+    from harness import measure, table
+
+    parts = []
+    for name in names:
+        if name in ("imports", "memory"):
+            text = importlib.import_module(name).report()
+        else:
+            results = []
+            for task in importlib.import_module(name).tasks():
+                results.append(measure(task))
+                print(table(results[-1:]).splitlines()[-1], flush=True)
+            text = table(results)
+        parts.append(f"## {name}\n\n{text}\n")
+        print(parts[-1], flush=True)
+    if "--docs" in sys.argv:
+        versions = f"Python {platform.python_version()}, NumPy {np.__version__}, torch {torch.__version__}"
+        head = (
+            "# Benchmarks\n\nContenders interleaved in one process on one core, results compared first; times are minimum / median,"
+            f" ratios by minimum. {versions}. Made by `python benchmarks/run.py --docs`.\n\n"
+        )
+        pathlib.Path(__file__).parents[1].joinpath("docs", "benchmarks.md").write_text(head + "\n".join(parts))
+
+
+if __name__ == "__main__":
+    one_core()
+    main([name for name in sys.argv[1:] if not name.startswith("-")] or ["chains", "networks", "memory", "imports"])
