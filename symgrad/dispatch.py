@@ -6,6 +6,7 @@ operands get a short path for the common case (same float type); everything else
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable
 from typing import Any
 
@@ -102,8 +103,7 @@ def _unary(row: Row) -> Callable[..., Any]:
 
 def _binary(row: Row) -> Callable[..., Any]:
     kernel = row.numpy
-    keeps = {need: _keeps(row, need) for need in ((True, True), (True, False), (False, True))}
-    both = keeps[True, True]
+    both = _keeps(row, (True, True))
 
     def op(x: Any, y: Any) -> Any:
         mode = local.mode
@@ -145,7 +145,7 @@ def _binary(row: Row) -> Callable[..., Any]:
                 keep_x, keep_y, keep_out = both
             else:
                 edges = (edge_of(x), y if b is y else edge_of(y))
-                keep_x, keep_y, keep_out = keeps[needs_x, needs_y]
+                keep_x, keep_y, keep_out = _keeps(row, (needs_x, needs_y))
             t._requires_grad = True
             t._node = node = new_node(Node)
             node.row = row
@@ -175,66 +175,87 @@ def _binary(row: Row) -> Callable[..., Any]:
     return op
 
 
+@functools.cache
 def _keeps(row: Row, needs: tuple[bool, ...]) -> tuple[bool, ...]:
-    """Which arguments, and whether the result, must be kept when these arguments need a gradient."""
+    """Which arguments, and which results, must be kept when these arguments need a gradient."""
     reads: set[str] = set()
     for i, need in enumerate(needs):
         if need and row.rule(i) is not None:
             reads |= row.reads(i)
     names = (row.args[0][1:],) * len(needs) if row.variadic else row.args
-    return (*(name in reads for name in names), "out" in reads)
+    return (*(name in reads for name in names), *("out" in reads or f"out{i}" in reads for i in range(row.outputs)))
 
 
 def apply(row: Row, args: tuple[Any, ...], attrs: dict[str, Any]) -> Any:
-    """Run a row on any mixture of tensors, arrays and Python scalars."""
-    args = tuple(_operand(row, arg) for arg in args)
+    """Run a row on any mixture of tensors, arrays, Python scalars and None."""
     mode = local.mode
-    arrays = [x._array if isinstance(x, Tensor) else x for x in args]
-    dtype = compute_type(row.policy, tuple(arrays)) if arrays else None
-    if dtype is not None:
-        start = row.policy == "where"
-        arrays = [a if start and i == 0 else _cast(a, dtype) for i, a in enumerate(arrays)]
+    arrays, needs, args = _operands(row, args)
     try:
-        out = _run_kernel(mode, row, arrays, attrs)
-    except (ValueError, IndexError, TypeError) as error:
+        out = mode.run(row.numpy, *arrays, **attrs)
+    except (ValueError, IndexError, TypeError, RuntimeError) as error:
         raise failure(row, args, attrs, error) from error
-    needs = [isinstance(x, Tensor) and x._requires_grad for x in args]
-    record = mode.recording and row.differentiable and any(needs)
+    record = mode.recording and True in needs and row.differentiable
     result = _record(row, args, attrs, arrays, out, needs) if record else _plain(row, args, attrs, out)
     if mode.capture is not None:
         mode.capture(row, args, attrs, result)
     return result
 
 
+def _operands(row: Row, args: tuple[Any, ...]) -> tuple[list[Any], tuple[bool, ...], tuple[Any, ...]]:
+    """The arrays for the kernel in the type that it computes in, which of them need gradients, and the arguments as recorded."""
+    arrays, needs, dtype, agree = [], [], None, True
+    for x in args:
+        if isinstance(x, Tensor):
+            if x._base is not None:
+                refresh(x)
+            a = x._array
+            if dtype is None:
+                dtype = a.dtype
+            elif a.dtype is not dtype:
+                agree = False
+            arrays.append(a)
+            needs.append(x._requires_grad)
+        else:
+            agree = False
+            arrays.append(x)
+            needs.append(False)
+    if not agree:
+        args = tuple([x if isinstance(x, Tensor) else _operand(row, x) for x in args])
+        arrays = [x._array if isinstance(x, Tensor) else x for x in args]
+    if row.policy != "each" and (not agree or (row.policy == "float" and dtype.kind != "f")):
+        arrays = _promoted(row, arrays)
+    return arrays, tuple(needs), args
+
+
+def _promoted(row: Row, arrays: list[Any]) -> list[Any]:
+    skip = 1 if row.policy == "where" else 0
+    dtype = compute_type(row.policy, tuple(a for a in arrays if a is not None))
+    arrays = [a if i < skip else _cast(a, dtype) for i, a in enumerate(arrays)]
+    if all(a.__class__ is not ndarray for a in arrays):
+        arrays = [a if a is None else asarray(a, dtype) for a in arrays]
+    return arrays
+
+
 def _operand(row: Row, arg: Any) -> Any:
-    if isinstance(arg, Tensor):
-        if arg._base is not None:
-            refresh(arg)
-        return arg
-    if arg is None or isinstance(arg, (bool, int, float, complex)) and not isinstance(arg, np.generic):
+    """An argument that is not a tensor, as it is recorded."""
+    if arg is None or arg.__class__ in (float, int, bool, complex):
         return arg
     if isinstance(arg, np.generic):
         return arg.item()
     if isinstance(arg, ndarray):
         return wrap(arg)
+    if isinstance(arg, (bool, int, float, complex)):
+        return arg
     raise TypeError(f"{row.name}(): arguments must be tensors or numbers, got {describe(arg)}")
 
 
-def _cast(a: Any, dtype: np.dtype[Any]) -> Any:
-    """An operand in the type that the kernel computes in; Python scalars of the same kind stay weak."""
+def _cast(a: Any, dtype: Any) -> Any:
+    """An operand in the type that the kernel computes in; Python scalars stay weak where NumPy treats them as PyTorch does."""
     if a.__class__ is ndarray:
         return a if a.dtype == dtype else a.astype(dtype)
-    if a is None:
-        return None
-    if a.__class__ is bool and dtype.kind != "b" or kind(dtype) in "bi":
-        return asarray(a).astype(dtype)
-    return a if dtype.kind in "fc" else asarray(a, dtype)
-
-
-def _run_kernel(mode: Any, row: Row, arrays: list[Any], attrs: dict[str, Any]) -> Any:
-    if arrays and all(a.__class__ is not ndarray for a in arrays):
-        arrays = [asarray(a) for a in arrays]
-    return mode.run(row.numpy, *arrays, **attrs)
+    if a is None or (dtype.kind in "fc" and a.__class__ is not bool):
+        return a
+    return asarray(a).astype(dtype)
 
 
 def _plain(row: Row, args: tuple[Any, ...], attrs: dict[str, Any], out: Any) -> Any:
@@ -255,26 +276,35 @@ def _as_view(row: Row, x: Tensor, attrs: dict[str, Any], view: Tensor) -> Tensor
     return view
 
 
-def _record(row: Row, args: tuple[Any, ...], attrs: dict[str, Any], arrays: list[Any], out: Any, needs: list[bool]) -> Any:
-    edges = tuple(edge_of(x) if isinstance(x, Tensor) else x for x in args)
-    *keep, keep_out = _keeps(row, tuple(needs))
-    saved = tuple(a if k else e for a, k, e in zip(arrays, keep, edges, strict=True))
-    cells = [version_cell(x) for x, k in zip(args, keep, strict=True) if k and isinstance(x, Tensor)]
-    single = row.outputs == 1
-    results = (wrap(out),) if single else tuple(wrap(o) for o in out)
-    outs = tuple(t._array for t in results)
-    if keep_out:
-        cells += [t._cell for t in results]
-    node = make_node(row, edges, attrs, saved, None if not keep_out else outs[0] if single else outs, tuple(cells) or None)
-    node.shape = outs[0].shape if single else tuple(o.shape for o in outs)
-    node.dtype = outs[0].dtype if single else tuple(o.dtype for o in outs)
+def _record(row: Row, args: tuple[Any, ...], attrs: dict[str, Any], arrays: list[Any], out: Any, needs: tuple[bool, ...]) -> Any:
+    keep = _keeps(row, needs)
+    edges, saved, cells = [], [], []
+    for x, a, k in zip(args, arrays, keep, strict=False):  # keep goes on with the results
+        edge = x if not isinstance(x, Tensor) else x._node or edge_of(x)
+        edges.append(edge)
+        saved.append(a if k else edge)
+        if k and isinstance(x, Tensor):
+            cells.append(version_cell(x))
+    if row.outputs == 1:
+        result = wrap(out)
+        if keep[-1]:
+            cells.append(result._cell)
+        kept_out = result._array if keep[-1] else None
+        node = make_node(row, tuple(edges), attrs, tuple(saved), kept_out, tuple(cells) or None)
+        node.shape, node.dtype = result._array.shape, result._array.dtype
+        result._node, result._requires_grad = node, True
+        return _as_view(row, args[0], attrs, result) if row.view else result
+    results = tuple(wrap(o) for o in out)
+    kept = keep[len(args) :]
+    cells += [t._cell for t, k in zip(results, kept, strict=True) if k]
+    node = make_node(row, tuple(edges), attrs, tuple(saved), None, tuple(cells) or None)
+    node.shape, node.dtype = tuple(t._array.shape for t in results), tuple(t._array.dtype for t in results)
+    if any(kept):
+        node.out = tuple(t._array if k else None for t, k in zip(results, kept, strict=True))
     for i, t in enumerate(results):
         if kind(t._array.dtype) in "fc":
-            t._requires_grad = True
-            t._node = node if single else Output(node, i)
-    if row.view and single:
-        return _as_view(row, args[0], attrs, results[0])
-    return results[0] if single else results
+            t._requires_grad, t._node = True, Output(node, i)
+    return results
 
 
 def make_node(row: Row, inputs: tuple[Any, ...], attrs: dict[str, Any], saved: Any, out: Any, cells: Any) -> Node:

@@ -12,7 +12,7 @@ from collections.abc import Callable
 from types import SimpleNamespace
 from typing import Any
 
-from symgrad.ops import contraction, elementwise, reduction, shaping  # noqa: F401  (entering the rows)
+from symgrad.ops import activation, contraction, convolution, elementwise, normalization, reduction, shaping  # noqa: F401  (entering the rows)
 from symgrad.ops.spec import Row
 from symgrad.ops.table import TABLE
 

@@ -3,7 +3,8 @@
 Data arguments are positional, metadata is keyword. A rule is `vjp(xp, g, out, *args, **attrs)`, one for each data argument
 (None: no derivative in it), written with infix operators and `xp.<row>` only, so that it runs on arrays, recorded tensors
 and graph values alike. A row with several outputs receives `g` and `out` as tuples; in `g` an output that nobody used is None.
-`saves` names what each rule reads the *values* of, out of the row's arguments and `out`: nothing else is kept for backward.
+`saves` names what each rule reads the *values* of, out of the row's arguments and `out` (`out1`: one of several outputs): nothing
+else is kept for backward.
 What is not saved still has `.shape` and `.dtype` in the rule.
 """
 
@@ -51,17 +52,15 @@ class Row:
     """Points worth testing: ties, zeros, edges of the domain."""
 
     variadic: bool = field(init=False)
+    differentiable: bool = field(init=False)
     plain: bool = field(init=False)
     """One output and a rule for each argument: what the loop of the backward pass does itself."""
 
     def __post_init__(self) -> None:
         variadic = bool(self.args) and self.args[0].startswith("*")
         object.__setattr__(self, "variadic", variadic)
+        object.__setattr__(self, "differentiable", self.pullback is not None or any(rule is not None for rule in self.vjp))
         object.__setattr__(self, "plain", self.outputs == 1 and not variadic and self.pullback is None)
-
-    @property
-    def differentiable(self) -> bool:
-        return any(rule is not None for rule in self.vjp)
 
     def rule(self, index: int) -> Rule | None:
         return self.vjp[0 if self.variadic else index]

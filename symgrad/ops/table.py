@@ -42,7 +42,7 @@ def row(
 def _check(name: str, names: tuple[str, ...], rules: tuple[Any, ...], reads: tuple[frozenset[str], ...]) -> None:
     if len(rules) != len(names) or len(reads) != len(rules):
         raise ValueError(f"row {name!r}: {len(names)} arguments, {len(rules)} rules, {len(reads)} lists of saved values")
-    known = {n.lstrip("*") for n in names} | {"out"}
+    known = {n.lstrip("*") for n in names} | {"out", "out0", "out1", "out2"}
     for read in reads:
         if not read <= known:
             raise ValueError(f"row {name!r} saves {sorted(read - known)}, which it does not have")
