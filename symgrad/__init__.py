@@ -1,6 +1,12 @@
 """symgrad: one Python function, three lives: eager tensors, closed-form derivatives, compiled kernels."""
 
 from symgrad import autograd as autograd
+from symgrad.autograd import enable_grad as enable_grad
+from symgrad.autograd import inference_mode as inference_mode
+from symgrad.autograd import is_grad_enabled as is_grad_enabled
+from symgrad.autograd import is_inference_mode_enabled as is_inference_mode_enabled
+from symgrad.autograd import no_grad as no_grad
+from symgrad.autograd import set_grad_enabled as set_grad_enabled
 from symgrad.creation import *  # noqa: F403
 from symgrad.dtypes import bfloat16 as bfloat16
 from symgrad.dtypes import bool as bool

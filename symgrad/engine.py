@@ -10,10 +10,8 @@ from collections.abc import Callable, Sequence
 from operator import attrgetter
 from typing import Any
 
-import numpy as np
-
-from symgrad.mode import local
 from symgrad.graph import Constant, Node, Output
+from symgrad.mode import local
 from symgrad.ops.shapes import unbroadcast
 
 _sequence = attrgetter("sequence")
@@ -93,9 +91,11 @@ def is_leaf(edge: Any) -> bool:
 
 
 class Backward:
-    """One run. `captures` (key of an edge -> its cotangent, filled in) restricts it to the paths that lead there."""
+    """One run. `captures` (key of an edge -> its cotangent, filled in) restricts it to the paths that lead there; with `accumulates`
+    a captured leaf's cotangent goes into its `.grad`, as that of every leaf does without captures."""
 
-    def __init__(self, lane: Any, keep_graph: bool, captures: dict[Any, Any] | None = None) -> None:
+    def __init__(self, lane: Any, keep_graph: bool, captures: dict[Any, Any] | None = None, accumulates: bool = False) -> None:
+        self.accumulates = accumulates
         self.lane = lane
         self.keep_graph = keep_graph
         self.captures = captures
@@ -198,29 +198,45 @@ class Backward:
 
     def _any_node(self, node: Node, uses: dict[Any, int]) -> None:
         """The same for any node: several outputs, any number of arguments, hooks, captures, a user's Function."""
-        g = self._arrived(node)
-        if g is None or (self.wanted is not None and node not in self.wanted):
+        lane, hooks = self.lane, node.hooks
+        gs = self._arrived(node)
+        if gs is None or (self.wanted is not None and node not in self.wanted):
             return self._skip(node, uses)
+        if hooks is not None:
+            if hooks.refill is not None:
+                hooks.refill()
+            gs = hooks.before(gs, lane)
         if node.saved is None:
             raise RuntimeError(FREED)
         if node.cells is not None and any(node.cells):
             raise written_to(node)
-        lane = self.lane
-        results = self._pull(node, g)
+        results = self._pull(node, gs[0] if node.row.outputs == 1 else tuple(gs))
+        if hooks is not None and hooks.post:
+            results = hooks.after(self._fitted(node, results), gs, lane)
+        self._hand_on(node, self._fitted(node, results), uses)
+        if not self.keep_graph and node.cells is not None:
+            node.saved = node.out = node.cells = None
+
+    def _fitted(self, node: Node, results: Sequence[Any]) -> list[Any]:
+        """The cotangents in the shapes and types of the arguments that they belong to."""
+        return [self._fit(edge, result) for edge, result in zip(node.inputs, results, strict=True)]
+
+    def _fit(self, edge: Any, result: Any) -> Any:
+        if result is None or edge.__class__ in _DEAD_ENDS:
+            return None
+        like, lane = edge._array if is_leaf(edge) else edge, self.lane
+        if result.shape != like.shape:
+            result = lane.quietly(unbroadcast, lane.xp, result, like.shape)
+        return lane.fit(result, like.dtype)
+
+    def _hand_on(self, node: Node, results: Sequence[Any], uses: dict[Any, int]) -> None:
         for edge, result in zip(node.inputs, results, strict=True):
-            if edge.__class__ in _DEAD_ENDS:
-                continue
             if result is not None:
-                like = edge._array if is_leaf(edge) else edge
-                if result.shape != like.shape:
-                    result = lane.quietly(unbroadcast, lane.xp, result, like.shape)
-                self.receive(edge, lane.fit(result, like.dtype))
+                self.receive(edge, result)
             if is_leaf(edge):
                 uses[edge] -= 1
                 if not uses[edge]:
                     self.deliver(edge)
-        if not self.keep_graph and node.cells is not None:
-            node.saved = node.out = node.cells = None
 
     def _skip(self, node: Node, uses: dict[Any, int]) -> None:
         """No cotangent came: the leaves behind this node wait for one less."""
@@ -240,19 +256,19 @@ class Backward:
             self.pending[key] = total + g
             self.owned.add(key)
 
-    def _arrived(self, node: Node) -> Any:
-        """The cotangent of a node, None if none came; hooks have seen it and captures have taken it."""
-        single = node.row.outputs == 1
-        keys = [node] if single else [(node, i) for i in range(len(node.shape))]
+    def _arrived(self, node: Node) -> list[Any] | None:
+        """The cotangents of a node's outputs, None if none came; hooks have seen them and captures have taken them."""
+        keys = [node] if node.row.outputs == 1 else [(node, i) for i in range(len(node.shape))]
         gs = [self.pending.pop(key, None) for key in keys]
-        for i, key in enumerate(keys):
-            if gs[i] is not None and node.hooks is not None:
-                gs[i] = node.hooks.run(i, gs[i], self.lane)
-            if self.captures is not None and key in self.captures:
-                self.captures[key] = gs[i]
-        if single:
-            return gs[0]
-        return tuple(gs) if any(g is not None for g in gs) else None
+        if all(g is None for g in gs):
+            return None
+        if node.hooks is not None:
+            gs = node.hooks.arrive(gs, self.lane)
+        if self.captures is not None:
+            for key, g in zip(keys, gs, strict=True):
+                if key in self.captures:
+                    self.captures[key] = g
+        return gs
 
     def _pull(self, node: Node, g: Any) -> Sequence[Any]:
         """The cotangents of all arguments by the rules of the row."""
@@ -274,12 +290,24 @@ class Backward:
         g = self.pending.pop(leaf, None)
         if g is None:
             return
-        if leaf._hooks is not None:
-            g = leaf._hooks.run(0, g, self.lane)
-        if self.captures is None:
-            leaf._accumulate(g, leaf in self.owned, self.lane)
-        elif leaf in self.captures:
-            self.captures[leaf] = g
+        hooks = leaf._hooks
+        if hooks is not None:
+            (g,) = hooks.arrive([g], self.lane)
+        if self.captures is not None and not self.accumulates:
+            if leaf in self.captures:
+                self.captures[leaf] = g
+        elif hooks is None:
+            self.lane.accumulate(leaf, g, leaf in self.owned)
+        else:
+            self._accumulate_with(hooks, leaf, g)
+
+    def _accumulate_with(self, hooks: Any, leaf: Any, g: Any) -> None:
+        """A hook may have kept the array: it is not ours any more."""
+        gs = hooks.before([g], self.lane)
+        self.lane.accumulate(leaf, gs[0], False)
+        for hook in tuple(hooks.accumulated.values()):
+            hook(leaf)
+        hooks.after((), gs, self.lane)
 
 
 def written_to(node: Node) -> RuntimeError:

@@ -45,6 +45,7 @@ class Tensor:
     _node: Any
     _requires_grad: bool
 
+    _accumulator: Any = None
     _constant: Any = None
     _grad: Tensor | None = None
     _hooks: Any = None
@@ -129,9 +130,6 @@ class Tensor:
         def __le__(self, other: Any) -> Tensor: ...
         def __gt__(self, other: Any) -> Tensor: ...
         def __ge__(self, other: Any) -> Tensor: ...
-
-    def _accumulate(self, g: Any, owned: bool, lane: Any) -> None:
-        self._grad = lane.accumulate(self, g, owned)
 
 
 def version_cell(x: Tensor) -> list[Any]:

@@ -1,4 +1,15 @@
 """Reverse-mode differentiation of what was recorded: `backward`, `grad`, grad modes, `Function`, checks."""
 
-from symgrad.autograd.backward import backward as backward
-from symgrad.autograd.backward import grad as grad
+from symgrad.autograd.backward import backward as backward, grad as grad
+from symgrad.autograd.grad_mode import (
+    enable_grad as enable_grad,
+    inference_mode as inference_mode,
+    is_grad_enabled as is_grad_enabled,
+    is_inference_mode_enabled as is_inference_mode_enabled,
+    no_grad as no_grad,
+    set_grad_enabled as set_grad_enabled,
+)
+from symgrad.autograd.gradcheck import gradcheck as gradcheck, gradgradcheck as gradgradcheck
+from symgrad.autograd.hooks import install as _install
+
+_install()

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import threading
+import warnings
 from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 
+from symgrad.autograd.hooks import retain_grad
 from symgrad.dispatch import tensors
 from symgrad.engine import Backward, RawLane, key_of
 from symgrad.errors import describe
@@ -15,6 +18,8 @@ from symgrad.mode import local
 from symgrad.ops.namespace import raw
 from symgrad.tensor import Tensor, refresh, wrap
 from symgrad.views import mark_written
+
+_accumulating = threading.Lock()  # graphs in several threads may share leaves
 
 
 class ArrayLane(RawLane):
@@ -26,16 +31,16 @@ class ArrayLane(RawLane):
     def value(self, g: Tensor) -> Any:
         return g._array
 
-    def accumulate(self, leaf: Tensor, g: Any, owned: bool) -> Tensor:
-        grad = leaf._grad
-        if grad is None:
-            return wrap(g if owned else np.array(g))
-        if grad._requires_grad:
-            with_history: Tensor = tensors.add(grad, wrap(g))
-            return with_history
-        grad._array += g
-        mark_written(grad)
-        return grad
+    def accumulate(self, leaf: Tensor, g: Any, owned: bool) -> None:
+        with _accumulating:
+            grad = leaf._grad
+            if grad is None:
+                leaf._grad = wrap(g if owned else np.array(g))
+            elif grad._requires_grad:
+                leaf._grad = tensors.add(grad, wrap(g))
+            else:
+                grad._array += g
+                mark_written(grad)
 
 
 class TensorLane:
@@ -66,9 +71,9 @@ class TensorLane:
     def value(self, g: Tensor) -> Any:
         return g
 
-    def accumulate(self, leaf: Tensor, g: Any, owned: bool) -> Tensor:
-        total: Tensor = g if leaf._grad is None else tensors.add(leaf._grad, g)
-        return total
+    def accumulate(self, leaf: Tensor, g: Any, owned: bool) -> None:
+        with _accumulating:
+            leaf._grad = tensors.cast(g, dtype=g._array.dtype) if leaf._grad is None else tensors.add(leaf._grad, g)
 
 
 def _attach(value: Any, edge: Any) -> Any:
@@ -120,6 +125,13 @@ def _many(value: Any, count: int | None = None) -> list[Any]:
     return [value] if isinstance(value, Tensor) else list(value)
 
 
+CYCLE = (
+    "Using backward() with create_graph=True will create a reference cycle between the parameter and its gradient which can cause a"
+    " memory leak. We recommend using autograd.grad when creating the graph to avoid this. If you have to use this function, make sure"
+    " to reset the .grad fields of your parameters to None after use to break the cycle and avoid the leak."
+)
+
+
 class _grad_mode:
     """Recording on or off for the time of a backward pass."""
 
@@ -141,24 +153,28 @@ def backward(
     create_graph: bool = False,
     inputs: Any = None,
 ) -> None:
-    """Accumulate the gradients of `tensors` into the leaves' `.grad`."""
+    """Accumulate the gradients of `tensors` into the leaves' `.grad`; with `inputs`, into theirs only."""
     outputs = _many(tensors)
     keep = create_graph if retain_graph is None else retain_graph
     lane: Any = _recorded if create_graph else _arrays
     roots = _roots(outputs, _many(grad_tensors, len(outputs)), lane)
+    captures = None if inputs is None else _targets(inputs)
+    if create_graph:
+        warnings.warn(CYCLE, stacklevel=3)
     with _grad_mode(create_graph):
-        if inputs is None:
-            Backward(lane, keep).run(roots)
-            return
-        wanted = _many(inputs)
-        if not wanted:
-            raise RuntimeError("'inputs' argument to backward() cannot be empty.")
-        captures = {key_of(_edge(t)): None for t in wanted}
-        Backward(lane, keep, captures).run(roots)
-        for t in wanted:
-            g = captures[key_of(_edge(t))]
-            if g is not None:
-                t._accumulate(g, False, lane)
+        Backward(lane, keep, captures, captures is not None).run(roots)
+
+
+def _targets(inputs: Any) -> dict[Any, Any]:
+    """The edges of the tensors whose `.grad` is asked for."""
+    wanted = _many(inputs)
+    if not wanted:
+        raise RuntimeError("'inputs' argument to backward() cannot be empty.")
+    for t in wanted:
+        if not t.requires_grad:
+            raise RuntimeError("One of the differentiated Tensors does not require grad")
+        retain_grad(t)
+    return {key_of(_edge(t)): None for t in wanted}
 
 
 def grad(
@@ -183,10 +199,10 @@ def grad(
     keep = create_graph if retain_graph is None else retain_graph
     lane: Any = _recorded if create_graph else _arrays
     roots = _roots(sources, _many(grad_outputs, len(sources)), lane)
-    captures = {key_of(_edge(t)): None for t in wanted}
+    captures: dict[Any, Any] = {key_of(_edge(t)): None for t in wanted}
     with _grad_mode(create_graph):
         Backward(lane, keep, captures).run(roots)
-    found = [captures[key_of(_edge(t))] for t in wanted]
+    found: list[Any] = [captures[key_of(_edge(t))] for t in wanted]
     if any(g is None for g in found):
         if materialize_grads:
             found = [lane.value(wrap(np.zeros_like(t._array))) if g is None else g for t, g in zip(wanted, found, strict=True)]

@@ -1,0 +1,288 @@
+"""Hooks: user code that runs when a gradient reaches a tensor or a node, in PyTorch's order.
+
+    tensor hooks, in order of registration   ->  retain_grad  ->  prehooks of the node  ->  the rule  ->  hooks of the node
+    on a leaf: tensor hooks  ->  accumulation in .grad  ->  post-accumulate hooks
+
+A tensor's hooks live on the node that made it, so nothing here points back at the tensor: `retain_grad` holds it weakly.
+"""
+
+from __future__ import annotations
+
+import itertools
+import weakref
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from symgrad.engine import is_leaf
+from symgrad.graph import Node, Output
+from symgrad.tensor import Tensor, refresh, wrap
+
+_next_id = itertools.count().__next__
+
+
+class _Calls(dict[int, Callable[..., Any]]):
+    """Callables in order of registration, by id. A dictionary that can be referred to weakly."""
+
+    __slots__ = ("__weakref__",)
+
+
+class RemovableHandle:
+    """Returned by every `register_...hook`: `remove()` takes the hook away, and so does leaving it as a context."""
+
+    def __init__(self, calls: Any, *, extra_dict: Any = None) -> None:
+        self.id = _next_id()
+        self._calls = _reference(calls)
+        self._extra = [_reference(extra) for extra in ([] if extra_dict is None else _listed(extra_dict))]
+
+    def remove(self) -> None:
+        for reference in (self._calls, *self._extra):
+            calls = reference()
+            if calls is not None:
+                calls.pop(self.id, None)
+
+    def __enter__(self) -> RemovableHandle:
+        return self
+
+    def __exit__(self, *exc: object) -> None:
+        self.remove()
+
+
+def _listed(value: Any) -> list[Any]:
+    return list(value) if isinstance(value, (list, tuple)) else [value]
+
+
+def _reference(calls: Any) -> Callable[[], Any]:
+    try:
+        return weakref.ref(calls)
+    except TypeError:  # a plain dict
+        return lambda: calls
+
+
+def add(calls: Any, hook: Callable[..., Any]) -> RemovableHandle:
+    handle = RemovableHandle(calls)
+    calls[handle.id] = hook
+    return handle
+
+
+class Hooks:
+    """The hooks of one node, or of one leaf."""
+
+    __slots__ = ("accumulated", "metadata", "post", "pre", "refill", "retained", "tensor")
+
+    def __init__(self) -> None:
+        self.tensor: dict[int, _Calls] = {}
+        self.retained: dict[int, weakref.ref[Tensor]] = {}
+        self.metadata: dict[Any, Any] = {}
+        self.pre = _Calls()
+        self.post = _Calls()
+        self.accumulated = _Calls()
+        self.refill: Callable[[], None] | None = None
+        """Brings back saved values that were dropped or packed away; runs before the rule does."""
+
+    def arrive(self, gs: list[Any], lane: Any) -> list[Any]:
+        """Cotangents have reached the outputs of the node: what the hooks of those tensors make of them."""
+        for index, calls in self.tensor.items():
+            if gs[index] is not None:
+                gs[index] = _through(calls, gs[index], lane)
+        for index, reference in self.retained.items():
+            retained = reference()
+            if retained is not None and gs[index] is not None:
+                retained._grad = _sum(retained._grad, lane.tensor(gs[index]))
+        return gs
+
+    def before(self, gs: list[Any], lane: Any) -> list[Any]:
+        """The prehooks of the node: they see the gradients of all outputs."""
+        for hook in tuple(self.pre.values()):
+            given = _tensors(gs, lane)
+            gs = _replaced(hook, given, hook(given), gs, lane)
+        return gs
+
+    def after(self, results: Sequence[Any], gs: Sequence[Any], lane: Any) -> Sequence[Any]:
+        """The hooks of the node: they see what comes out of it, and what went in."""
+        for hook in tuple(self.post.values()):
+            given = _tensors(results, lane)
+            results = _replaced(hook, given, hook(given, _tensors(gs, lane)), list(results), lane)
+        return results
+
+
+def _sum(total: Tensor | None, g: Tensor) -> Tensor:
+    if total is not None:
+        return total + g
+    return g if g._requires_grad else wrap(g._array.copy())
+
+
+def _tensors(gs: Sequence[Any], lane: Any) -> tuple[Any, ...]:
+    return tuple(None if g is None else lane.tensor(g) for g in gs)
+
+
+def _name(hook: Any) -> str:
+    return getattr(hook, "__name__", type(hook).__name__)
+
+
+def _through(calls: _Calls, g: Any, lane: Any) -> Any:
+    value = lane.tensor(g)
+    for hook in tuple(calls.values()):
+        result = hook(value)
+        if result is not None:
+            _check(hook, value, result)
+            value = result
+    return lane.value(value)
+
+
+def _replaced(hook: Any, given: tuple[Any, ...], result: Any, gs: list[Any], lane: Any) -> list[Any]:
+    """What a node's hook returned, in place of what it was given."""
+    if result is None:
+        return gs
+    results = result if isinstance(result, tuple) else (result,)
+    if len(results) != len(given):
+        raise RuntimeError(f"hook '{_name(hook)}' has returned an incorrect number of values (got {len(results)}, but expected {len(given)})")
+    for before, value in zip(given, results, strict=True):
+        if before is not None and value is not None:
+            _check(hook, before, value)
+    return [None if value is None else lane.value(value) for value in results]
+
+
+def _check(hook: Any, before: Tensor, result: Any) -> None:
+    if not isinstance(result, Tensor):
+        raise TypeError(f"expected Variable, but hook returned '{type(result).__name__}' ({_name(hook)})")
+    if result._array.shape != before._array.shape:
+        raise RuntimeError(
+            f"hook '{_name(hook)}' has changed the size of value (was {list(before.shape)}, got {list(result.shape)})"
+        )
+    if result._array.dtype != before._array.dtype:
+        raise RuntimeError(f"hook '{_name(hook)}' has changed the type of value (was {before.dtype} got {result.dtype})")
+
+
+def hooks_of(owner: Any) -> Hooks:
+    """The hooks of a node or of a leaf, made on first use."""
+    slot = "hooks" if owner.__class__ is Node else "_hooks"
+    hooks = getattr(owner, slot)
+    if hooks is None:
+        hooks = Hooks()
+        setattr(owner, slot, hooks)
+    return hooks  # type: ignore[no-any-return]
+
+
+def _place(t: Tensor) -> tuple[Hooks, int]:
+    """Where the hooks of a tensor live: with which of the outputs of which node, or with itself."""
+    if t._base is not None:
+        refresh(t)
+    edge = t if t._node is None else t._node
+    if edge.__class__ is Output:
+        return hooks_of(edge.node), edge.index
+    return hooks_of(edge), 0
+
+
+def register_hook(self: Tensor, hook: Callable[[Tensor], Tensor | None]) -> RemovableHandle:
+    """Call `hook(gradient)` each time a gradient of this tensor is computed. What it returns, if not None, replaces the gradient."""
+    if not self.requires_grad:
+        raise RuntimeError("cannot register a hook on a tensor that doesn't require gradient")
+    hooks, index = _place(self)
+    return add(hooks.tensor.setdefault(index, _Calls()), hook)
+
+
+def register_post_accumulate_grad_hook(self: Tensor, hook: Callable[[Tensor], None]) -> RemovableHandle:
+    """Call `hook(leaf)` each time its `.grad` has been accumulated."""
+    if not self.requires_grad:
+        raise RuntimeError("cannot register a hook on a tensor that doesn't require gradient")
+    if not self.is_leaf:
+        raise RuntimeError("post accumulate grad hooks cannot be registered on non-leaf tensors")
+    return add(hooks_of(self).accumulated, hook)
+
+
+def retain_grad(self: Tensor) -> None:
+    """Keep the gradient of this non-leaf tensor in its `.grad`."""
+    if not self.requires_grad:
+        raise RuntimeError("can't retain_grad on Tensor that has requires_grad=False")
+    if self.is_leaf or retains_grad(self):
+        return
+    hooks, index = _place(self)
+    hooks.retained[index] = weakref.ref(self)
+
+
+def retains_grad(self: Tensor) -> bool:
+    """Whether `.grad` of this non-leaf tensor will be kept."""
+    if self.is_leaf:
+        return False
+    hooks, index = _place(self)
+    reference = hooks.retained.get(index)
+    return reference is not None and reference() is self
+
+
+class AccumulateGrad:
+    """Where a graph ends: the end of an edge that leads to a leaf, as `grad_fn.next_functions` shows it."""
+
+    __slots__ = ("__weakref__", "variable")
+
+    def __init__(self, variable: Tensor) -> None:
+        self.variable = variable
+
+    def name(self) -> str:
+        return "torch::autograd::AccumulateGrad"
+
+    @property
+    def next_functions(self) -> tuple[Any, ...]:
+        return ()
+
+    def register_prehook(self, hook: Callable[..., Any]) -> RemovableHandle:
+        return add(hooks_of(self.variable).pre, hook)
+
+    def register_hook(self, hook: Callable[..., Any]) -> RemovableHandle:
+        """Call `hook((), gradients)` after the accumulation."""
+        return add(hooks_of(self.variable).post, hook)
+
+    def __repr__(self) -> str:
+        return f"<AccumulateGrad object at {id(self):#x}>"
+
+
+def accumulator(leaf: Tensor) -> AccumulateGrad:
+    """The one AccumulateGrad of a leaf, as long as anybody holds it."""
+    reference = leaf._accumulator
+    found = None if reference is None else reference()
+    if found is None:
+        found = AccumulateGrad(leaf)
+        leaf._accumulator = weakref.ref(found)
+    return found
+
+
+
+
+def next_functions(self: Node) -> tuple[tuple[Any, int], ...]:
+    """Where the gradients of this node go: a node and which of its outputs, where a leaf accumulates, or nowhere."""
+    edges = self.inputs if self.row.pullback is None else [edge for edge in self.inputs if edge is not None]
+    return tuple(_function(edge) for edge in edges)
+
+
+def _function(edge: Any) -> tuple[Any, int]:
+    if edge.__class__ is Output:
+        return edge.node, edge.index
+    if edge.__class__ is Node:
+        return edge, 0
+    return (accumulator(edge) if is_leaf(edge) else None), 0
+
+
+def metadata(self: Node) -> dict[Any, Any]:
+    """A dictionary for the user's own notes."""
+    return hooks_of(self).metadata
+
+
+def register_node_hook(self: Node, hook: Callable[..., Any]) -> RemovableHandle:
+    """Call `hook(grad_inputs, grad_outputs)` each time this node has run; a tuple that it returns replaces grad_inputs."""
+    return add(hooks_of(self).post, hook)
+
+
+def register_node_prehook(self: Node, hook: Callable[..., Any]) -> RemovableHandle:
+    """Call `hook(grad_outputs)` each time before this node runs; a tuple that it returns replaces them."""
+    return add(hooks_of(self).pre, hook)
+
+
+def install() -> None:
+    """Give Tensor and Node their methods."""
+    for owner, names in (
+        (Tensor, {f.__name__: f for f in (register_hook, register_post_accumulate_grad_hook, retain_grad)}),
+        (Tensor, {"retains_grad": property(retains_grad)}),
+        (Node, {"next_functions": property(next_functions), "metadata": property(metadata)}),
+        (Node, {"register_hook": register_node_hook, "register_prehook": register_node_prehook}),
+    ):
+        for name, value in names.items():
+            setattr(owner, name, value)
