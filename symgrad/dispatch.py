@@ -12,12 +12,14 @@ from typing import Any
 
 import numpy as np
 
-from symgrad.mode import local
+from symgrad.dtypes import type_word
 from symgrad.errors import describe
 from symgrad.graph import Constant, Node, Output, next_sequence
+from symgrad.mode import local
 from symgrad.ops.namespace import namespace
 from symgrad.ops.promotion import FLOAT32, FLOAT64, compute_type, kind
 from symgrad.ops.spec import Row
+from symgrad.ops.variants import is_half, variant
 from symgrad.tensor import Tensor, refresh, version_cell, wrap
 
 ndarray, asarray = np.ndarray, np.asarray
@@ -40,7 +42,7 @@ def edge_of(x: Tensor) -> Any:
 
 
 def recorded(row: Row) -> Callable[..., Any]:
-    if row.elementwise and row.policy in ("promote", "float") and not row.attrs:
+    if row.elementwise and row.policy in ("promote", "float") and not row.attrs and "f" in row.kinds:
         if len(row.args) == 1:
             return _unary(row)
         if row.args == ("x", "y") and row.differentiable:
@@ -191,7 +193,12 @@ def apply(row: Row, args: tuple[Any, ...], attrs: dict[str, Any]) -> Any:
     mode = local.mode
     arrays, needs, args = _operands(row, args)
     try:
-        out = mode.run(row.numpy, *arrays, **attrs)
+        for a in arrays:
+            if a.__class__ is ndarray and a.dtype is not FLOAT32 and a.dtype is not FLOAT64:
+                out = _run_checked(mode, row, arrays, attrs)
+                break
+        else:
+            out = mode.run(row.numpy, *arrays, **attrs)
     except (ValueError, IndexError, TypeError, RuntimeError) as error:
         raise failure(row, args, attrs, error) from error
     record = mode.recording and True in needs and row.differentiable
@@ -238,7 +245,7 @@ def _promoted(row: Row, arrays: list[Any]) -> list[Any]:
 
 def _operand(row: Row, arg: Any) -> Any:
     """An argument that is not a tensor, as it is recorded."""
-    if arg is None or arg.__class__ in (float, int, bool, complex):
+    if arg.__class__ in (float, int, bool, complex) or (arg is None and not row.elementwise):
         return arg
     if isinstance(arg, np.generic):
         return arg.item()
@@ -256,6 +263,29 @@ def _cast(a: Any, dtype: Any) -> Any:
     if a is None or (dtype.kind in "fc" and a.__class__ is not bool):
         return a
     return asarray(a).astype(dtype)
+
+
+def _run_checked(mode: Any, row: Row, arrays: list[Any], attrs: dict[str, Any]) -> Any:
+    """Run a kernel on other numbers than single and double floats. Half precision is computed in float32 and rounded at the end, as in PyTorch."""
+    unsupported = _unsupported(row, arrays)
+    if unsupported is not None:
+        raise unsupported
+    half = [a.__class__ is ndarray and is_half(a.dtype) for a in arrays]
+    if True not in half or row.view or row.name == "cast":
+        return mode.run(row.numpy, *arrays, **attrs)
+    lifted = [a.astype(FLOAT32) if h else a for a, h in zip(arrays, half, strict=True)]
+    out, meta = mode.run(row.numpy, *lifted, **attrs), row.type(*arrays, **attrs)
+    if row.outputs == 1:
+        return asarray(out, meta.dtype)
+    return tuple(asarray(o, m.dtype) for o, m in zip(out, meta, strict=True))
+
+
+def _unsupported(row: Row, arrays: Any) -> Exception | None:
+    """The error for numbers of a kind that the row does not take, if there are any."""
+    for a in arrays:
+        if a.__class__ is ndarray and kind(a.dtype) not in row.kinds:
+            return NotImplementedError(f'"{row.name}_cpu" not implemented for \'{type_word(a.dtype)}\'')
+    return None
 
 
 def _plain(row: Row, args: tuple[Any, ...], attrs: dict[str, Any], out: Any) -> Any:
@@ -278,6 +308,7 @@ def _as_view(row: Row, x: Tensor, attrs: dict[str, Any], view: Tensor) -> Tensor
 
 def _record(row: Row, args: tuple[Any, ...], attrs: dict[str, Any], arrays: list[Any], out: Any, needs: tuple[bool, ...]) -> Any:
     keep = _keeps(row, needs)
+    row = variant(row, arrays)
     edges, saved, cells = [], [], []
     for x, a, k in zip(args, arrays, keep, strict=False):  # keep goes on with the results
         edge = x if not isinstance(x, Tensor) else x._node or edge_of(x)
@@ -322,6 +353,9 @@ def failure(row: Row, args: tuple[Any, ...], attrs: dict[str, Any], error: Excep
         row.type(*metas, **attrs)
     except (RuntimeError, ValueError, IndexError, TypeError) as clear:
         return clear
+    unsupported = _unsupported(row, metas)
+    if unsupported is not None:
+        return unsupported
     given = ", ".join(describe(m) for m in metas)
     return RuntimeError(f"{row.name}: {error} (got {given})")
 

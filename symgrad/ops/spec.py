@@ -46,6 +46,10 @@ class Row:
     """The kernel's result shares memory with its first argument."""
     display: str | Callable[..., str] | None = None
     """PyTorch's name for the backward node, where it is not `<Name>Backward0`."""
+    kinds: str = "bifc"
+    """The kinds of numbers that the kernel takes: booleans, integers, floats, complex."""
+    complex: str = "analytic"
+    """How the rules treat complex numbers: `analytic` rules are conjugated (`symgrad.ops.variants`), a row's `own` are not, or it is `refused`."""
     domain: tuple[float, float] = (-2.0, 2.0)
     """Where tests draw inputs of an elementwise row from."""
     special: tuple[Any, ...] = field(default=())
