@@ -12,7 +12,19 @@ from collections.abc import Callable
 from types import SimpleNamespace
 from typing import Any
 
-from symgrad.ops import activation, contraction, convolution, elementwise, normalization, reduction, shaping  # noqa: F401  (entering the rows)
+from symgrad.ops import (  # noqa: F401  (entering the rows)
+    activation,
+    comparison,
+    complexes,
+    contraction,
+    convolution,
+    elementwise,
+    normalization,
+    piecewise,
+    reduction,
+    shaping,
+    special,
+)
 from symgrad.ops.spec import Row
 from symgrad.ops.table import TABLE
 

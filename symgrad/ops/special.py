@@ -1,0 +1,196 @@
+"""Elementwise rows that take more than elementary functions, or care at their edges: erf, gamma, sinc, logit, atan2, xlogy, ..."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+
+from symgrad.ops.table import elementwise
+
+LN2 = math.log(2)
+ERF_SLOPE = 2 / math.sqrt(math.pi)
+
+
+def scipy_kernel(name: str) -> Any:
+    """A function of scipy.special, which is imported when it is first called."""
+    found: Any = None
+
+    def kernel(*args: Any) -> Any:
+        nonlocal found
+        if found is None:
+            import scipy.special
+
+            found = getattr(scipy.special, name)
+        return found(*args)
+
+    kernel.__name__ = name
+    return kernel
+
+
+# --- the error function
+
+elementwise(
+    "erf", "x", scipy_kernel("erf"), (lambda xp, g, out, x: xp.exp(-x * x) * ERF_SLOPE * g,), saves="x", policy="float", kinds="bif",
+    sympy=lambda sp, x: sp.erf(x), jax="jax.scipy.special.erf",
+)  # fmt: skip
+elementwise(
+    "erfc", "x", scipy_kernel("erfc"), (lambda xp, g, out, x: xp.exp(-x * x) * -ERF_SLOPE * g,), saves="x", policy="float", kinds="bif",
+    sympy=lambda sp, x: sp.erfc(x), jax="jax.scipy.special.erfc",
+)  # fmt: skip
+elementwise(
+    "erfinv", "x", scipy_kernel("erfinv"), (lambda xp, g, out, x: xp.exp(out * out) / ERF_SLOPE * g,), saves="out", policy="float",
+    kinds="bif", sympy=lambda sp, x: sp.erfinv(x), domain=(-0.9, 0.9), jax="jax.scipy.special.erfinv",
+)  # fmt: skip
+
+
+# --- the gamma function
+
+_polygamma = scipy_kernel("polygamma")
+
+elementwise(
+    "lgamma", "x", scipy_kernel("gammaln"), (lambda xp, g, out, x: xp.digamma(x) * g,), saves="x", policy="float", kinds="bif",
+    sympy=lambda sp, x: sp.loggamma(x), domain=(0.3, 4.0), jax="jax.scipy.special.gammaln",
+)  # fmt: skip
+elementwise(
+    "digamma", "x", scipy_kernel("psi"), (lambda xp, g, out, x: xp.polygamma(x, n=1) * g,), saves="x", policy="float", kinds="bif",
+    sympy=lambda sp, x: sp.polygamma(0, x), domain=(0.3, 4.0), jax="jax.scipy.special.digamma",
+)  # fmt: skip
+elementwise(
+    "polygamma", "x / n", lambda x, *, n: np.asarray(_polygamma(n, x), x.dtype),
+    (lambda xp, g, out, x, *, n: xp.polygamma(x, n=n + 1) * g,), saves="x", policy="float", kinds="bif",
+    sympy=lambda sp, x, n: sp.polygamma(n, x), domain=(0.3, 4.0), jax=lambda x, *, n: f"jax.scipy.special.polygamma({n}, {x})",
+)  # fmt: skip
+
+
+# --- sinc, and all its derivatives: smooth at 0, where the closed forms are 0/0
+
+
+def _sinc_derivative(x, *, order):
+    """With u = π x, the derivatives of sin(u)/u obey u Sₙ + n Sₙ₋₁ = sin(u + nπ/2); near 0 that cancels, and the power series serves."""
+    u = np.pi * x
+    near = np.abs(u) < order + 1
+    far = np.where(near, 1, u)
+    closed = np.sin(far) / far
+    for n in range(1, order + 1):
+        closed = (np.sin(far + n * np.pi / 2) - n * closed) / far
+    return (np.where(near, _sinc_series(np.where(near, u, 0), order), closed) * np.pi**order).astype(x.dtype)
+
+
+def _sinc_series(u: Any, order: int) -> Any:
+    """Sₙ = Σ (-1)ᵏ uᵐ / (m! (2k + 1)) over m = 2k - n >= 0, by Horner's rule."""
+    odd, squared, total = order % 2, u * u, np.zeros_like(u)
+    for m in range(40 + odd, -1, -2):
+        k = (m + order) // 2
+        total = total * squared + (-1) ** k / (math.factorial(m) * (2 * k + 1))
+    return total * u if odd else total
+
+
+def _sinc_meaning(sp: Any, x: Any, order: int = 0) -> Any:
+    u = sp.Dummy(real=True)
+    return sp.diff(sp.sin(sp.pi * u) / (sp.pi * u), u, order).subs(u, x) if order else sp.sinc(sp.pi * x)
+
+
+def _sinc_derivative_jax(x: str, *, order: int) -> str:
+    derivative = "jnp.sinc"
+    for _ in range(order):
+        derivative = f"jax.grad({derivative})"
+    return f"jnp.vectorize({derivative})({x})"
+
+
+elementwise(
+    "sinc", "x", np.sinc, (lambda xp, g, out, x: xp.sinc_derivative(x, order=1) * g,), saves="x", policy="float", sympy=_sinc_meaning,
+    jax="jnp.sinc", special=(0.0,),
+)  # fmt: skip
+elementwise(
+    "sinc_derivative", "x / order", _sinc_derivative, (lambda xp, g, out, x, *, order: xp.sinc_derivative(x, order=order + 1) * g,),
+    saves="x", policy="float", sympy=_sinc_meaning, jax=_sinc_derivative_jax, special=(0.0,),
+)  # fmt: skip
+
+
+# --- logarithms of more than one thing
+
+
+def _logit(x, *, eps):
+    z = x if eps is None else np.minimum(np.maximum(x, eps), 1 - eps)
+    return np.log(z / (1 - z))
+
+
+def _logit_rule(xp, g, out, x, *, eps):
+    low, high, outside = (0, 1, math.nan) if eps is None else (eps, 1 - eps, 0)
+    return xp.where(xp.logical_or(x < low, x > high), outside, g / ((1 - x) * x))
+
+
+def _logit_sympy(sp: Any, x: Any, eps: Any) -> Any:
+    z = x if eps is None else sp.Min(sp.Max(x, eps), 1 - eps)
+    return sp.log(z / (1 - z))
+
+
+def _logit_jax(x: str, *, eps: Any) -> str:
+    return f"jax.scipy.special.logit({x})" if eps is None else f"jax.scipy.special.logit(jnp.clip({x}, {eps!r}, 1 - {eps!r}))"
+
+
+elementwise(
+    "logit", "x / eps", _logit, (_logit_rule,), saves="x", policy="float", kinds="bif", sympy=_logit_sympy, domain=(0.1, 0.9), jax=_logit_jax,
+)  # fmt: skip
+
+
+def _xlogy_rule(log: str, edge: int) -> Any:
+    """In x: 0 where x is 0 and the logarithm is not finite."""
+    return lambda xp, g, out, x, y: xp.where(xp.logical_and(x == 0, y <= edge), 0, getattr(xp, log)(g, y))
+
+
+def _xlogy(logarithm: Any) -> Any:
+    """0 where x is 0, whatever the logarithm; but NaN where y is."""
+
+    def kernel(x, y):
+        none = np.logical_and(np.equal(x, 0), np.logical_not(np.isnan(y)))
+        return np.where(none, 0, x * logarithm(np.where(none, 1, y)))
+
+    return kernel
+
+
+def _title(name: str) -> Any:
+    """Which of the two operands is a number shows in the name of the node."""
+    return lambda node: f"{name}Backward{0 if all(hasattr(e, 'shape') for e in node.inputs) else 1 if hasattr(node.inputs[1], 'shape') else 2}"
+
+
+elementwise(
+    "xlogy", "x y", _xlogy(np.log), (_xlogy_rule("xlogy", 0), lambda xp, g, out, x, y: g * x / y), saves=("x y", "x y"), policy="float",
+    kinds="bif", sympy=lambda sp, x, y: x * sp.log(y), domain=(0.1, 2.0), display=_title("Xlogy"), jax="jax.scipy.special.xlogy",
+    special=((0.0, 0.0),),
+)  # fmt: skip
+elementwise(
+    "xlog1py", "x y", _xlogy(np.log1p), (_xlogy_rule("xlog1py", -1), lambda xp, g, out, x, y: g * x / (y + 1)), saves=("x y", "x y"),
+    policy="float", kinds="bif", sympy=lambda sp, x, y: x * sp.log(1 + y), domain=(0.1, 2.0), display=_title("SpecialXlog1Py"),
+    jax="jax.scipy.special.xlog1py",
+)  # fmt: skip
+elementwise(
+    "logaddexp", "x y", np.logaddexp, (lambda xp, g, out, x, y: xp.sigmoid(x - y) * g, lambda xp, g, out, x, y: xp.sigmoid(y - x) * g),
+    saves="x y", kinds="f", sympy=lambda sp, x, y: sp.log(sp.exp(x) + sp.exp(y)),
+)  # fmt: skip
+elementwise(
+    "logaddexp2", "x y", np.logaddexp2,
+    (lambda xp, g, out, x, y: xp.sigmoid((x - y) * LN2) * g, lambda xp, g, out, x, y: xp.sigmoid((y - x) * LN2) * g),
+    saves="x y", kinds="f", sympy=lambda sp, x, y: sp.log(2**x + 2**y) / sp.log(2),
+)  # fmt: skip
+
+
+# --- the plane
+
+
+def _over_square(xp, numerator, x, y):
+    """numerator / (x² + y²), 0 at the origin."""
+    square = x * x + y * y
+    return xp.where(square == 0, 0, numerator / square)
+
+
+elementwise(
+    "hypot", "x y", np.hypot, (lambda xp, g, out, x, y: x / out * g, lambda xp, g, out, x, y: y / out * g), saves=("x out", "y out"), kinds="f",
+    sympy=lambda sp, x, y: sp.sqrt(x**2 + y**2), special=((1.0, 1.0), (1.0, -1.0)),
+)  # fmt: skip
+elementwise(
+    "atan2", "x y", np.arctan2, (lambda xp, g, out, x, y: _over_square(xp, g * y, x, y), lambda xp, g, out, x, y: _over_square(xp, -g * x, x, y)),
+    saves="x y", policy="float", kinds="bif", sympy=lambda sp, x, y: sp.atan2(x, y), domain=(0.2, 2.0), special=((0.0, 0.0),),
+)  # fmt: skip
