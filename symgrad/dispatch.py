@@ -47,6 +47,8 @@ def recorded(row: Row) -> Callable[..., Any]:
             return _unary(row)
         if row.args == ("x", "y") and row.differentiable:
             return _binary(row)
+    if row.view and row.outputs == 1:
+        return _view(row)
     return _general(row)
 
 
@@ -101,6 +103,69 @@ def _unary(row: Row) -> Callable[..., Any]:
 
     op.__name__ = row.name
     return op
+
+
+def _view(row: Row) -> Callable[..., Any]:
+    kernel = row.numpy
+
+    def op(x: Any, **attrs: Any) -> Any:
+        if not isinstance(x, Tensor) or local.mode.capture is not None:
+            return apply(row, (x,), attrs)
+        try:
+            out = kernel(x._array, **attrs)
+        except (ValueError, IndexError, TypeError) as error:
+            raise failure(row, (x,), attrs, error) from error
+        return view_of(row, x, attrs, out)
+
+    op.__name__ = row.name
+    return op
+
+
+def view_of(row: Row, x: Tensor, attrs: dict[str, Any], out: Any) -> Tensor:
+    """The tensor around `out`, which the kernel of a view row made of x's array; `out` may be a copy if there was no other way."""
+    if x._base is not None:
+        refresh(x)
+    mode = local.mode
+    t = new(Tensor)
+    t._array = out
+    t._cell = []
+    if x._requires_grad and mode.recording:
+        t._requires_grad = True
+        t._node = node = new_node(Node)
+        node.row = row
+        node.inputs = node.saved = (x._node or x,)
+        node.attrs = attrs
+        node.sequence = next_sequence()
+        node.shape = out.shape
+        node.dtype = out.dtype
+        node.hooks = node.out = node.cells = None
+    else:
+        t._requires_grad = False
+        t._node = None
+    base = out.base
+    if row.name == "reshape" and base is not x._array and (base is None or base is not x._array.base):
+        t._base = None
+        return t
+    share(t, x, (row.name, attrs))
+    return t
+
+
+def share(view: Tensor, x: Tensor, step: tuple[str, Any] | None) -> None:
+    """`view` uses the memory of `x`, and knows the way there from the owner of the history (no step: there is none to replay)."""
+    view._base = x if x._base is None else x._base
+    owner = x._owner
+    depth = len(x._undo) if owner is None else x._depth
+    view._owner = owner = x if owner is None else owner
+    view._path = (*x._path, step)
+    view._epoch = owner._epoch
+    if depth:
+        view._depth = depth
+    if not local.mode.recording:
+        view._made = x._made or "no_grad"
+    elif step is None:
+        view._made = x._made or "several"
+    elif x._made is not None:
+        view._made = x._made
 
 
 def _binary(row: Row) -> Callable[..., Any]:
@@ -184,8 +249,7 @@ def _keeps(row: Row, needs: tuple[bool, ...]) -> tuple[bool, ...]:
     for i, need in enumerate(needs):
         if need and row.rule(i) is not None:
             reads |= row.reads(i)
-    names = (row.args[0][1:],) * len(needs) if row.variadic else row.args
-    return (*(name in reads for name in names), *("out" in reads or f"out{i}" in reads for i in range(row.outputs)))
+    return (*(name in reads for name in row.names(len(needs))), *("out" in reads or f"out{i}" in reads for i in range(row.outputs)))
 
 
 def apply(row: Row, args: tuple[Any, ...], attrs: dict[str, Any]) -> Any:
@@ -201,8 +265,12 @@ def apply(row: Row, args: tuple[Any, ...], attrs: dict[str, Any]) -> Any:
             out = mode.run(row.numpy, *arrays, **attrs)
     except (ValueError, IndexError, TypeError, RuntimeError) as error:
         raise failure(row, args, attrs, error) from error
-    record = mode.recording and True in needs and row.differentiable
-    result = _record(row, args, attrs, arrays, out, needs) if record else _plain(row, args, attrs, out)
+    if row.view and row.outputs == 1:
+        result = view_of(row, args[0], attrs, out)
+    elif mode.recording and True in needs and row.differentiable:
+        result = _record(row, args, attrs, arrays, out, needs)
+    else:
+        result = _plain(row, args, attrs, out)
     if mode.capture is not None:
         mode.capture(row, args, attrs, result)
     return result
@@ -289,21 +357,13 @@ def _unsupported(row: Row, arrays: Any) -> Exception | None:
 
 
 def _plain(row: Row, args: tuple[Any, ...], attrs: dict[str, Any], out: Any) -> Any:
-    if row.outputs != 1:
-        return tuple(wrap(o) for o in out)
-    result = wrap(out)
-    return _as_view(row, args[0], attrs, result) if row.view else result
-
-
-def _as_view(row: Row, x: Tensor, attrs: dict[str, Any], view: Tensor) -> Tensor:
-    """A view shares its base's memory, and knows the way from the owner of its history to itself."""
-    if view._array.base is None and view._array is not x._array:
-        return view  # the kernel had to copy
-    view._base = x if x._base is None else x._base
-    view._owner = owner = x if x._owner is None else x._owner
-    view._path = (*x._path, (row.name, attrs))
-    view._epoch = owner._epoch
-    return view
+    if row.outputs == 1:
+        return wrap(out)
+    results = tuple(wrap(o) for o in out)
+    if row.view:
+        for t in results:
+            share(t, args[0], None)
+    return results
 
 
 def _record(row: Row, args: tuple[Any, ...], attrs: dict[str, Any], arrays: list[Any], out: Any, needs: tuple[bool, ...]) -> Any:
@@ -324,9 +384,9 @@ def _record(row: Row, args: tuple[Any, ...], attrs: dict[str, Any], arrays: list
         node = make_node(row, tuple(edges), attrs, tuple(saved), kept_out, tuple(cells) or None)
         node.shape, node.dtype = result._array.shape, result._array.dtype
         result._node, result._requires_grad = node, True
-        return _as_view(row, args[0], attrs, result) if row.view else result
+        return result
     results = tuple(wrap(o) for o in out)
-    kept = keep[len(args) :]
+    kept = keep[len(args) :] or (False,) * len(results)
     cells += [t._cell for t, k in zip(results, kept, strict=True) if k]
     node = make_node(row, tuple(edges), attrs, tuple(saved), None, tuple(cells) or None)
     node.shape, node.dtype = tuple(t._array.shape for t in results), tuple(t._array.dtype for t in results)
@@ -335,6 +395,9 @@ def _record(row: Row, args: tuple[Any, ...], attrs: dict[str, Any], arrays: list
     for i, t in enumerate(results):
         if kind(t._array.dtype) in "fc":
             t._requires_grad, t._node = True, Output(node, i)
+    if row.view:
+        for t in results:
+            share(t, args[0], None)
     return results
 
 

@@ -35,6 +35,9 @@ class Tensor:
     written to (see `symgrad.graph.Node.cells`); whoever has a base uses the base's.
     History: a view has an `_owner` and the `_path` of rows that leads from it to the view. The view's `_node` belongs to the history
     that the owner had at `_epoch`; if the owner has been written to since, `refresh` replays the path.
+    `_made` is "no_grad" or "several" for a view that may not be written to with recording on: PyTorch forbids it, too.
+    `_undo` are the steps back from what `t_()` and the like did to an owner, the last first; a view knows how many there were when it
+    was made (`_depth`).
     """
 
     __slots__ = ("__dict__", "__weakref__", "_array", "_base", "_cell", "_node", "_requires_grad")
@@ -52,6 +55,9 @@ class Tensor:
     _owner: Tensor | None = None
     _path: tuple[Any, ...] = ()
     _epoch: int = 0
+    _made: str | None = None
+    _undo: tuple[Any, ...] = ()
+    _depth: int = 0
     _writes: int = 0
     name: str | None = None
 

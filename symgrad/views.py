@@ -12,12 +12,27 @@ from typing import Any
 
 import numpy as np
 
-from symgrad.dispatch import apply, edge_of, make_node
+from symgrad.dispatch import _keeps, apply, edge_of, failure, make_node
+from symgrad.graph import Node, Output, next_sequence
 from symgrad.mode import local
 from symgrad.ops.promotion import compute_type, kind
 from symgrad.ops.spec import Row
 from symgrad.ops.table import TABLE
-from symgrad.tensor import Tensor, refresh, wrap
+from symgrad.tensor import Tensor, refresh, version_cell, wrap
+
+OVERLAP = (
+    "unsupported operation: more than one element of the written-to tensor refers to a single memory location. Please clone() the"
+    " tensor before performing the operation."
+)
+_SEVERAL = (
+    " This view is the output of a function that returns multiple views. Such functions do not allow the output views to be modified"
+    " inplace. You should replace the inplace operation by an out-of-place one."
+)
+_NO_GRAD = (
+    " Given that this use case is ambiguous and error-prone, it is forbidden. You can clarify your code by moving both the view and the"
+    " inplace either both inside the no_grad block (if you don't want the inplace to be tracked) or both outside (if you want the"
+    " inplace to be tracked)."
+)
 
 
 def mark_written(x: Tensor) -> None:
@@ -36,35 +51,73 @@ def detach(x: Tensor) -> Tensor:
     return t
 
 
-def shadow(x: Tensor, copy: bool = False) -> Tensor:
+def shadow(x: Tensor) -> Tensor:
     """`x` as it is now, values and history: what an in-place op reads."""
-    return wrap(x._array.copy() if copy else x._array, x._requires_grad, x._node)
+    return wrap(x._array, x._requires_grad, x._node)
+
+
+# --- history of views -----------------------------------------------------------------------------------------------------
+
+
+def path_of(view: Tensor) -> tuple[Any, ...]:
+    """The way from the owner, as it is shaped now, to the view."""
+    assert view._owner is not None
+    later = view._owner._undo[: len(view._owner._undo) - view._depth]
+    return (*later, *view._path)
 
 
 def replay(view: Tensor) -> None:
     """Record the way from the owner to the view again."""
     owner = view._owner
     assert owner is not None
+    if view._made is not None:
+        raise forbidden(view, indirect=True)
     view._epoch = owner._epoch
-    t = shadow(owner)
-    if owner._node is None and owner._requires_grad:
-        t = owner
+    t = owner if owner._node is None and owner._requires_grad else shadow(owner)
     mode = local.mode
     recording, mode.recording = mode.recording, True
     try:
-        for name, attrs in view._path:
+        for name, attrs in path_of(view):
             t = apply(TABLE[name], (t,), attrs)
     finally:
         mode.recording = recording
     view._node, view._requires_grad = t._node, t._requires_grad
 
 
-def refuse_leaf(x: Tensor) -> None:
-    """A leaf that requires grad has no history to change."""
-    if not local.mode.recording:
+def set_history(x: Tensor, edge: Any) -> None:
+    """`x`, which has just been written to, takes on the history `edge`; on a view, its owner does in that region."""
+    owner = x._owner
+    if owner is None:
+        x._node, x._requires_grad, x._epoch = edge, True, x._epoch + 1
         return
-    if x._base is not None:
-        refresh(x)
+    path = tuple((name, tuple(attrs.items())) for name, attrs in path_of(x))
+    inputs = (edge_of(owner), edge)
+    node = make_node(TABLE["view_write"], inputs, {"path": path}, inputs, None, None)
+    node.shape, node.dtype = owner._array.shape, owner._array.dtype
+    owner._node, owner._requires_grad, owner._epoch = node, True, owner._epoch + 1
+    replay(x)
+
+
+# --- what is refused ------------------------------------------------------------------------------------------------------
+
+
+def forbidden(view: Tensor, indirect: bool) -> RuntimeError:
+    """PyTorch's words for a write to a view that has no history of its own to change."""
+    written = "its base or another view of its base has been" if indirect else "is being"
+    node = view._node.node if view._node.__class__ is Output else view._node
+    output = view._node.index if view._node.__class__ is Output else 0
+    name = "" if node is None else node.name().removesuffix("0").removesuffix("Backward")
+    if view._made == "several" and node is not None:
+        return RuntimeError(f"Output {output} of {name} is a view and {written} modified inplace.{_SEVERAL}")
+    start = f"Output {output} of {name} is a view of a view which was created in" if node is not None else "A view was created in"
+    reason = _SEVERAL if view._made == "several" else _NO_GRAD
+    return RuntimeError(f"{start} no_grad mode and {written} modified inplace with grad mode enabled.{reason}")
+
+
+def refuse(x: Tensor) -> None:
+    """A write that is to be recorded needs a history that can change: a leaf that requires grad has none."""
+    if x._made is not None:
+        raise forbidden(x, indirect=False)
     owner = x._owner
     if owner is not None and owner._requires_grad and owner._node is None:
         raise RuntimeError("a view of a leaf Variable that requires grad is being used in an in-place operation.")
@@ -72,20 +125,37 @@ def refuse_leaf(x: Tensor) -> None:
         raise RuntimeError("a leaf Variable that requires grad is being used in an in-place operation.")
 
 
-def store(x: Tensor, result: Tensor) -> Tensor:
-    """`x` takes on the values of `result`, and its history if it has one."""
-    value = result._array
-    if value.shape != x._array.shape:
-        if np.broadcast_shapes(value.shape, x._array.shape) != x._array.shape:
-            raise RuntimeError(f"output with shape {list(x._array.shape)} doesn't match the broadcast shape {list(value.shape)}")
-    refuse_cast(value.dtype, x._array.dtype)
-    if not x._array.flags.writeable:
+def tracked(x: Tensor, *others: Any) -> bool:
+    """Whether a write to `x` that reads the others changes a history. The write is refused if it must not."""
+    if not local.mode.recording or kind(x._array.dtype) not in "fc":
+        return False
+    if x._base is not None and x._made is None:
+        refresh(x)
+    needed = x._requires_grad or (x._owner is not None and x._owner._requires_grad)
+    for other in others:
+        if isinstance(other, Tensor):
+            needed = needed or other.requires_grad
+    if needed:
+        refuse(x)
+    return needed
+
+
+def overlapping(array: Any) -> bool:
+    """Whether two elements may share memory: the strides must climb over all that the smaller ones span."""
+    reach = array.itemsize
+    for stride, n in sorted((abs(s), n) for s, n in zip(array.strides, array.shape, strict=True) if n != 1):
+        if stride < reach:
+            return bool(array.size)
+        reach += stride * (n - 1)
+    return False
+
+
+def check_writable(array: Any) -> None:
+    flags = array.flags
+    if not flags.c_contiguous and overlapping(array):
+        raise RuntimeError(OVERLAP)
+    if not flags.writeable:
         raise RuntimeError("this tensor's memory is read-only: clone() it before writing in place")
-    np.copyto(x._array, value, casting="unsafe")
-    mark_written(x)
-    if result._requires_grad and kind(x._array.dtype) in "fc":
-        set_history(x, result)
-    return x
 
 
 def refuse_cast(given: Any, wanted: Any) -> None:
@@ -96,29 +166,100 @@ def refuse_cast(given: Any, wanted: Any) -> None:
         raise RuntimeError(f"result type {type_word(given)} can't be cast to the desired output type {type_word(wanted)}")
 
 
-def set_history(x: Tensor, result: Tensor) -> None:
-    edge = edge_of(result)
-    owner = x._owner
-    if owner is None:
-        x._node, x._requires_grad, x._epoch = edge, True, x._epoch + 1
-        return
-    inputs = (edge_of(owner), edge)
-    node = make_node(TABLE["view_write"], inputs, {"path": x._path}, inputs, None, None)
-    node.shape, node.dtype = owner._array.shape, owner._array.dtype
-    owner._node, owner._requires_grad, owner._epoch = node, True, owner._epoch + 1
-    replay(x)
+# --- writing --------------------------------------------------------------------------------------------------------------
+
+
+def store(x: Tensor, result: Tensor) -> Tensor:
+    """`x` takes on the values of `result`, and its history if it has one."""
+    value = result._array
+    if value.shape != x._array.shape:
+        raise RuntimeError(f"output with shape {list(x._array.shape)} doesn't match the broadcast shape {list(value.shape)}")
+    refuse_cast(value.dtype, x._array.dtype)
+    check_writable(x._array)
+    record = tracked(x, result)
+    if record and not result._requires_grad:
+        result = apply(TABLE["replace"], (shadow(x), result), {})
+    elif record and value.dtype != x._array.dtype:
+        result = apply(TABLE["cast"], (result,), {"dtype": x._array.dtype})
+    local.mode.run(np.copyto, x._array, value, casting="unsafe")
+    mark_written(x)
+    if record:
+        _keep_in(x, result)
+        set_history(x, edge_of(result))
+    return x
+
+
+def _keep_in(x: Tensor, result: Tensor) -> None:
+    """A rule that reads the result finds it in x from now on: no second copy is kept, and a later write to x is noticed."""
+    node = result._node
+    if node.__class__ is Node and node.out is result._array and result._array.dtype == x._array.dtype:
+        node.out = x._array
+        node.cells = (*(cell for cell in node.cells if cell is not result._cell), version_cell(x))
 
 
 def inplace(function: Callable[..., Any]) -> Callable[..., Tensor]:
     """The in-place form of any function of a tensor."""
 
     def method(x: Tensor, *args: Any, **attrs: Any) -> Tensor:
-        refuse_leaf(x)
-        return store(x, function(shadow(x, copy=local.mode.recording), *args, **attrs))
+        if not tracked(x, *args, *attrs.values()):
+            return store(x, function(wrap(x._array), *args, **attrs))
+        since, source = next_sequence(), shadow(x)
+        result = function(source, *args, **attrs)
+        if result is source:
+            return x
+        _protect(result._node, x._array, since)
+        return store(x, result)
 
     method.__name__ = f"{getattr(function, '__name__', 'op')}_"
     method.__doc__ = f"In-place form of `{getattr(function, '__name__', 'op')}`."
     return method
+
+
+def _protect(edge: Any, array: Any, since: int) -> None:
+    """Nodes younger than `since` that saved memory which is about to be overwritten keep a copy of it instead."""
+    stack, copies = [edge], {}
+    while stack:
+        edge = stack.pop()
+        node = edge.node if edge.__class__ is Output else edge
+        if node.__class__ is not Node or node.sequence < since:
+            continue
+        stack += node.inputs
+        if node.cells is None:
+            continue
+        saved = list(node.saved)
+        for i, a in enumerate(saved):
+            if a.__class__ is np.ndarray and np.may_share_memory(a, array):
+                saved[i] = copies[id(a)] = copies[id(a)] if id(a) in copies else a.copy()
+        node.saved = tuple(saved)
+
+
+def write(x: Tensor, row: Row, args: tuple[Any, ...], attrs: dict[str, Any], action: Callable[[Any], Any]) -> Tensor:
+    """Let `action` change x's memory, and record that x is now `row(x, *args)`, whose rules must not read x."""
+    if local.mode.capture is not None:
+        return store(x, apply(row, (shadow(x), *args), attrs))
+    record = tracked(x, *args)
+    check_writable(x._array)
+    node = _node_of_write(x, row, args, attrs) if record else None
+    try:
+        local.mode.run(action, x._array)
+    except (ValueError, IndexError, TypeError) as error:
+        raise failure(row, (x, *args), attrs, error) from error
+    mark_written(x)
+    if node is not None:
+        set_history(x, node)
+    return x
+
+
+def _node_of_write(x: Tensor, row: Row, args: tuple[Any, ...], attrs: dict[str, Any]) -> Node:
+    tensors = [a for a in args if isinstance(a, Tensor)]
+    edges = (edge_of(x), *(edge_of(a) if isinstance(a, Tensor) else a for a in args))
+    needs = (x._requires_grad, *(isinstance(a, Tensor) and a._requires_grad for a in args))
+    keep = _keeps(row, needs)[1:]
+    kept = tuple(a._array if k and isinstance(a, Tensor) else e for a, k, e in zip(args, keep, edges[1:], strict=False))
+    cells = tuple(version_cell(a) for a, k in zip(args, keep, strict=False) if k and isinstance(a, Tensor)) if tensors else ()
+    node = make_node(row, edges, attrs, (edges[0], *kept), None, cells or None)
+    node.shape, node.dtype = x._array.shape, x._array.dtype
+    return node
 
 
 def inplace_ufunc(row: Row) -> Callable[..., Tensor]:
@@ -128,12 +269,15 @@ def inplace_ufunc(row: Row) -> Callable[..., Tensor]:
 
     def method(x: Tensor, y: Any) -> Tensor:
         mode = local.mode
+        array = x._array
         other = y._array if isinstance(y, Tensor) else y
-        tracked = mode.recording and (x._requires_grad or (isinstance(y, Tensor) and y._requires_grad) or x._base is not None)
-        if tracked or mode.capture is not None or compute_type(row.policy, (x._array, other)) != x._array.dtype:
+        plain = not mode.recording or not (x._base is not None or x._requires_grad or (other is not y and y._requires_grad))
+        if not plain or mode.capture is not None or not array.flags.c_contiguous:
+            return general(x, y)
+        if compute_type(row.policy, (array, other)) != array.dtype:
             return general(x, y)
         try:
-            mode.run(kernel, x._array, other, out=x._array, casting="same_kind")
+            mode.run(kernel, array, other, out=array, casting="same_kind")
         except (ValueError, TypeError):
             return general(x, y)
         mark_written(x)
@@ -141,3 +285,19 @@ def inplace_ufunc(row: Row) -> Callable[..., Tensor]:
 
     method.__name__ = f"{row.name}_"
     return method
+
+
+# --- shape in place -------------------------------------------------------------------------------------------------------
+
+
+def rearrange(x: Tensor, row: str, attrs: dict[str, Any], undo: tuple[str, dict[str, Any]]) -> Tensor:
+    """`x` becomes a view of itself; `undo` is the step back, from which views made before find their way."""
+    tracked(x)
+    t = apply(TABLE[row], (shadow(x),), attrs)
+    x._array, x._node, x._constant = t._array, t._node, None
+    mark_written(x)
+    if x._owner is not None:
+        x._path = (*x._path, (row, attrs))
+        return x
+    x._undo = (undo, *x._undo)
+    return x

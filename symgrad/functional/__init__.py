@@ -1,8 +1,11 @@
 """The public functions of tensors, family by family; importing this gives Tensor its operators and methods."""
 
 from symgrad.dispatch import tensors
+from symgrad.functional import subscript, writing  # noqa: F401  (methods only)
+from symgrad.functional.arranging import *  # noqa: F403
 from symgrad.functional.contraction import *  # noqa: F403
 from symgrad.functional.elementwise import *  # noqa: F403
+from symgrad.functional.joining import *  # noqa: F403
 from symgrad.functional.names import METHODS
 from symgrad.functional.reduction import *  # noqa: F403
 from symgrad.functional.shaping import *  # noqa: F403

@@ -14,16 +14,20 @@ from typing import Any
 
 from symgrad.ops import (  # noqa: F401  (entering the rows)
     activation,
+    arranging,
     comparison,
     complexes,
     contraction,
     convolution,
     elementwise,
+    indexing,
+    joining,
     normalization,
     piecewise,
     reduction,
     shaping,
     special,
+    writing,
 )
 from symgrad.ops.spec import Row
 from symgrad.ops.table import TABLE

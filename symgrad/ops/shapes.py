@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from math import prod
 from typing import Any
 
 import numpy as np
@@ -79,12 +80,15 @@ def unbroadcast(xp: Any, g: Any, shape: tuple[int, ...]) -> Any:
 
 def infer_shape(name: str, size: int, shape: Sequence[int]) -> tuple[int, ...]:
     """A requested shape with its -1 filled in, PyTorch's errors otherwise."""
-    shape = tuple(int(n) for n in shape)
+    shape = tuple(map(int, shape))
+    known = prod(shape)
+    if known == size and (not shape or min(shape) >= 0):
+        return shape
     if shape.count(-1) > 1:
         raise RuntimeError(f"{name}: only one dimension can be inferred, got shape {list(shape)}")
     if any(n < -1 for n in shape):
         raise RuntimeError(f"{name}: invalid shape dimension {min(shape)} in {list(shape)}")
-    known = int(np.prod([n for n in shape if n != -1], dtype=np.int64))
+    known = prod(n for n in shape if n != -1)
     if -1 in shape:
         if known == 0:
             raise RuntimeError(

@@ -21,7 +21,8 @@ Rule = Callable[..., Any]
 class Row:
     name: str
     args: tuple[str, ...]
-    """Names of the data arguments; a single name with a star ("*tensors") takes any number."""
+    """Names of the data arguments. A single name with a star ("*tensors") takes any number; a star on the last of several
+    ("x *indices") takes any number of arguments that have no derivative."""
     numpy: Callable[..., Any]
     """The kernel on raw ndarrays."""
     vjp: tuple[Rule | None, ...]
@@ -67,10 +68,17 @@ class Row:
         object.__setattr__(self, "plain", self.outputs == 1 and not variadic and self.pullback is None)
 
     def rule(self, index: int) -> Rule | None:
-        return self.vjp[0 if self.variadic else index]
+        return self.vjp[min(index, len(self.vjp) - 1)]
 
     def reads(self, index: int) -> frozenset[str]:
-        return self.saves[0 if self.variadic else index]
+        return self.saves[min(index, len(self.saves) - 1)]
+
+    def names(self, count: int) -> tuple[str, ...]:
+        """The argument name of each of `count` arguments."""
+        last = self.args[-1] if self.args else ""
+        if not last.startswith("*"):
+            return self.args
+        return self.args[:-1] + (last[1:],) * (count - len(self.args) + 1)
 
     def title(self, node: Any) -> str:
         """`AddBackward0`."""

@@ -1,0 +1,249 @@
+"""`x[...]`, reading and writing, with PyTorch's meaning: basic items first, as a view; then index arrays and masks on that view."""
+
+from __future__ import annotations
+
+import operator
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from symgrad.dispatch import tensors as ops, view_of
+from symgrad.functional.names import METHODS
+from symgrad.functional.writing import copy_, fill_
+from symgrad.mode import local
+from symgrad.ops.indexing import as_slices, check_range, index_shape, put
+from symgrad.ops.table import TABLE
+from symgrad.tensor import Tensor, wrap
+from symgrad.views import write
+
+__all__: list[str] = []
+
+_GETITEM, _INDEX_PUT, _MASKED_FILL = (TABLE[name] for name in ("getitem", "index_put", "masked_fill"))
+_SCALAR = (
+    "invalid index of a 0-dim tensor. Use `tensor.item()` in Python or `tensor.item<T>()` in C++ to convert a 0-dim tensor to a number"
+)
+
+
+class Index(NamedTuple):
+    """A parsed index: the basic part (None: everything), then arrays with the dimensions of the view that they walk along."""
+
+    basic: tuple[Any, ...] | None
+    arrays: tuple[Tensor, ...]
+    dims: tuple[int, ...]
+    mask: Tensor | None = None
+    """The only index array, if it is a mask."""
+
+
+def getitem(x: Tensor, index: Any) -> Tensor:
+    array = x._array
+    cls = index.__class__
+    if cls is int:
+        basic: Any = (_place(index, array.shape, 0),)
+    elif cls is tuple or cls is slice:
+        basic = _basic(index if cls is tuple else (index,), array.shape)
+    else:
+        basic = None
+    if basic is not None and local.mode.capture is None:
+        return view_of(_GETITEM, x, {"index": basic}, array[as_slices(basic)])
+    parsed = parse(index, array.shape)
+    view = x if parsed.basic is None else ops.getitem(x, index=parsed.basic)
+    return ops.index(view, *parsed.arrays, dims=parsed.dims) if parsed.dims else view
+
+
+def _place(item: int, shape: tuple[int, ...], dim: int) -> int:
+    if dim >= len(shape):
+        raise IndexError(_SCALAR if not shape else f"too many indices for tensor of dimension {len(shape)}")
+    n = shape[dim]
+    if not -n <= item < n:
+        raise IndexError(f"index {item} is out of bounds for dimension {dim} with size {n}")
+    return item + n if item < 0 else item
+
+
+def _range(item: slice, n: int) -> tuple[int, int, int]:
+    """(start, stop, step) inside [0, n]."""
+    step = item.step
+    if step is not None and step.__class__ is not int:
+        step = operator.index(step)
+    if step is not None and step <= 0:
+        raise ValueError("step must be greater than zero")
+    start, stop, step = item.indices(n)
+    return (start, stop if stop > start else start, step)
+
+
+def _basic(items: tuple[Any, ...], shape: tuple[int, ...]) -> tuple[Any, ...] | None:
+    """An index of ints, slices and None alone, the common case; None: it has more in it."""
+    basic, dim = [], 0
+    for item in items:
+        cls = item.__class__
+        if cls is int:
+            basic.append(_place(item, shape, dim))
+        elif cls is slice:
+            if dim >= len(shape):
+                return None
+            basic.append(_range(item, shape[dim]))
+        elif item is None:
+            basic.append(None)
+            continue
+        else:
+            return None
+        dim += 1
+    return tuple(basic)
+
+
+def parse(index: Any, shape: tuple[int, ...]) -> Index:
+    """Any index that PyTorch takes."""
+    items = [_item(i) for i in (index if isinstance(index, tuple) else (index,))]
+    used = sum(_consumes(item) for item in items)
+    if used > len(shape):
+        raise IndexError(_SCALAR if not shape and len(items) == 1 else f"too many indices for tensor of dimension {len(shape)}")
+    if sum(item is Ellipsis for item in items) > 1:
+        raise IndexError("an index can only have a single ellipsis ('...')")
+    basic: list[Any] = []
+    arrays: list[Tensor] = []
+    dims: list[int] = []
+    dim = place = 0  # of x, of the view
+    masks = []
+    for position, item in enumerate(items):
+        if item is Ellipsis:
+            rest = len(shape) - used
+            if position + 1 < len(items):
+                basic += [(0, n, 1) for n in shape[dim : dim + rest]]
+            dim, place = dim + rest, place + rest
+        elif item is None:
+            basic.append(None)
+            place += 1
+        elif isinstance(item, slice):
+            basic.append(_range(item, shape[dim]))
+            dim, place = dim + 1, place + 1
+        elif isinstance(item, int) and not isinstance(item, bool):
+            basic.append(_place(item, shape, dim))
+            dim += 1
+        else:
+            mask = item._array.dtype.kind == "b"
+            ndim = item._array.ndim if mask else 1
+            basic += [(0, n, 1) for n in shape[dim : dim + ndim]] if ndim else [None]
+            if mask:
+                _check_mask(item, shape, dim, position)
+                masks.append(item)
+            new = _coordinates(item) if mask else (item,)
+            arrays += new
+            dims += range(place, place + len(new))
+            dim, place = dim + ndim, place + len(new)
+    whole = all(item.__class__ is tuple for item in basic) and basic == [(0, n, 1) for n in shape[: len(basic)]]
+    alone = masks[0] if len(masks) == 1 and whole and dims == list(range(masks[0]._array.ndim)) else None
+    return Index(None if whole and dims else tuple(basic), tuple(arrays), tuple(dims), alone)
+
+
+def _item(item: Any) -> Any:
+    """An item as int, slice, None, Ellipsis, or an index tensor: of integers, or of bools for a mask."""
+    if item is None or item is Ellipsis or isinstance(item, slice):
+        return item
+    if isinstance(item, (bool, np.bool_)):
+        return wrap(np.array(item))
+    if isinstance(item, (int, np.integer)):
+        return int(item)
+    if isinstance(item, Tensor):
+        tensor = item
+    elif isinstance(item, (list, tuple, range, np.ndarray)):
+        tensor = wrap(_array(item))
+    elif hasattr(item, "__index__"):
+        return operator.index(item)
+    else:
+        raise TypeError(
+            "only integers, slices (`:`), ellipsis (`...`), None and long or byte Variables are valid indices"
+            f" (got {type(item).__name__})"
+        )
+    kind = tensor._array.dtype
+    if kind.kind == "b":
+        return tensor
+    if kind == np.uint8:
+        return wrap(tensor._array.astype(bool))
+    if kind.kind not in "iu":
+        raise IndexError("tensors used as indices must be long, int, byte or bool tensors")
+    return int(tensor._array) if not tensor._array.ndim else tensor
+
+
+def _array(item: Any) -> Any:
+    if isinstance(item, np.ndarray):
+        return item
+    array = np.array([i._array if isinstance(i, Tensor) else i for i in item])
+    return array if array.size else array.astype(np.int64)
+
+
+def _consumes(item: Any) -> int:
+    """How many dimensions of x an item is for."""
+    if item is None or item is Ellipsis:
+        return 0
+    return item._array.ndim if isinstance(item, Tensor) and item._array.dtype.kind == "b" else 1
+
+
+def _check_mask(mask: Tensor, shape: tuple[int, ...], dim: int, position: int) -> None:
+    for i, n in enumerate(mask._array.shape):
+        if n != shape[dim + i]:
+            raise IndexError(
+                f"The shape of the mask {list(mask._array.shape)} at index {i} does not match the shape of the indexed tensor"
+                f" {list(shape)} at index {dim + i}"
+            )
+
+
+def _coordinates(mask: Tensor) -> tuple[Tensor, ...]:
+    """The places where a mask is true, one array for each of its dimensions."""
+    if not mask._array.ndim:
+        return (wrap(np.zeros(int(bool(mask._array)), np.int64)),)
+    found = ops.nonzero(mask)
+    return tuple(ops.getitem(found, index=((0, len(found._array), 1), i)) for i in range(mask._array.ndim))
+
+
+def setitem(x: Tensor, index: Any, value: Any) -> None:
+    parsed = parse(index, x._array.shape)
+    if not isinstance(value, (Tensor, bool, int, float, complex, np.generic, np.ndarray)):
+        raise TypeError(f"can't assign a {type(value).__name__} to a {x.dtype} tensor")
+    if isinstance(value, np.ndarray):
+        value = wrap(value)
+    view = x if parsed.basic is None else ops.getitem(x, index=parsed.basic)
+    if parsed.mask is not None and (not isinstance(value, Tensor) or not value._array.ndim):
+        masked_fill_(view, parsed.mask, value)
+    elif parsed.dims:
+        put_(view, parsed.arrays, parsed.dims, _fitted(value, index_shape(view._array.shape, _raw(parsed.arrays), parsed.dims)))
+    elif isinstance(value, Tensor):
+        copy_(view, _fitted(value, view._array.shape))
+    else:
+        fill_(view, value)
+
+
+def _raw(arrays: tuple[Tensor, ...]) -> tuple[Any, ...]:
+    return tuple(a._array for a in arrays)
+
+
+def _fitted(value: Any, shape: tuple[int, ...]) -> Any:
+    """Leading dimensions of size 1 that the target does not have are dropped."""
+    if not isinstance(value, Tensor):
+        return value
+    given = value._array.shape
+    extra = len(given) - len(shape)
+    return ops.reshape(value, shape=given[extra:]) if extra > 0 and given[:extra] == (1,) * extra else value
+
+
+def put_(x: Tensor, indices: tuple[Tensor, ...], dims: tuple[int, ...], value: Any, accumulate: bool = False) -> Tensor:
+    """x[indices] = value, or += with repeated places counted."""
+    arrays = _raw(indices)
+    number = value._array if isinstance(value, Tensor) else value
+    for dim, array in zip(dims, arrays, strict=True):
+        check_range(array, x._array.shape[dim], dim)
+    attrs = {"dims": dims, "accumulate": accumulate}
+    return write(x, _INDEX_PUT, (value, *indices), attrs, lambda array: put(array, number, arrays, dims, accumulate))
+
+
+def masked_fill_(x: Tensor, mask: Tensor, value: Any) -> Tensor:
+    """Where the mask is true, elements become `value`, a number or a tensor without dimensions."""
+    number = value._array if isinstance(value, Tensor) else value
+    return write(x, _MASKED_FILL, (mask, value), {}, lambda array: np.copyto(array, number, casting="unsafe", where=mask._array))
+
+
+def contains(x: Tensor, element: Any) -> bool:
+    if not isinstance(element, (Tensor, bool, int, float, complex, np.generic)):
+        raise RuntimeError(f"Tensor.__contains__ only supports Tensor or scalar, but you passed in a {type(element)}.")
+    return bool((x._array == (element._array if isinstance(element, Tensor) else element)).any())
+
+
+METHODS.update(__getitem__=getitem, __setitem__=setitem, __contains__=contains)

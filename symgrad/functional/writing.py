@@ -1,0 +1,124 @@
+"""Methods that write a tensor's memory or change its shape in place, as PyTorch has them."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from symgrad.errors import describe
+from symgrad.functional.names import METHODS
+from symgrad.ops.shapes import normalize_axis
+from symgrad.ops.shaping import squeezed
+from symgrad.ops.table import TABLE
+from symgrad.ops.writing import replace_type
+from symgrad.tensor import Tensor, wrap
+from symgrad.typing import Dims
+from symgrad.views import mark_written, rearrange, write
+
+__all__: list[str] = []
+
+_REPLACE, _ZERO = TABLE["replace"], TABLE["zero"]
+
+
+def copy_(self: Tensor, src: Any, non_blocking: bool = False) -> Tensor:
+    """Take on the values of `src`, broadcast and cast; the gradient goes on to `src`."""
+    if isinstance(src, np.ndarray):
+        src = wrap(src)
+    if not isinstance(src, Tensor):
+        raise TypeError(f"copy_(): argument 'other' (position 1) must be Tensor, not {type(src).__name__}")
+    value = src._array
+    if value.shape != self._array.shape:
+        replace_type(self._array, value)
+    if value.dtype.kind == "c" and self._array.dtype.kind != "c":
+        value = value.real
+    return write(self, _REPLACE, (src,), {}, lambda array: np.copyto(array, value, casting="unsafe"))
+
+
+def fill_(self: Tensor, value: Any) -> Tensor:
+    """Every element becomes `value`, a number or a tensor without dimensions."""
+    if isinstance(value, Tensor) and value._array.ndim:
+        raise RuntimeError(f"fill_ only supports 0-dimension value tensor but got tensor with {value._array.ndim} dimensions.")
+    number = value._array if isinstance(value, Tensor) else value
+    if not isinstance(value, (Tensor, bool, int, float, complex, np.generic)):
+        raise TypeError(f"fill_(): argument 'value' (position 1) must be Number or Tensor, got {describe(value)}")
+    return write(self, _REPLACE, (value,), {}, lambda array: array.fill(number))
+
+
+def zero_(self: Tensor) -> Tensor:
+    """Every element becomes 0."""
+    return write(self, _ZERO, (), {}, lambda array: array.fill(0))
+
+
+def t_(self: Tensor) -> Tensor:
+    if self._array.ndim > 2:
+        raise RuntimeError(f"t_() expects a tensor with <= 2 dimensions, but self is {self._array.ndim}D")
+    return rearrange(self, "t", {}, ("t", {}))
+
+
+def transpose_(self: Tensor, dim0: int, dim1: int) -> Tensor:
+    ndim = self._array.ndim
+    attrs = {"dim0": normalize_axis(dim0, ndim), "dim1": normalize_axis(dim1, ndim)}
+    return rearrange(self, "transpose", attrs, ("transpose", attrs))
+
+
+def squeeze_(self: Tensor, dim: Dims = None) -> Tensor:
+    shape = self._array.shape
+    given = None if dim is None else tuple(dim) if isinstance(dim, (tuple, list)) else (dim,)
+    axes = None if given is None else tuple(normalize_axis(d, len(shape)) for d in given)
+    if squeezed(shape, axes) == shape:
+        return self
+    return rearrange(self, "squeeze", {"axes": axes}, ("reshape", {"shape": shape}))
+
+
+def unsqueeze_(self: Tensor, dim: int) -> Tensor:
+    shape = self._array.shape
+    return rearrange(self, "unsqueeze", {"axis": normalize_axis(dim, len(shape) + 1)}, ("reshape", {"shape": shape}))
+
+
+def resize_(self: Tensor, *shape: Any, memory_format: Any = None) -> Tensor:
+    """Another size: the first elements stay, what is new is undefined (zeros here)."""
+    wanted = tuple(shape[0]) if len(shape) == 1 and isinstance(shape[0], (tuple, list)) else shape
+    if self.requires_grad:
+        raise RuntimeError("cannot resize variables that require grad")
+    if self._base is not None:
+        raise RuntimeError("resize_: this tensor is a view, whose memory belongs to another tensor; clone() it first")
+    self._array = np.resize(self._array, wanted) if np.prod(wanted) <= self._array.size else _grown(self._array, wanted)
+    self._constant = None
+    mark_written(self)
+    return self
+
+
+def _grown(array: Any, shape: tuple[int, ...]) -> Any:
+    out = np.zeros(shape, array.dtype)
+    out.reshape(-1)[: array.size] = array.reshape(-1)
+    return out
+
+
+def resize_as_(self: Tensor, other: Tensor) -> Tensor:
+    return resize_(self, other._array.shape)
+
+
+def is_contiguous(self: Tensor, memory_format: Any = None) -> bool:
+    """Whether the elements lie in memory in C order."""
+    return self._array.flags.c_contiguous
+
+
+def stride(self: Tensor, dim: int | None = None) -> Any:
+    """How many elements apart neighbours in each dimension (or in `dim`) are in memory."""
+    array = self._array
+    steps = tuple(s // array.itemsize for s in array.strides)
+    return steps if dim is None else steps[normalize_axis(dim, array.ndim)]
+
+
+def storage_offset(self: Tensor) -> int:
+    """How many elements after the start of the memory that it shares with its base this tensor begins."""
+    start = self._array if self._base is None else self._base._array
+    begin, root = (a.__array_interface__["data"][0] for a in (self._array, start))
+    return int(begin - root) // self._array.itemsize
+
+
+METHODS.update(
+    copy_=copy_, fill_=fill_, zero_=zero_, t_=t_, transpose_=transpose_, swapaxes_=transpose_, swapdims_=transpose_, squeeze_=squeeze_,
+    unsqueeze_=unsqueeze_, resize_=resize_, resize_as_=resize_as_, is_contiguous=is_contiguous, stride=stride, storage_offset=storage_offset,
+)  # fmt: skip
