@@ -10,12 +10,16 @@ from collections.abc import Callable, Sequence
 from operator import attrgetter
 from typing import Any
 
+import numpy as np
+
+from symgrad.dtypes import type_word
 from symgrad.graph import Constant, Node, Output
 from symgrad.mode import local
 from symgrad.ops.shapes import unbroadcast
 
 _sequence = attrgetter("sequence")
-_DEAD_ENDS = frozenset((float, int, bool, complex, Constant, type(None)))
+_SCALARS = frozenset((float, int, bool, complex, type(None)))
+_DEAD_ENDS = _SCALARS | {Constant}
 
 FREED = (
     "Trying to backward through the graph a second time (or directly access saved tensors after they have already been freed)."
@@ -28,7 +32,6 @@ class RawLane:
     """Cotangents are ndarrays; rules run on NumPy's own kernels, without its floating-point warnings."""
 
     raw = True
-    anomaly: Any = None
 
     def __init__(self, xp: Any) -> None:
         self.xp = xp
@@ -96,6 +99,7 @@ class Backward:
 
     def __init__(self, lane: Any, keep_graph: bool, captures: dict[Any, Any] | None = None, accumulates: bool = False) -> None:
         self.accumulates = accumulates
+        self.watch = local.mode.anomaly
         self.lane = lane
         self.keep_graph = keep_graph
         self.captures = captures
@@ -134,7 +138,7 @@ class Backward:
         order, uses, hooked = plan.order, plan.uses, plan.hooked
         lane, pending, owned, keep_graph = self.lane, self.pending, self.owned, self.keep_graph
         xp, raw = lane.xp, lane.raw
-        if self.captures is not None or lane.anomaly:
+        if self.captures is not None or self.watch is not None:
             return start
         for position in range(start, len(order)):
             node = order[position]
@@ -206,11 +210,8 @@ class Backward:
             if hooks.refill is not None:
                 hooks.refill()
             gs = hooks.before(gs, lane)
-        if node.saved is None:
-            raise RuntimeError(FREED)
-        if node.cells is not None and any(node.cells):
-            raise written_to(node)
-        results = self._pull(node, gs[0] if node.row.outputs == 1 else tuple(gs))
+        g = gs[0] if node.row.outputs == 1 else tuple(gs)
+        results = self._pull(node, g) if self.watch is None else self.watch.pull(self._pull, node, g)
         if hooks is not None and hooks.post:
             results = hooks.after(self._fitted(node, results), gs, lane)
         self._hand_on(node, self._fitted(node, results), uses)
@@ -273,6 +274,10 @@ class Backward:
     def _pull(self, node: Node, g: Any) -> Sequence[Any]:
         """The cotangents of all arguments by the rules of the row."""
         row, lane = node.row, self.lane
+        if node.saved is None:
+            raise RuntimeError(FREED)
+        if node.cells is not None and any(node.cells):
+            raise written_to(node)
         needs = [e.__class__ not in _DEAD_ENDS and (self.wanted is None or node_of(e) in self.wanted) for e in node.inputs]
         if row.pullback is not None:
             return row.pullback(lane, node, g, needs)  # type: ignore[no-any-return]
@@ -281,8 +286,6 @@ class Backward:
         for i, need in enumerate(needs):
             rule, attrs = row.rule(i), {"index": i, **node.attrs} if row.variadic else node.attrs
             results.append(lane.quietly(rule, lane.xp, g, out, *args, **attrs) if need and rule is not None else None)
-        if lane.anomaly:
-            lane.anomaly(node, results)
         return results
 
     def deliver(self, leaf: Any) -> None:
@@ -310,9 +313,39 @@ class Backward:
         hooks.after((), gs, self.lane)
 
 
+def saved_arrays(node: Node) -> list[tuple[Any, Any, list[Any]]]:
+    """What a node saved of tensors: the array, its edge (None for the node's own result), and the cell that says if it was written to."""
+    assert node.saved is not None
+    pairs = [(a, e) for a, e in zip(node.saved, node.inputs, strict=True) if a.__class__ is np.ndarray and e.__class__ not in _SCALARS]
+    outs = node.out if node.out.__class__ is tuple else (node.out,)
+    pairs += [(out, None) for out in outs if out is not None]
+    return [(a, e, cell) for (a, e), cell in zip(pairs, node.cells or (), strict=True)]
+
+
 def written_to(node: Node) -> RuntimeError:
+    array, edge, cell = next(entry for entry in saved_arrays(node) if entry[2])
+    return write_error(array, Output(node, 0) if edge is None else edge, cell)
+
+
+def write_error(array: Any, edge: Any, cell: list[Any]) -> RuntimeError:
+    """PyTorch's words for a saved tensor that was written to. A cell points at the next cell and holds its number."""
+    expected = cell[1] - 1
+    while cell[0]:
+        cell = cell[0]
+    maker = node_of(edge)
+    source = f", which is output {getattr(edge, 'index', 0)} of {maker.name()}," if isinstance(maker, Node) else ""
+    if local.mode.anomaly is None:
+        hint = (
+            "enable anomaly detection to find the operation that failed to compute its gradient, with"
+            " torch.autograd.set_detect_anomaly(True, check_nan=False)."
+        )
+    else:
+        hint = (
+            "the backtrace further above shows the operation that failed to compute its gradient. The variable in question was"
+            " changed in there or anywhere later. Good luck!"
+        )
     return RuntimeError(
-        "one of the variables needed for gradient computation has been modified by an inplace operation: a tensor that"
-        f" {node.name()} saved (its output has shape {list(node.shape)}) was written to after it was saved. Hint: enable anomaly"
-        " detection to find the operation that failed to compute its gradient, with torch.autograd.set_detect_anomaly(True)."
+        "one of the variables needed for gradient computation has been modified by an inplace operation:"
+        f" [torch.{type_word(array.dtype)}Tensor {list(array.shape)}]{source} is at version {cell[1]};"
+        f" expected version {expected} instead. Hint: {hint}"
     )

@@ -16,12 +16,13 @@ class Mode:
     where entering `np.errstate` costs a microsecond.
     """
 
-    __slots__ = ("capture", "inference", "recording", "run")
+    __slots__ = ("anomaly", "capture", "inference", "recording", "run")
 
     def __init__(self) -> None:
         self.recording = True
         self.inference = False
         self.capture: Any = None
+        self.anomaly: Any = None
         context = contextvars.Context()
         context.run(np.seterr, all="ignore")
         self.run = context.run

@@ -36,11 +36,11 @@ _NO_GRAD = (
 
 
 def mark_written(x: Tensor) -> None:
-    """Tell every node that saved this memory that it has changed."""
+    """Tell every node that saved this memory that it has changed: the old cell gets the new one and its number."""
     root = x if x._base is None else x._base
-    root._cell.append(True)
-    root._cell = []
+    old, root._cell = root._cell, []
     root._writes += 1
+    old += (root._cell, root._writes)
 
 
 def detach(x: Tensor) -> Tensor:

@@ -1,6 +1,13 @@
 """Reverse-mode differentiation of what was recorded: `backward`, `grad`, grad modes, `Function`, checks."""
 
+from symgrad.autograd.anomaly import (
+    detect_anomaly as detect_anomaly,
+    is_anomaly_check_nan_enabled as is_anomaly_check_nan_enabled,
+    is_anomaly_enabled as is_anomaly_enabled,
+    set_detect_anomaly as set_detect_anomaly,
+)
 from symgrad.autograd.backward import backward as backward, grad as grad
+from symgrad.autograd.function import Function as Function
 from symgrad.autograd.grad_mode import (
     enable_grad as enable_grad,
     inference_mode as inference_mode,
@@ -11,5 +18,6 @@ from symgrad.autograd.grad_mode import (
 )
 from symgrad.autograd.gradcheck import gradcheck as gradcheck, gradgradcheck as gradgradcheck
 from symgrad.autograd.hooks import install as _install
+from symgrad.autograd.variable import Variable as Variable
 
 _install()

@@ -4,18 +4,18 @@ from __future__ import annotations
 
 import threading
 import warnings
-from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 
 from symgrad.autograd.hooks import retain_grad
-from symgrad.dispatch import tensors
-from symgrad.engine import Backward, RawLane, key_of
+from symgrad.dispatch import make_node, tensors
+from symgrad.engine import Backward, RawLane, key_of, saved_arrays
 from symgrad.errors import describe
-from symgrad.graph import Constant, Node, Output
+from symgrad.graph import Node, Output
 from symgrad.mode import local
 from symgrad.ops.namespace import raw
+from symgrad.ops.table import TABLE
 from symgrad.tensor import Tensor, refresh, wrap
 from symgrad.views import mark_written
 
@@ -49,17 +49,16 @@ class TensorLane:
     raw = False
     xp = tensors
 
-    anomaly: Any = None
-
     def quietly(self, function: Any, *args: Any, **attrs: Any) -> Any:
         return function(*args, **attrs)  # ops on tensors are quiet themselves
 
     def arguments(self, node: Node) -> tuple[Any, Any]:
         assert node.saved is not None
-        args = tuple(_attach(a, e) for a, e in zip(node.saved, node.inputs, strict=True))
+        cells = {id(array): cell for array, _, cell in saved_arrays(node)}
+        args = tuple(_attach(a, e, cells) for a, e in zip(node.saved, node.inputs, strict=True))
         if node.out.__class__ is tuple:
-            return args, tuple(_attach(o, Output(node, i)) for i, o in enumerate(node.out))
-        return args, _attach(node.out, node)
+            return args, tuple(_attach(o, Output(node, i), cells) for i, o in enumerate(node.out))
+        return args, _attach(node.out, node, cells)
 
     def fit(self, g: Any, dtype: Any) -> Any:
         return g if g._array.dtype == dtype else tensors.cast(g, dtype=dtype)
@@ -76,16 +75,28 @@ class TensorLane:
             leaf._grad = tensors.cast(g, dtype=g._array.dtype) if leaf._grad is None else tensors.add(leaf._grad, g)
 
 
-def _attach(value: Any, edge: Any) -> Any:
-    """A saved array as a tensor that continues the history of its edge."""
+def _attach(value: Any, edge: Any, cells: dict[int, list[Any]]) -> Any:
+    """A saved array as a tensor that continues the history of its edge, and knows when the original is written to."""
     if value.__class__ is not np.ndarray:
         return value
-    cls = edge.__class__
-    if cls is Node or cls is Output:
-        return wrap(value, value.dtype.kind not in "biu", edge)
-    if cls is Constant or not isinstance(edge, Tensor):
-        return wrap(value)
-    return edge if edge._array is value else tensors.cast(edge, dtype=value.dtype)
+    if isinstance(edge, Tensor):
+        if edge._array is value:
+            return edge
+        t = wrap(value, True, _cast_of(edge, value.dtype))
+    else:
+        known = edge.__class__ is Node or edge.__class__ is Output
+        t = wrap(value, known and value.dtype.kind not in "biu", edge if known else None)
+    cell = cells.get(id(value))
+    if cell is not None:
+        t._cell = cell
+    return t
+
+
+def _cast_of(leaf: Tensor, dtype: Any) -> Node:
+    """The history of a value that a leaf had: in another type, or before its `.data` was replaced."""
+    node = make_node(TABLE["cast"], (leaf,), {"dtype": dtype}, (leaf,), None, None)
+    node.shape, node.dtype = leaf._array.shape, dtype
+    return node
 
 
 _arrays = ArrayLane(raw)
@@ -98,25 +109,32 @@ def _edge(t: Tensor) -> Any:
     return t if t._node is None else t._node
 
 
-def _seed(output: Tensor, gradient: Tensor | None, lane: Any) -> Any:
+def _seed(i: int, output: Tensor, gradient: Any, lane: Any) -> Any:
     if gradient is None:
         if output._array.size != 1:
             raise RuntimeError("grad can be implicitly created only for scalar outputs")
+        if output._array.dtype.kind == "c":
+            raise RuntimeError(f"grad can be implicitly created only for real scalar outputs but got {output.dtype}")
         return lane.value(wrap(np.ones_like(output._array)))
     if not isinstance(gradient, Tensor):
-        raise TypeError(f"gradients can be either Tensors or None, but got {describe(gradient)}")
+        raise TypeError(f"gradients can be either Tensors or None, but got {type(gradient).__name__}")
     if gradient._array.shape != output._array.shape:
         raise RuntimeError(
-            f"Mismatch in shape: grad_output[0] has a shape of {gradient.shape} and output[0] has a shape of {output.shape}."
+            f"Mismatch in shape: grad_output[{i}] has a shape of {gradient.shape} and output[{i}] has a shape of"
+            f" {output.shape}."
         )
-    return lane.value(gradient)
+    return lane.fit(lane.value(gradient), output._array.dtype)
 
 
-def _roots(outputs: Sequence[Tensor], gradients: Sequence[Tensor | None], lane: Any) -> list[tuple[Any, Any]]:
+def _roots(outputs: list[Any], gradients: list[Any], lane: Any) -> list[tuple[Any, Any]]:
+    if len(gradients) != len(outputs):
+        raise RuntimeError(f"got {len(outputs)} tensors and {len(gradients)} gradients")
     for i, output in enumerate(outputs):
+        if not isinstance(output, Tensor):
+            raise TypeError(f"element {i} of tensors must be a Tensor, got {describe(output)}")
         if not output.requires_grad:
             raise RuntimeError(f"element {i} of tensors does not require grad and does not have a grad_fn")
-    return [(_edge(t), _seed(t, g, lane)) for t, g in zip(outputs, gradients, strict=True)]
+    return [(_edge(t), _seed(i, t, g, lane)) for i, (t, g) in enumerate(zip(outputs, gradients, strict=True))]
 
 
 def _many(value: Any, count: int | None = None) -> list[Any]:
@@ -169,7 +187,7 @@ def _targets(inputs: Any) -> dict[Any, Any]:
     """The edges of the tensors whose `.grad` is asked for."""
     wanted = _many(inputs)
     if not wanted:
-        raise RuntimeError("'inputs' argument to backward() cannot be empty.")
+        raise RuntimeError("`inputs` argument to `backward()` cannot be empty.")
     for t in wanted:
         if not t.requires_grad:
             raise RuntimeError("One of the differentiated Tensors does not require grad")
@@ -188,27 +206,51 @@ def grad(
     materialize_grads: bool = False,
 ) -> tuple[Any, ...]:
     """The gradients of `outputs` in `inputs`, as a tuple; `.grad` is left alone."""
-    if is_grads_batched:
-        raise NotImplementedError("is_grads_batched: use symgrad.func.vmap over grad_outputs instead")
     if allow_unused is False and materialize_grads:
-        raise ValueError("Expected allow_unused to be True or not passed when materialize_grads=True, but got: allow_unused=False.")
+        raise ValueError(
+            "Expected allow_unused to be True or not passed when materialize_grads=True, but got: allow_unused=False."
+        )
     sources, wanted = _many(outputs), _many(inputs)
+    if not wanted:
+        raise RuntimeError("`inputs` argument to `grad()` cannot be empty.")
     for t in wanted:
         if not t.requires_grad:
             raise RuntimeError("One of the differentiated Tensors does not require grad")
     keep = create_graph if retain_graph is None else retain_graph
+    seeds = _many(grad_outputs, len(sources))
+    if is_grads_batched:
+        return _batched(sources, wanted, seeds, keep, create_graph, allow_unused, materialize_grads)
     lane: Any = _recorded if create_graph else _arrays
-    roots = _roots(sources, _many(grad_outputs, len(sources)), lane)
-    captures: dict[Any, Any] = {key_of(_edge(t)): None for t in wanted}
+    roots = _roots(sources, seeds, lane)
+    keys = [key_of(_edge(t)) for t in wanted]
+    captures: dict[Any, Any] = dict.fromkeys(keys)
     with _grad_mode(create_graph):
         Backward(lane, keep, captures).run(roots)
-    found: list[Any] = [captures[key_of(_edge(t))] for t in wanted]
-    if any(g is None for g in found):
-        if materialize_grads:
-            found = [lane.value(wrap(np.zeros_like(t._array))) if g is None else g for t, g in zip(wanted, found, strict=True)]
-        elif not allow_unused:
-            raise RuntimeError(
-                "One of the differentiated Tensors appears to not have been used in the graph. Set allow_unused=True if this is the"
-                " desired behavior."
-            )
+    found = [captures[key] for key in keys]
+    if materialize_grads:
+        found = [lane.value(wrap(np.zeros_like(t._array))) if g is None else g for t, g in zip(wanted, found, strict=True)]
+    elif not allow_unused and any(g is None for g in found):
+        unused = next(i for i, g in enumerate(found) if g is None)
+        raise RuntimeError(
+            f"The differentiated Tensor at index {unused} appears to not have been used in the graph. Set"
+            " allow_unused=True if this is the desired behavior."
+        )
     return tuple(None if g is None else lane.tensor(g) for g in found)
+
+
+def _batched(
+    sources: list[Any], wanted: list[Any], seeds: list[Any], keep: bool, create_graph: bool, allow_unused: Any, materialize: bool
+) -> tuple[Any, ...]:
+    """One pass for each entry of the first dimension of `grad_outputs`; the results are stacked."""
+    sizes = {seed.shape[0] for seed in seeds if seed is not None}
+    if len(sizes) != 1:
+        raise ValueError("is_grads_batched=True needs grad_outputs with one common size in their first dimension")
+    (size,) = sizes
+    rows = []
+    for i in range(size):
+        chosen = [None if seed is None else seed[i] for seed in seeds]
+        last = i == size - 1
+        rows.append(
+            grad(sources, wanted, chosen, keep or not last, create_graph, allow_unused, materialize_grads=materialize)
+        )
+    return tuple(None if column[0] is None else tensors.stack(*column, axis=0) for column in zip(*rows, strict=True))

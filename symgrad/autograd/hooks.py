@@ -155,7 +155,7 @@ def _check(hook: Any, before: Tensor, result: Any) -> None:
 
 def hooks_of(owner: Any) -> Hooks:
     """The hooks of a node or of a leaf, made on first use."""
-    slot = "hooks" if owner.__class__ is Node else "_hooks"
+    slot = "hooks" if isinstance(owner, Node) else "_hooks"
     hooks = getattr(owner, slot)
     if hooks is None:
         hooks = Hooks()
