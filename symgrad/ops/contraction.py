@@ -61,3 +61,32 @@ def _title(node: Any) -> str:
 
 
 row("matmul", "x y", np.matmul, (_matmul_x, _matmul_y), saves=("y", "x"), type=matmul_type, display=_title)
+
+
+def linear_type(x: Any, weight: Any, bias: Any) -> Meta:
+    if len(weight.shape) != 2 or not x.shape or x.shape[-1] != weight.shape[1]:
+        rows = int(np.prod(x.shape[:-1], dtype=np.int64))
+        given = "x".join(map(str, (rows, *x.shape[-1:])))
+        raise RuntimeError(f"mat1 and mat2 shapes cannot be multiplied ({given} and {'x'.join(map(str, weight.shape[::-1]))}) (linear)")
+    if bias is not None and tuple(bias.shape) not in ((weight.shape[0],), (1,), ()):
+        raise RuntimeError(f"linear: a bias of shape {list(bias.shape)} does not fit {weight.shape[0]} output features")
+    return Meta((*x.shape[:-1], weight.shape[0]), x.dtype)
+
+
+def _linear(x, weight, bias):
+    out = np.matmul(x, weight.T)
+    if bias is not None:
+        out += bias
+    return out
+
+
+def _linear_weight(xp, g, out, x, weight, bias):
+    rows = xp.reshape(g, shape=(-1, g.shape[-1]))
+    return xp.matmul(xp.transpose(rows, dim0=0, dim1=1), xp.reshape(x, shape=(-1, x.shape[-1])))
+
+
+row(
+    "linear", "x weight bias", _linear,
+    (lambda xp, g, out, x, weight, bias: xp.matmul(g, weight), _linear_weight, lambda xp, g, out, x, weight, bias: g),
+    saves=("weight", "x", ""), policy="each", type=linear_type, display="AddmmBackward0",
+)  # fmt: skip

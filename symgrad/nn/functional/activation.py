@@ -1,0 +1,183 @@
+"""Activations as functions, with PyTorch's signatures."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from symgrad.dispatch import tensors as ops
+from symgrad.functional.names import attach
+from symgrad.ops.shapes import normalize_axis
+from symgrad.tensor import Tensor
+from symgrad.views import inplace as in_place
+
+__all__ = [
+    "celu", "celu_", "elu", "elu_", "gelu", "glu", "hardshrink", "hardsigmoid", "hardswish", "hardtanh", "hardtanh_", "leaky_relu", "leaky_relu_",
+    "log_softmax", "logsigmoid", "mish", "prelu", "relu", "relu6", "relu_", "rrelu", "selu", "selu_", "sigmoid", "silu", "softmax", "softmin",
+    "softplus", "softshrink", "softsign", "tanh", "tanhshrink", "threshold", "threshold_",
+]  # fmt: skip
+
+SELU_ALPHA = 1.6732632423543772848170429916717
+SELU_SCALE = 1.0507009873554804934193349852946
+
+
+def _maybe_inplace(op: Any, input: Tensor, inplace: bool, **attrs: Any) -> Tensor:
+    return in_place(op)(input, **attrs) if inplace else op(input, **attrs)
+
+
+def relu(input: Tensor, inplace: bool = False) -> Tensor:
+    return _maybe_inplace(ops.relu, input, inplace)
+
+
+def leaky_relu(input: Tensor, negative_slope: float = 0.01, inplace: bool = False) -> Tensor:
+    return _maybe_inplace(ops.leaky_relu, input, inplace, negative_slope=negative_slope)
+
+
+def elu(input: Tensor, alpha: float = 1.0, inplace: bool = False) -> Tensor:
+    return _maybe_inplace(ops.elu, input, inplace, alpha=alpha, scale=1, rate=1)
+
+
+def selu(input: Tensor, inplace: bool = False) -> Tensor:
+    return _maybe_inplace(ops.elu, input, inplace, alpha=SELU_ALPHA, scale=SELU_SCALE, rate=1)
+
+
+def celu(input: Tensor, alpha: float = 1.0, inplace: bool = False) -> Tensor:
+    if alpha == 0:
+        raise RuntimeError("ZeroDivisionError: alpha cannot be 0 for CELU")
+    return _maybe_inplace(ops.elu, input, inplace, alpha=alpha, scale=1, rate=1 / alpha)
+
+
+def gelu(input: Tensor, approximate: str = "none") -> Tensor:
+    if approximate not in ("none", "tanh"):
+        raise RuntimeError(f"approximate argument must be either none or tanh, got {approximate!r}")
+    return ops.gelu(input, approximate=approximate)  # type: ignore[no-any-return]
+
+
+def silu(input: Tensor, inplace: bool = False) -> Tensor:
+    return _maybe_inplace(ops.silu, input, inplace)
+
+
+def mish(input: Tensor, inplace: bool = False) -> Tensor:
+    return _maybe_inplace(ops.mish, input, inplace)
+
+
+def softplus(input: Tensor, beta: float = 1, threshold: float = 20) -> Tensor:
+    return ops.softplus(input, beta=beta, threshold=threshold)  # type: ignore[no-any-return]
+
+
+def logsigmoid(input: Tensor) -> Tensor:
+    return ops.log_sigmoid(input)  # type: ignore[no-any-return]
+
+
+def softsign(input: Tensor) -> Tensor:
+    return input / (input.abs() + 1)
+
+
+def tanhshrink(input: Tensor) -> Tensor:
+    return input - ops.tanh(input)  # type: ignore[no-any-return]
+
+
+def hardtanh(input: Tensor, min_val: float = -1.0, max_val: float = 1.0, inplace: bool = False) -> Tensor:
+    if min_val > max_val:
+        raise ValueError(f"min_val cannot be greater than max_val, got {min_val} and {max_val}")
+    return _maybe_inplace(ops.hardtanh, input, inplace, low=min_val, high=max_val)
+
+
+def relu6(input: Tensor, inplace: bool = False) -> Tensor:
+    return hardtanh(input, 0, 6, inplace)
+
+
+def hardsigmoid(input: Tensor, inplace: bool = False) -> Tensor:
+    return _maybe_inplace(ops.hardsigmoid, input, inplace)
+
+
+def hardswish(input: Tensor, inplace: bool = False) -> Tensor:
+    return _maybe_inplace(ops.hardswish, input, inplace)
+
+
+def softshrink(input: Tensor, lambd: float = 0.5) -> Tensor:
+    if lambd < 0:
+        raise RuntimeError(f"lambda must be greater or equal to 0, but found to be {lambd}.")
+    return ops.softshrink(input, lambd=lambd)  # type: ignore[no-any-return]
+
+
+def hardshrink(input: Tensor, lambd: float = 0.5) -> Tensor:
+    return ops.hardshrink(input, lambd=lambd)  # type: ignore[no-any-return]
+
+
+def threshold(input: Tensor, threshold: float, value: float, inplace: bool = False) -> Tensor:
+    return _maybe_inplace(ops.threshold, input, inplace, threshold=threshold, value=value)
+
+
+def prelu(input: Tensor, weight: Tensor) -> Tensor:
+    """`weight` has one element, or one for each channel (dimension 1)."""
+    channels = input.shape[1] if input.ndim > 1 else 1
+    if weight.numel() not in (1, channels):
+        raise RuntimeError(f"Mismatch of parameter numbers and input channel size. Found parameter numbers = {weight.numel()} and channel size = {channels}.")
+    shape = (1, -1, *(1,) * (input.ndim - 2)) if input.ndim > 1 and weight.numel() > 1 else (1,) * input.ndim
+    return ops.prelu(input, ops.reshape(weight, shape=shape))  # type: ignore[no-any-return]
+
+
+def rrelu(input: Tensor, lower: float = 1 / 8, upper: float = 1 / 3, training: bool = False, inplace: bool = False) -> Tensor:
+    """The slope below 0 is drawn for each element while training, else the mean of the bounds."""
+    if not training:
+        return leaky_relu(input, (lower + upper) / 2, inplace)
+    slope = input.new_empty(input.shape).uniform_(lower, upper)
+    return _maybe_inplace(lambda x: ops.prelu(x, slope), input, inplace)
+
+
+def glu(input: Tensor, dim: int = -1) -> Tensor:
+    """The first half along `dim`, gated by the sigmoid of the second."""
+    if input.ndim == 0:
+        raise RuntimeError("glu does not support 0-dimensional tensors")
+    if input.shape[dim] % 2:
+        raise RuntimeError(f"Halving dimension must be even, but dimension {dim} is size {input.shape[dim]}")
+    a, b = input.chunk(2, dim)
+    return a * b.sigmoid()  # type: ignore[no-any-return]
+
+
+def _axis(name: str, input: Tensor, dim: int | None) -> int:
+    if dim is None:
+        dim = 0 if input.ndim in (0, 1, 3) else 1
+    return normalize_axis(dim, input.ndim)
+
+
+def softmax(input: Tensor, dim: int | None = None, _stacklevel: int = 3, dtype: Any = None) -> Tensor:
+    return _over_axis(ops.softmax, "softmax", input, dim, dtype)
+
+
+def log_softmax(input: Tensor, dim: int | None = None, _stacklevel: int = 3, dtype: Any = None) -> Tensor:
+    return _over_axis(ops.log_softmax, "log_softmax", input, dim, dtype)
+
+
+def softmin(input: Tensor, dim: int | None = None, _stacklevel: int = 3, dtype: Any = None) -> Tensor:
+    return softmax(-input, dim, dtype=dtype)
+
+
+def _over_axis(op: Any, name: str, input: Tensor, dim: int | None, dtype: Any) -> Tensor:
+    x = input if dtype is None else input.to(dtype)
+    axis = _axis(name, x, dim)
+    return op(x, axis=axis) if x.ndim else op(x.reshape(1), axis=0).reshape(())
+
+
+def tanh(input: Tensor) -> Tensor:
+    return ops.tanh(input)  # type: ignore[no-any-return]
+
+
+def sigmoid(input: Tensor) -> Tensor:
+    return ops.sigmoid(input)  # type: ignore[no-any-return]
+
+
+relu_, leaky_relu_, elu_, selu_, celu_, hardtanh_, threshold_ = (
+    in_place(f) for f in (relu, leaky_relu, elu, selu, celu, hardtanh, threshold)
+)
+
+
+def _method_softmax(op: Any) -> Any:
+    def method(self: Tensor, dim: int, dtype: Any = None) -> Tensor:
+        return op(self, dim, dtype=dtype)  # type: ignore[no-any-return]
+
+    return method
+
+
+attach("softmax", _method_softmax(softmax))
+attach("log_softmax", _method_softmax(log_softmax))

@@ -1,0 +1,139 @@
+"""Linear maps, look-ups, padding and attention as functions, with PyTorch's signatures."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from symgrad.dispatch import tensors as ops
+from symgrad.nn.functional.activation import softmax
+from symgrad.nn.functional.normalization import dropout
+from symgrad.tensor import Tensor, wrap
+
+__all__ = ["bilinear", "embedding", "linear", "one_hot", "pad", "scaled_dot_product_attention"]
+
+
+def linear(input: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:
+    """input @ weight.T + bias, in one node."""
+    if input._array.dtype != weight._array.dtype:
+        raise RuntimeError(f"mat1 and mat2 must have the same dtype, but got {input.dtype.word} and {weight.dtype.word}")
+    if weight.ndim == 1:
+        out = ops.matmul(input, weight)
+        return out if bias is None else out + bias  # type: ignore[no-any-return]
+    return ops.linear(input, weight, bias)  # type: ignore[no-any-return]
+
+
+def bilinear(input1: Tensor, input2: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:
+    """x1ᵀ W_k x2 for each output k."""
+    left = ops.matmul(input1.unsqueeze(-2).unsqueeze(-3), weight)  # (..., out, 1, in2)
+    out = ops.matmul(left, input2.unsqueeze(-1).unsqueeze(-3)).squeeze(-1).squeeze(-1)
+    return out if bias is None else out + bias  # type: ignore[no-any-return]
+
+
+def embedding(
+    input: Tensor,
+    weight: Tensor,
+    padding_idx: int | None = None,
+    max_norm: float | None = None,
+    norm_type: float = 2.0,
+    scale_grad_by_freq: bool = False,
+    sparse: bool = False,
+) -> Tensor:
+    """The rows of `weight` that `input` names; the row `padding_idx` gets no gradient."""
+    if scale_grad_by_freq or sparse:
+        raise ValueError("embedding: scale_grad_by_freq and sparse gradients are not supported; leave them False")
+    indices = input._array
+    if indices.dtype.kind not in "iu":
+        raise RuntimeError(f"Expected tensor for argument #1 'indices' to have one of the following scalar types: Long, Int; but got {input.type()} instead")
+    if indices.size and (int(indices.min()) < 0 or int(indices.max()) >= weight.shape[0]):
+        raise IndexError(f"index out of range in self: embedding has {weight.shape[0]} rows, got an index of {int(indices.max())}")
+    if max_norm is not None:
+        _renormalize(weight._array, indices, max_norm, norm_type)
+    out = weight[input]
+    if padding_idx is None:
+        return out  # type: ignore[no-any-return]
+    padding = padding_idx + weight.shape[0] if padding_idx < 0 else padding_idx
+    return ops.where((input == padding).unsqueeze(-1), out.detach(), out)  # type: ignore[no-any-return]
+
+
+def _renormalize(rows: np.ndarray[Any, Any], indices: np.ndarray[Any, Any], max_norm: float, p: float) -> None:
+    """Scale the rows in use down to `max_norm`, in place."""
+    for i in np.unique(indices):
+        norm = float(np.linalg.norm(rows[i], p))
+        if norm > max_norm:
+            rows[i] *= max_norm / (norm + 1e-7)
+
+
+def one_hot(tensor: Tensor, num_classes: int = -1) -> Tensor:
+    indices = tensor._array
+    if indices.dtype.kind not in "iu":
+        raise RuntimeError(f"one_hot is only applicable to index tensor of type LongTensor, got {tensor.type()}")
+    if indices.size == 0 and num_classes <= 0:
+        raise RuntimeError("Can not infer total number of classes from empty tensor.")
+    if indices.size and int(indices.min()) < 0:
+        raise RuntimeError("Class values must be non-negative.")
+    needed = int(indices.max(initial=-1)) + 1
+    count = needed if num_classes == -1 else num_classes
+    if count < needed:
+        raise RuntimeError("Class values must be smaller than num_classes.")
+    return wrap((indices[..., None] == np.arange(count)).astype(np.int64))
+
+
+def pad(input: Tensor, pad: Sequence[int], mode: str = "constant", value: float | None = None) -> Tensor:
+    """Pads are given from the last dimension on: (left, right, top, bottom, ...); negative ones crop."""
+    if len(pad) % 2 or len(pad) > 2 * input.ndim:
+        raise RuntimeError(f"Padding length should be less than or equal to two times the input dimension and even, got {list(pad)} for {list(input.shape)}")
+    pairs = [(0, 0)] * (input.ndim - len(pad) // 2) + [(pad[i], pad[i + 1]) for i in range(len(pad) - 2, -1, -2)]
+    if mode != "constant":
+        return _pad_by_index(input, pairs, mode)
+    crops = tuple((max(-b, 0), max(-a, 0)) for b, a in pairs)
+    out = ops.crop(input, widths=crops) if any(map(any, crops)) else input
+    widths = tuple((max(b, 0), max(a, 0)) for b, a in pairs)
+    return ops.pad(out, widths=widths, value=0 if value is None else value)  # type: ignore[no-any-return]
+
+
+def _pad_by_index(input: Tensor, pairs: list[tuple[int, int]], mode: str) -> Tensor:
+    names = {"reflect": "reflect", "replicate": "edge", "circular": "wrap"}
+    if mode not in names:
+        raise NotImplementedError(f"Unrecognised padding mode {mode}: use constant, reflect, replicate or circular")
+    for dim, (before, after) in enumerate(pairs):
+        if not before and not after:
+            continue
+        size = input.shape[dim]
+        if mode == "reflect" and max(before, after) >= size:
+            raise RuntimeError(
+                f"Argument #4: Padding size should be less than the corresponding input dimension, but got: padding ({before}, {after}) at"
+                f" dimension {dim} of input {list(input.shape)}"
+            )
+        positions = np.pad(np.arange(size), (before, after), mode=names[mode])  # type: ignore[call-overload]
+        input = input.index_select(dim, wrap(positions))
+    return input
+
+
+def scaled_dot_product_attention(
+    query: Tensor,
+    key: Tensor,
+    value: Tensor,
+    attn_mask: Tensor | None = None,
+    dropout_p: float = 0.0,
+    is_causal: bool = False,
+    scale: float | None = None,
+    enable_gqa: bool = False,
+) -> Tensor:
+    """softmax(query keyᵀ scale + mask) value. A boolean mask is True where attention is allowed."""
+    if is_causal and attn_mask is not None:
+        raise RuntimeError("_scaled_dot_product_attention: Explicit attn_mask should not be set when is_causal=True")
+    if enable_gqa:
+        key, value = (t.repeat_interleave(query.shape[-3] // t.shape[-3], -3) for t in (key, value))
+    factor = 1 / math.sqrt(query.shape[-1]) if scale is None else scale
+    scores = ops.matmul(query * factor, ops.transpose(key, dim0=-2, dim1=-1))
+    if is_causal:
+        attn_mask = wrap(np.tri(query.shape[-2], key.shape[-2], dtype=bool))
+    if attn_mask is not None:
+        allowed = attn_mask._array.dtype.kind == "b"
+        scores = ops.where(attn_mask, scores, -math.inf) if allowed else scores + attn_mask
+    weights = dropout(softmax(scores, -1), dropout_p, dropout_p > 0)
+    return ops.matmul(weights, value)  # type: ignore[no-any-return]

@@ -1,0 +1,199 @@
+"""Normalisation, dropout and distances as functions, with PyTorch's signatures."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from symgrad.dispatch import tensors as ops
+from symgrad.mode import local
+from symgrad.ops.generator import default_generator
+from symgrad.ops.sampling import dropout_mask
+from symgrad.tensor import Tensor, wrap
+from symgrad.views import inplace as in_place
+
+__all__ = [
+    "alpha_dropout", "batch_norm", "cosine_similarity", "dropout", "dropout1d", "dropout2d", "group_norm", "instance_norm", "layer_norm",
+    "normalize", "pairwise_distance", "rms_norm",
+]  # fmt: skip
+
+
+def _affine(input: Tensor, weight: Any, bias: Any, axes: tuple[int, ...], eps: float, title: str) -> tuple[Tensor, Tensor, Tensor]:
+    return ops.affine_norm(  # type: ignore[no-any-return]
+        input, 1 if weight is None else weight, 0 if bias is None else bias, axes=axes, eps=eps, title=f"{title}Backward0"
+    )
+
+
+def _channels(parameter: Tensor | None, ndim: int) -> Tensor | None:
+    """A parameter with one element for each channel, ready to broadcast against (N, C, ...)."""
+    return None if parameter is None else ops.reshape(parameter, shape=(1, -1, *(1,) * (ndim - 2)))
+
+
+def layer_norm(
+    input: Tensor, normalized_shape: Sequence[int], weight: Tensor | None = None, bias: Tensor | None = None, eps: float = 1e-5
+) -> Tensor:
+    shape = tuple(normalized_shape)
+    if tuple(input.shape[input.ndim - len(shape) :]) != shape or not shape:
+        raise RuntimeError(
+            f"Given normalized_shape={list(shape)}, expected input with shape [*{''.join(f', {n}' for n in shape)}], but got input of"
+            f" size{list(input.shape)}"
+        )
+    axes = tuple(range(input.ndim - len(shape), input.ndim))
+    return _affine(input, weight, bias, axes, eps, "NativeLayerNorm")[0]
+
+
+def rms_norm(input: Tensor, normalized_shape: Sequence[int], weight: Tensor | None = None, eps: float | None = None) -> Tensor:
+    shape = tuple(normalized_shape)
+    if tuple(input.shape[input.ndim - len(shape) :]) != shape:
+        raise RuntimeError(f"Given normalized_shape={list(shape)}, expected input with shape [*, {shape}], but got input of size {list(input.shape)}")
+    eps = float(np.finfo(input._array.dtype).eps) if eps is None else eps
+    axes = tuple(range(input.ndim - len(shape), input.ndim))
+    out = input * ((input * input).mean(axes, True) + eps).rsqrt()
+    return out if weight is None else out * weight  # type: ignore[no-any-return]
+
+
+def batch_norm(
+    input: Tensor,
+    running_mean: Tensor | None,
+    running_var: Tensor | None,
+    weight: Tensor | None = None,
+    bias: Tensor | None = None,
+    training: bool = False,
+    momentum: float = 0.1,
+    eps: float = 1e-5,
+) -> Tensor:
+    """Over batch and positions for each channel; while training the running statistics are updated in place."""
+    scale, shift = _channels(weight, input.ndim), _channels(bias, input.ndim)
+    if not training and running_mean is not None and running_var is not None:
+        return _by_statistics(input, running_mean, running_var, scale, shift, eps)
+    axes = (0, *range(2, input.ndim))
+    count = input.numel() // max(input.shape[1], 1)
+    if training and count <= 1:
+        raise ValueError(f"Expected more than 1 value per channel when training, got input size {input.shape}")
+    out, mean, rate = _affine(input, scale, shift, axes, eps, "NativeBatchNorm")
+    _track(running_mean, running_var, mean, rate, count, momentum, eps)
+    return out
+
+
+def _by_statistics(input: Tensor, mean: Tensor, var: Tensor, scale: Any, shift: Any, eps: float) -> Tensor:
+    shape = (1, -1, *(1,) * (input.ndim - 2))
+    rate = ops.reshape(var + eps, shape=shape).rsqrt()
+    out = (input - ops.reshape(mean, shape=shape)) * (rate if scale is None else rate * scale)
+    return out if shift is None else out + shift  # type: ignore[no-any-return]
+
+
+def _track(running_mean: Any, running_var: Any, mean: Tensor, rate: Tensor, count: int, momentum: float, eps: float) -> None:
+    mode = local.mode
+    recording, mode.recording = mode.recording, False
+    try:
+        if running_mean is not None:
+            running_mean.mul_(1 - momentum).add_(mean.reshape(-1) * momentum)
+        if running_var is not None:
+            variance = (1 / (rate * rate) - eps).reshape(-1)
+            running_var.mul_(1 - momentum).add_(variance * (momentum * count / (count - 1)))
+    finally:
+        mode.recording = recording
+
+
+def group_norm(input: Tensor, num_groups: int, weight: Tensor | None = None, bias: Tensor | None = None, eps: float = 1e-5) -> Tensor:
+    n, c, *rest = input.shape
+    if c % num_groups:
+        raise RuntimeError(f"Expected number of channels in input to be divisible by num_groups, but got input of shape {list(input.shape)} and num_groups={num_groups}")
+    grouped = ops.reshape(input, shape=(n, num_groups, c // num_groups, *rest))
+
+    def arranged(parameter: Tensor | None) -> Tensor | None:
+        return None if parameter is None else ops.reshape(parameter, shape=(1, num_groups, c // num_groups, *(1,) * len(rest)))
+
+    out = _affine(grouped, arranged(weight), arranged(bias), tuple(range(2, grouped.ndim)), eps, "NativeGroupNorm")[0]
+    return ops.reshape(out, shape=tuple(input.shape))  # type: ignore[no-any-return]
+
+
+def instance_norm(
+    input: Tensor,
+    running_mean: Tensor | None = None,
+    running_var: Tensor | None = None,
+    weight: Tensor | None = None,
+    bias: Tensor | None = None,
+    use_input_stats: bool = True,
+    momentum: float = 0.1,
+    eps: float = 1e-5,
+) -> Tensor:
+    scale, shift = _channels(weight, input.ndim), _channels(bias, input.ndim)
+    if not use_input_stats:
+        if running_mean is None or running_var is None:
+            raise RuntimeError("Expected running_mean and running_var to be defined when use_input_stats is false")
+        return _by_statistics(input, running_mean, running_var, scale, shift, eps)
+    count = input.numel() // max(input.shape[0] * input.shape[1], 1)
+    if count <= 1:
+        raise ValueError(f"Expected more than 1 spatial element when training, got input size {input.shape}")
+    out, mean, rate = _affine(input, scale, shift, tuple(range(2, input.ndim)), eps, "NativeBatchNorm")
+    if running_mean is not None or running_var is not None:
+        variance = (1 / (rate * rate)).mean(0)
+        _track(running_mean, running_var, mean.mean(0), variance.rsqrt(), count, momentum, eps)
+    return out
+
+
+def _check_probability(p: float) -> None:
+    if not 0.0 <= p <= 1.0:
+        raise ValueError(f"dropout probability has to be between 0 and 1, but got {p}")
+
+
+def _dropped(input: Tensor, p: float, mask_shape: tuple[int, ...]) -> Tensor:
+    mask = dropout_mask(default_generator, mask_shape, p)
+    scale = 0.0 if p == 1 else 1 / (1 - p)
+    return input * wrap(mask.astype(input._array.dtype) * input._array.dtype.type(scale))
+
+
+def dropout(input: Tensor, p: float = 0.5, training: bool = True, inplace: bool = False) -> Tensor:
+    """Zero each element with probability p and scale the rest by 1 / (1 - p)."""
+    _check_probability(p)
+    if not training or p == 0:
+        return input
+    drop = lambda x: _dropped(x, p, tuple(x.shape))
+    return in_place(drop)(input) if inplace else drop(input)
+
+
+def _feature_dropout(input: Tensor, p: float, training: bool, inplace: bool) -> Tensor:
+    _check_probability(p)
+    if not training or p == 0:
+        return input
+    drop = lambda x: _dropped(x, p, (*x.shape[:2], *(1,) * (x.ndim - 2)))
+    return in_place(drop)(input) if inplace else drop(input)
+
+
+def dropout1d(input: Tensor, p: float = 0.5, training: bool = True, inplace: bool = False) -> Tensor:
+    return _feature_dropout(input, p, training, inplace)
+
+
+def dropout2d(input: Tensor, p: float = 0.5, training: bool = True, inplace: bool = False) -> Tensor:
+    return _feature_dropout(input, p, training, inplace)
+
+
+def alpha_dropout(input: Tensor, p: float = 0.5, training: bool = False, inplace: bool = False) -> Tensor:
+    """Dropout that keeps mean and variance of a selu's output."""
+    _check_probability(p)
+    if not training or p == 0:
+        return input
+    if p == 1:
+        return input * 0
+    alpha = 1.7580993408473766
+    a = ((alpha**2 * p + 1) * (1 - p)) ** -0.5
+    keep = dropout_mask(default_generator, tuple(input.shape), p).astype(input._array.dtype)
+    out = input * wrap(keep * input._array.dtype.type(a)) + wrap((keep - 1) * input._array.dtype.type(alpha * a) + input._array.dtype.type(alpha * a * p))
+    return out
+
+
+def normalize(input: Tensor, p: float = 2.0, dim: Any = 1, eps: float = 1e-12, out: Tensor | None = None) -> Tensor:
+    result = input / input.norm(p, dim, True).clamp_min(eps).expand_as(input)
+    return result if out is None else out.copy_(result)  # type: ignore[no-any-return]
+
+
+def cosine_similarity(x1: Tensor, x2: Tensor, dim: int = 1, eps: float = 1e-8) -> Tensor:
+    dot = (x1 * x2).sum(dim)
+    return dot / (x1.norm(2, dim).clamp_min(eps) * x2.norm(2, dim).clamp_min(eps))  # type: ignore[no-any-return]
+
+
+def pairwise_distance(x1: Tensor, x2: Tensor, p: float = 2.0, eps: float = 1e-6, keepdim: bool = False) -> Tensor:
+    return (x1 - x2 + eps).norm(p, -1, keepdim)  # type: ignore[no-any-return]
