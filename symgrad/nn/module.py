@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterator, Mapping
 from typing import Any, NamedTuple, TypeVar
 
 from symgrad.autograd import no_grad
+from symgrad.autograd.hooks import RemovableHandle
 from symgrad.nn.parameter import Parameter
 from symgrad.tensor import Tensor
 

@@ -1,0 +1,9 @@
+"""Layers and models."""
+
+from symgrad.nn import functional as functional, init as init
+from symgrad.nn.activation import ReLU as ReLU, Sigmoid as Sigmoid, Tanh as Tanh
+from symgrad.nn.container import ModuleList as ModuleList, Sequential as Sequential
+from symgrad.nn.linear import Flatten as Flatten, Identity as Identity, Linear as Linear
+from symgrad.nn.loss import L1Loss as L1Loss, MSELoss as MSELoss
+from symgrad.nn.module import Module as Module
+from symgrad.nn.parameter import Parameter as Parameter
