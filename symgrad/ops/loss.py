@@ -95,7 +95,7 @@ def _entropy(x, y):
 
 
 def _entropy_rule(xp, g, x, y):
-    return g * (x - y) / xp.clamp_min((1 - x) * x, min=1e-12)
+    return g * (x - y) / xp.clamp_min((1 - x) * x, 1e-12)
 
 
 def _logits(x, y):
