@@ -226,7 +226,7 @@ def _finish(ctx: Any, args: tuple[Any, ...], outputs: tuple[Any, ...], node: Fun
         edge = None if node is None or _constant(ctx, output) else Output(node, i)
         if any(output is t for t in ctx._dirty):
             if edge is not None:
-                set_history(output, wrap(output._array, True, edge))
+                set_history(output, edge)
             finished.append(output)
             continue
         given = any(output is x for x in (*args, *finished)) or output._requires_grad
