@@ -4,6 +4,7 @@ from symgrad.dispatch import tensors
 from symgrad.functional import subscript, writing  # noqa: F401  (methods only)
 from symgrad.functional.arranging import *  # noqa: F403
 from symgrad.functional.contraction import *  # noqa: F403
+from symgrad.functional.einsum import *  # noqa: F403
 from symgrad.functional.elementwise import *  # noqa: F403
 from symgrad.functional.joining import *  # noqa: F403
 from symgrad.functional.names import METHODS

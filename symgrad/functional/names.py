@@ -14,7 +14,8 @@ P = ParamSpec("P")
 R = TypeVar("R")
 _NUMPY_NAMES = {"axis": "dim", "keepdims": "keepdim", "x": "input", "a": "input"}
 
-METHODS: dict[str, Callable[..., Any]] = {}
+METHODS: dict[str, Any] = {}
+"""What Tensor is given: functions, and properties."""
 
 
 def public(function: Callable[P, R]) -> Callable[P, R]:
