@@ -1,36 +1,76 @@
 """symgrad: one Python function, three lives: eager tensors, closed-form derivatives, compiled kernels."""
 
-from symgrad import autograd as autograd, special as special
-from symgrad.autograd import enable_grad as enable_grad
-from symgrad.autograd import inference_mode as inference_mode
-from symgrad.autograd import is_grad_enabled as is_grad_enabled
-from symgrad.autograd import is_inference_mode_enabled as is_inference_mode_enabled
-from symgrad.autograd import no_grad as no_grad
-from symgrad.autograd import set_grad_enabled as set_grad_enabled
+from symgrad import autograd as autograd
+from symgrad.autograd import (
+    enable_grad as enable_grad,
+    inference_mode as inference_mode,
+    is_grad_enabled as is_grad_enabled,
+    is_inference_mode_enabled as is_inference_mode_enabled,
+    no_grad as no_grad,
+    set_grad_enabled as set_grad_enabled,
+)
+from symgrad.conversion import *  # noqa: F403
 from symgrad.creation import *  # noqa: F403
-from symgrad.dtypes import bfloat16 as bfloat16
-from symgrad.dtypes import bool as bool
-from symgrad.dtypes import cdouble as cdouble
-from symgrad.dtypes import cfloat as cfloat
-from symgrad.dtypes import complex64 as complex64
-from symgrad.dtypes import complex128 as complex128
-from symgrad.dtypes import double as double
-from symgrad.dtypes import dtype as dtype
-from symgrad.dtypes import float as float
-from symgrad.dtypes import float16 as float16
-from symgrad.dtypes import float32 as float32
-from symgrad.dtypes import float64 as float64
-from symgrad.dtypes import get_default_dtype as get_default_dtype
-from symgrad.dtypes import half as half
-from symgrad.dtypes import int as int
-from symgrad.dtypes import int8 as int8
-from symgrad.dtypes import int16 as int16
-from symgrad.dtypes import int32 as int32
-from symgrad.dtypes import int64 as int64
-from symgrad.dtypes import long as long
-from symgrad.dtypes import set_default_dtype as set_default_dtype
-from symgrad.dtypes import short as short
-from symgrad.dtypes import uint8 as uint8
+from symgrad.devices import (
+    device as device,
+    get_default_device as get_default_device,
+    set_default_device as set_default_device,
+)
+from symgrad.dtypes import (
+    bfloat16 as bfloat16,
+    bool as bool,
+    can_cast as can_cast,
+    cdouble as cdouble,
+    cfloat as cfloat,
+    complex64 as complex64,
+    complex128 as complex128,
+    double as double,
+    dtype as dtype,
+    finfo as finfo,
+    float as float,
+    float16 as float16,
+    float32 as float32,
+    float64 as float64,
+    get_default_dtype as get_default_dtype,
+    half as half,
+    iinfo as iinfo,
+    int as int,
+    int8 as int8,
+    int16 as int16,
+    int32 as int32,
+    int64 as int64,
+    long as long,
+    promote_types as promote_types,
+    result_type as result_type,
+    set_default_dtype as set_default_dtype,
+    short as short,
+    uint8 as uint8,
+)
+from symgrad.from_data import *  # noqa: F403
+from symgrad.from_data import from_dlpack as from_dlpack
 from symgrad.functional import *  # noqa: F403
-from symgrad.tensor import Size as Size
-from symgrad.tensor import Tensor as Tensor
+from symgrad.layouts import (
+    channels_last as channels_last,
+    channels_last_3d as channels_last_3d,
+    contiguous_format as contiguous_format,
+    layout as layout,
+    memory_format as memory_format,
+    preserve_format as preserve_format,
+    strided as strided,
+)
+from symgrad.legacy import *  # noqa: F403
+from symgrad.printing import get_printoptions as get_printoptions, set_printoptions as set_printoptions
+from symgrad.random import *  # noqa: F403
+from symgrad.tensor import Size as Size, Tensor as Tensor
+
+from symgrad import cuda as cuda  # isort: skip
+from symgrad import random as random  # isort: skip
+
+
+def __getattr__(name: str) -> object:
+    """What is read only when asked for."""
+    if name == "__version__":
+        from importlib.metadata import version
+
+        return version("symgrad")
+    raise AttributeError(f"module 'symgrad' has no attribute {name!r}")

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import warnings
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from symgrad import dtypes
+from symgrad import devices, dtypes, layouts
 from symgrad.graph import Node, Output
+from symgrad.ops.promotion import kind
+from symgrad.ops.shapes import normalize_axis
 from symgrad.typing import Array
 
 
@@ -21,6 +24,21 @@ class Size(tuple[int, ...]):
         for size in self:
             n *= size
         return n
+
+    def __add__(self, other: tuple[Any, ...]) -> Size:
+        return Size(tuple.__add__(self, other))
+
+    def __radd__(self, other: tuple[Any, ...]) -> Size:
+        return Size(tuple.__add__(other, tuple(self)))
+
+    def __mul__(self, times: Any) -> Size:
+        return Size(tuple.__mul__(self, times))
+
+    __rmul__ = __mul__
+
+    def __getitem__(self, index: Any) -> Any:
+        found = tuple.__getitem__(self, index)
+        return Size(found) if isinstance(index, slice) else found
 
     def __repr__(self) -> str:
         return f"torch.Size([{', '.join(map(str, self))}])"
@@ -64,23 +82,112 @@ class Tensor:
     __array_priority__ = 1000
     __hash__ = object.__hash__
 
+    def __init__(self, *args: Any, device: Any = None) -> None:
+        """The old constructor: `Tensor(3, 4)` has these sizes and no values yet, `Tensor([3, 4])` these values."""
+        from symgrad.legacy import construct
+
+        devices.check(device)
+        fill(self, construct(args, None))
+
     @property
     def shape(self) -> Size:
         return Size(self._array.shape)
+
+    def size(self, dim: int | None = None) -> Any:
+        """All sizes, or that of one dimension."""
+        shape = self._array.shape
+        return Size(shape) if dim is None else shape[normalize_axis(dim, len(shape))]
 
     @property
     def dtype(self) -> Any:
         return dtypes.of(self._array.dtype)
 
     @property
+    def device(self) -> devices.device:
+        return devices.CPU
+
+    @property
+    def layout(self) -> layouts.layout:
+        return layouts.strided
+
+    @property
     def ndim(self) -> int:
         return self._array.ndim
+
+    def dim(self) -> int:
+        return self._array.ndim
+
+    ndimension = dim
+
+    def numel(self) -> int:
+        """How many elements there are."""
+        return self._array.size
+
+    nelement = numel
+
+    def element_size(self) -> int:
+        """Bytes of one element."""
+        return self._array.itemsize
+
+    @property
+    def itemsize(self) -> int:
+        return self._array.itemsize
+
+    @property
+    def nbytes(self) -> int:
+        return self._array.nbytes
+
+    def stride(self, dim: int | None = None) -> Any:
+        """Elements from one index to the next, in every dimension or in one."""
+        steps = tuple(step // self._array.itemsize for step in self._array.strides)
+        return steps if dim is None else steps[normalize_axis(dim, len(steps))]
+
+    def data_ptr(self) -> int:
+        """The address of the first element."""
+        return self._array.ctypes.data
+
+    def storage_offset(self) -> int:
+        """Elements between the start of the memory that the tensor lies in and its first element."""
+        memory: Any = self._array
+        while isinstance(memory.base, np.ndarray):
+            memory = memory.base
+        return int(self._array.ctypes.data - memory.ctypes.data) // self._array.itemsize
+
+    def is_contiguous(self, memory_format: Any = layouts.contiguous_format) -> bool:
+        return self._array.flags.c_contiguous
+
+    def get_device(self) -> int:
+        return -1
+
+    is_cpu = True
+    is_cuda = is_meta = is_mps = is_sparse = is_quantized = is_nested = False
+
+    def is_pinned(self) -> bool:
+        return False
+
+    @property
+    def _version(self) -> int:
+        return (self if self._base is None else self._base)._writes
 
     @property
     def requires_grad(self) -> bool:
         if self._base is not None:
             refresh(self)
         return self._requires_grad
+
+    @requires_grad.setter
+    def requires_grad(self, value: bool) -> None:
+        if self.grad_fn is not None:
+            raise RuntimeError(f"{NOT_A_LEAF}{'' if value else DETACH_INSTEAD}")
+        if value and kind(self._array.dtype) not in "fc":
+            raise RuntimeError("only Tensors of floating point and complex dtype can require gradients")
+        self._requires_grad = bool(value)
+
+    def requires_grad_(self, requires_grad: bool = True) -> Tensor:
+        """Say that operations on this tensor are to be recorded, or are not."""
+        if not requires_grad or self.grad_fn is None:
+            self.requires_grad = requires_grad
+        return self
 
     @property
     def grad_fn(self) -> Node | None:
@@ -89,16 +196,57 @@ class Tensor:
         return self._node.node if self._node.__class__ is Output else self._node
 
     @property
+    def output_nr(self) -> int:
+        return self._node.index if self._node.__class__ is Output else 0
+
+    @property
     def is_leaf(self) -> bool:
         return self.grad_fn is None
 
     @property
     def grad(self) -> Tensor | None:
+        """What `backward` accumulates: for leaves that require grad, and for other tensors after `retain_grad()`."""
+        if self._grad is None and self._node is not None and not getattr(self, "retains_grad", False):
+            warnings.warn(NO_GRAD_HERE, UserWarning, stacklevel=2)
         return self._grad
 
     @grad.setter
     def grad(self, value: Tensor | None) -> None:
+        if value is not None:
+            check_gradient(self, value)
         self._grad = value
+
+    @grad.deleter
+    def grad(self) -> None:
+        self._grad = None
+
+    @property
+    def data(self) -> Tensor:
+        """The same memory without history, and without telling anybody when it is written to."""
+        return wrap(self._array)
+
+    @data.setter
+    def data(self, value: Tensor) -> None:
+        if not isinstance(value, Tensor):
+            raise TypeError(f"Variable data has to be a tensor, but got {type(value).__name__}")
+        if self._requires_grad and kind(value._array.dtype) not in "fc":
+            raise RuntimeError("data set to a tensor that requires gradients must be floating point or complex dtype")
+        if self._base is not None:
+            self._cell, self._base, self._owner = [], None, None
+            self._path, self._made, self._depth = (), None, 0
+        self._array = value._array
+        self._constant = None
+
+    @staticmethod
+    def _make_subclass(cls: type[Tensor], data: Tensor, require_grad: bool = False) -> Tensor:
+        """A tensor of a subclass around the memory of `data`."""
+        return fill(cls.__new__(cls), data._array, require_grad)
+
+    def as_subclass(self, cls: type[Tensor]) -> Tensor:
+        """The same tensor, history included, as an instance of a subclass."""
+        t = fill(cls.__new__(cls), self._array, self.requires_grad, self._node)
+        t._base = self if self._base is None else self._base
+        return t
 
     def backward(self, gradient: Any = None, retain_graph: bool | None = None, create_graph: bool = False, inputs: Any = None) -> None:
         """Accumulate the gradient of this tensor into the leaves' `.grad`."""
@@ -115,6 +263,7 @@ class Tensor:
             default_dtype_name=repr(dtypes.get_default_dtype()),
             requires_grad=self.requires_grad,
             grad_fn_name=None if self.grad_fn is None else self.grad_fn.name(),
+            is_parameter=getattr(self, "_is_param", False),
         )
 
     if TYPE_CHECKING:  # operators and methods are attached by symgrad.functional
@@ -136,6 +285,42 @@ class Tensor:
         def __le__(self, other: Any) -> Tensor: ...
         def __gt__(self, other: Any) -> Tensor: ...
         def __ge__(self, other: Any) -> Tensor: ...
+
+
+NOT_A_LEAF = "you can only change requires_grad flags of leaf variables."
+DETACH_INSTEAD = (
+    " If you want to use a computed variable in a subgraph that doesn't require differentiation use var_no_grad = var.detach()."
+)
+NO_GRAD_HERE = (
+    "The .grad attribute of a Tensor that is not a leaf Tensor is being accessed. Its .grad attribute won't be populated during"
+    " autograd.backward(). If you indeed want the .grad field to be populated for a non-leaf Tensor, use .retain_grad() on the"
+    " non-leaf Tensor. If you access the non-leaf Tensor by mistake, make sure you access the leaf Tensor instead."
+)
+
+
+def check_gradient(x: Tensor, grad: Any) -> None:
+    """Refuse what cannot be the gradient of `x`."""
+    if not isinstance(grad, Tensor):
+        raise TypeError(f"assigned grad expected to be a Tensor or None but got grad of type {type(grad).__name__}")
+    if grad is x:
+        raise RuntimeError("can't assign Variable as its own grad")
+    if grad._array.dtype != x._array.dtype:
+        given, wanted = dtypes.of(grad._array.dtype).word.lower(), dtypes.of(x._array.dtype).word
+        raise RuntimeError(
+            f"attempting to assign a gradient with dtype '{given}' to a tensor with grad_dtype '{wanted}'. The gradient must match"
+            " the tensor's dtype."
+        )
+    if grad._array.shape != x._array.shape:
+        raise RuntimeError(
+            f"attempting to assign a gradient of size '{list(grad._array.shape)}' to a tensor of size '{list(x._array.shape)}'."
+            " Please ensure that the gradient and the tensor are the same size"
+        )
+
+
+def fill(t: Tensor, array: Array, requires_grad: bool = False, node: Any = None) -> Tensor:
+    """Give a bare instance of any class of tensors its slots."""
+    t._array, t._node, t._requires_grad, t._cell, t._base = array, node, requires_grad, [], None
+    return t
 
 
 def version_cell(x: Tensor) -> list[Any]:

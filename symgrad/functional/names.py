@@ -14,8 +14,7 @@ P = ParamSpec("P")
 R = TypeVar("R")
 _NUMPY_NAMES = {"axis": "dim", "keepdims": "keepdim", "x": "input", "a": "input"}
 
-METHODS: dict[str, Any] = {}
-"""What Tensor is given: functions, and properties."""
+METHODS: dict[str, Callable[..., Any]] = {}
 
 
 def public(function: Callable[P, R]) -> Callable[P, R]:
@@ -29,14 +28,13 @@ def public(function: Callable[P, R]) -> Callable[P, R]:
                 if theirs in kwargs:
                     kwargs[ours] = kwargs.pop(theirs)
             if out is not None:
-                return into(out, function, args, kwargs)  # type: ignore[no-any-return]
+                return _into(out, function, args, kwargs)  # type: ignore[no-any-return]
         return function(*args, **kwargs)
 
     return call
 
 
-def into(out: Any, function: Callable[..., Any], args: Any, kwargs: Any) -> Any:
-    """Write what the function returns into the tensors `out`."""
+def _into(out: Any, function: Callable[..., Any], args: Any, kwargs: Any) -> Any:
     result = function(*args, **kwargs)
     targets, results = (out, result) if isinstance(out, tuple) else ((out,), (result,))
     for target, value in zip(targets, results, strict=True):

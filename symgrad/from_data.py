@@ -1,0 +1,277 @@
+"""Tensors from what Python and NumPy have: numbers, nested sequences, arrays, buffers.
+
+The type follows PyTorch: Python numbers give bool, int64, the default float or its complex; arrays, NumPy scalars and tensors keep
+theirs; what is mixed is promoted.
+"""
+
+from __future__ import annotations
+
+import warnings
+from itertools import chain
+from typing import Any
+
+import numpy as np
+
+from symgrad import devices, dtypes
+from symgrad.ops.promotion import kind, promote_types, scalar_type
+from symgrad.tensor import Tensor, wrap
+from symgrad.typing import Array
+
+__all__ = ["as_tensor", "asarray", "from_numpy", "frombuffer", "scalar_tensor", "tensor"]
+
+_NUMBERS = (bool, int, float, complex)
+_PLAIN = frozenset(_NUMBERS)
+_SUPPORTED = frozenset("bifc")
+
+NEEDS_FLOAT = "Only Tensors of floating point and complex dtype can require gradients"
+COPY_CONSTRUCTED = (
+    "To copy construct from a tensor, it is recommended to use sourceTensor.detach().clone() or"
+    " sourceTensor.detach().clone().requires_grad_(True), rather than torch.tensor(sourceTensor)."
+)
+NEGATIVE_STRIDE = (
+    "At least one stride in the given numpy array is negative, and tensors with negative strides are not currently supported."
+    " (You can probably work around this by making a copy of your array with array.copy().)"
+)
+NOT_WRITABLE = (
+    "The given NumPy array is not writable, and the tensor shares its memory: writing to the tensor in place will be refused."
+    " Copy the array if you need to write."
+)
+
+
+def finish(array: Array, device: Any = None, requires_grad: bool = False) -> Tensor:
+    """A new leaf around an array, on a device that must be there."""
+    if device is not None:
+        devices.check(device)
+    t = wrap(array)
+    if requires_grad:
+        if kind(array.dtype) not in "fc":
+            raise RuntimeError(NEEDS_FLOAT)
+        t._requires_grad = True
+    return t
+
+
+def tensor(data: Any, *, dtype: Any = None, device: Any = None, requires_grad: bool = False, pin_memory: bool = False) -> Tensor:
+    """A copy of `data` as a new leaf."""
+    if isinstance(data, Tensor):
+        warnings.warn(COPY_CONSTRUCTED, UserWarning, stacklevel=2)
+    return finish(array_of(data, None if dtype is None else dtypes.numpy_type(dtype)), device, requires_grad)
+
+
+def as_tensor(data: Any, dtype: Any = None, device: Any = None) -> Tensor:
+    """`data` as a tensor, sharing its memory where the types allow it; a tensor keeps its history."""
+    devices.check(device)
+    if isinstance(data, Tensor):
+        wanted = None if dtype is None else dtypes.numpy_type(dtype)
+        return data if wanted is None or wanted == data._array.dtype else data.to(dtype)
+    if isinstance(data, np.ndarray):
+        shared = from_numpy(data)
+        return shared if dtype is None else as_tensor(shared, dtype)
+    return tensor(data, dtype=dtype)
+
+
+def asarray(
+    obj: Any, *, dtype: Any = None, device: Any = None, copy: bool | None = None, requires_grad: bool | None = None
+) -> Tensor:
+    """`obj` as a tensor: copied if `copy` says so, shared if it says not, and else shared where that is possible."""
+    devices.check(device)
+    numpy_type = None if dtype is None else dtypes.numpy_type(dtype)
+    source = _shared(obj)
+    if source is None or copy:
+        if copy is False:
+            raise ValueError("can't alias an arbitrary sequence into a tensor.")
+        result = wrap(array_of(obj, numpy_type)) if source is None else as_tensor(source, dtype)
+        result = result.clone() if result is source else result
+    else:
+        if copy is False and numpy_type is not None and numpy_type != source._array.dtype:
+            have, want = source.dtype.word, dtypes.of(numpy_type).word
+            raise ValueError(f"can't alias tensor with dtype '{have}' into dtype '{want}'.")
+        result = as_tensor(source, dtype)
+    if requires_grad is None or requires_grad == result.requires_grad:
+        return result
+    return result.requires_grad_() if requires_grad else result.detach()
+
+
+def _shared(obj: Any) -> Tensor | None:
+    """A tensor on the memory of `obj`, if it is of a kind that has any."""
+    if isinstance(obj, Tensor):
+        return obj
+    if isinstance(obj, np.ndarray):
+        return from_numpy(obj)
+    if hasattr(obj, "__dlpack__") and not isinstance(obj, np.generic):
+        return from_dlpack(obj)
+    if isinstance(obj, (bytearray, memoryview)):
+        return wrap(np.frombuffer(obj, np.uint8))
+    return None
+
+
+def from_numpy(ndarray: Any) -> Tensor:
+    """A tensor that shares the array's memory: who writes to one writes to the other."""
+    if not isinstance(ndarray, np.ndarray):
+        raise TypeError(f"expected np.ndarray (got {type(ndarray).__name__})")
+    if any(step < 0 for step in ndarray.strides):
+        raise ValueError(NEGATIVE_STRIDE)
+    dtypes.of(ndarray.dtype)  # refuses types that tensors do not have
+    if not ndarray.dtype.isnative:
+        raise ValueError(
+            "given numpy array has byte order different from the native byte order. Conversion between byte orders is currently"
+            " not supported."
+        )
+    if not ndarray.flags.writeable:
+        warnings.warn(NOT_WRITABLE, UserWarning, stacklevel=2)
+    return wrap(ndarray.view(np.ndarray))
+
+
+def from_dlpack(ext_tensor: Any, *, device: Any = None, copy: bool | None = None) -> Tensor:
+    """A tensor on the memory of any object that speaks DLPack: of NumPy, PyTorch, JAX... What it lends read-only stays so."""
+    devices.check(device)
+    if isinstance(ext_tensor, Tensor):
+        if ext_tensor.requires_grad:
+            raise BufferError("Can't export tensors that require gradient, use tensor.detach()")
+        array = ext_tensor._array.view()
+    else:
+        array = np.from_dlpack(ext_tensor)
+    dtypes.of(array.dtype)
+    return wrap(array.copy() if copy else array)
+
+
+def frombuffer(buffer: Any, *, dtype: Any, count: int = -1, offset: int = 0, requires_grad: bool = False) -> Tensor:
+    """A one-dimensional tensor on the memory of an object with the buffer protocol."""
+    array: Array = np.frombuffer(buffer, dtypes.numpy_type(dtype), count, offset)
+    if not array.flags.writeable:
+        warnings.warn(NOT_WRITABLE.replace("NumPy array", "buffer"), UserWarning, stacklevel=2)
+    return finish(array, None, requires_grad)
+
+
+def scalar_tensor(s: Any, *, dtype: Any = None, device: Any = None, requires_grad: bool = False) -> Tensor:
+    """A 0-d tensor, of the default float unless another type is asked for."""
+    return tensor(s, dtype=dtypes.get_default_dtype() if dtype is None else dtype, device=device, requires_grad=requires_grad)
+
+
+def array_of(data: Any, dtype: np.dtype[Any] | None) -> Array:
+    """A fresh array with the values of `data`, in `dtype` or in the type that PyTorch infers."""
+    if isinstance(data, Tensor):
+        data = data._array
+    if isinstance(data, (np.ndarray, np.generic)):
+        dtypes.of(data.dtype)
+        return _cast(np.array(data, data.dtype.newbyteorder("=")), dtype)
+    if isinstance(data, _NUMBERS):
+        return _scalar(data, dtype)
+    if isinstance(data, (str, bytes)):
+        raise TypeError(f"new(): invalid data type '{type(data).__name__}'")
+    return _cast(_sequence(data), dtype, isinstance(data, (list, tuple)))
+
+
+def _cast(array: Array, dtype: np.dtype[Any] | None, from_python: bool = False) -> Array:
+    if dtype is None or array.dtype == dtype:
+        return array
+    if array.dtype.kind == "c" and kind(dtype) != "c" and from_python:
+        raise TypeError("must be real number, not complex")
+    with np.errstate(all="ignore"):
+        return array.astype(dtype)
+
+
+def _scalar(value: Any, dtype: np.dtype[Any] | None) -> Array:
+    if isinstance(value, int) and not -(2**63) <= value < 2**63:
+        raise ValueError(f"Overflow when unpacking long long: {value} does not fit in int64")
+    if dtype is None:
+        return np.array(value, scalar_type(value))
+    if dtype.kind in "iu" and isinstance(value, (int, float)):
+        largest = np.iinfo(dtype).max
+        if not -largest - 1 <= value <= largest:
+            raise RuntimeError(f"value cannot be converted to type {dtype.name} without overflow: {value}")
+    return _cast(np.array(value), dtype, from_python=True)
+
+
+def _sequence(data: Any) -> Array:
+    """NumPy reads a nested sequence of Python numbers fastest. Whatever else is in it, or wrong with it, is read element by element."""
+    if _starts_with_tensor(data):
+        return _read(data)  # as an array it would be taken apart
+    try:
+        array = np.array(data)
+    except (ValueError, TypeError, OverflowError, RuntimeError):
+        return _read(data)
+    if array.size == 0 and isinstance(data, (list, tuple)):
+        return np.empty(_sizes(data), scalar_type(0.0)) if not _sizes(data)[-1] else _read(data)
+    if array.dtype.kind not in _SUPPORTED or array.ndim == 0:
+        return _read(data)
+    flat = data
+    for _ in range(array.ndim - 1):
+        flat = chain.from_iterable(flat)
+    types = set(map(type, flat))
+    if not types <= _PLAIN:
+        return _read(data)
+    richest = max(types, key=_NUMBERS.index)
+    return array.astype(scalar_type(richest(0)), copy=False)
+
+
+def _starts_with_tensor(data: Any) -> bool:
+    while isinstance(data, (list, tuple)) and data:
+        data = data[0]
+    return isinstance(data, Tensor)
+
+
+def _is_sequence(data: Any) -> bool:
+    if isinstance(data, (Tensor, np.generic, *_NUMBERS, dict, set)):
+        return False
+    if isinstance(data, np.ndarray):
+        return data.ndim > 0
+    return hasattr(data, "__len__") and hasattr(data, "__getitem__")
+
+
+def _sizes(data: Any) -> list[int]:
+    """The shape that the first element at each depth announces."""
+    sizes = []
+    while _is_sequence(data):
+        if isinstance(data, (str, bytes)):
+            raise ValueError(f"too many dimensions '{type(data).__name__}'")
+        sizes.append(len(data))
+        if not sizes[-1]:
+            break
+        data = data[0]
+    return sizes
+
+
+def _read(data: Any) -> Array:
+    """Element by element, with PyTorch's errors."""
+    sizes = _sizes(data)
+    values: list[Any] = []
+    found: list[np.dtype[Any]] = []
+    _gather(data, sizes, 0, values, found)
+    if not values:
+        return np.empty(sizes, scalar_type(0.0))
+    dtype = found[0]
+    for other in set(found):
+        dtype = promote_types(dtype, other)
+    return np.array(values).astype(dtype).reshape(sizes)
+
+
+def _gather(data: Any, sizes: list[int], dim: int, values: list[Any], found: list[np.dtype[Any]]) -> None:
+    if dim == len(sizes):
+        value, dtype = _element(data)
+        values.append(value)
+        found.append(dtype)
+        return
+    if not _is_sequence(data):
+        raise TypeError(f"not a sequence: expected one of length {sizes[dim]} at dim {dim}, got {type(data).__name__}")
+    if len(data) != sizes[dim]:
+        raise ValueError(f"expected sequence of length {sizes[dim]} at dim {dim} (got {len(data)})")
+    for item in data:
+        _gather(item, sizes, dim + 1, values, found)
+
+
+def _element(item: Any) -> tuple[Any, np.dtype[Any]]:
+    array = item._array if isinstance(item, Tensor) else item
+    if isinstance(array, (np.ndarray, np.generic)):
+        if array.size != 1:
+            raise ValueError("only one element tensors can be converted to Python scalars")
+        dtypes.of(array.dtype)
+        return array.item(), array.dtype
+    if isinstance(item, int) and not -(2**63) <= item < 2**63:
+        raise ValueError(f"Overflow when unpacking long long: {item} does not fit in int64")
+    if isinstance(item, _NUMBERS):
+        return item, scalar_type(item)
+    if isinstance(item, (list, tuple)):
+        raise TypeError(f"'{type(item).__name__}' object cannot be interpreted as an integer")
+    if isinstance(item, (str, bytes)):
+        raise TypeError(f"new(): invalid data type '{type(item).__name__}'")
+    raise RuntimeError(f"Could not infer dtype of {type(item).__name__}")

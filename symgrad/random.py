@@ -1,0 +1,323 @@
+"""Random tensors, and the generator that all of them are drawn from: the same seed gives PyTorch's own numbers."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import numpy as np
+
+from symgrad import devices, dtypes
+from symgrad.creation import check_tensor, deliver, numpy_type, shape_of, size_argument
+from symgrad.ops import generator, sampling
+from symgrad.ops.promotion import INT64
+from symgrad.ops.shapes import broadcast_shapes
+from symgrad.tensor import Tensor, wrap
+from symgrad.typing import Array
+from symgrad.views import store, tracked
+
+__all__ = [
+    "Generator", "bernoulli", "default_generator", "get_rng_state", "initial_seed", "manual_seed", "multinomial", "normal", "rand",
+    "rand_like", "randint", "randint_like", "randn", "randn_like", "randperm", "seed", "set_rng_state",
+]  # fmt: skip
+
+
+class Generator(generator.Generator):
+    """A seeded stream of random numbers."""
+
+    def __init__(self, device: Any = "cpu") -> None:
+        devices.check(device)
+        super().__init__()
+
+    @property
+    def device(self) -> devices.device:
+        return devices.CPU
+
+    def get_state(self) -> Tensor:  # type: ignore[override]
+        return wrap(super().get_state())
+
+    def set_state(self, new_state: Any) -> Generator:  # type: ignore[override]
+        if isinstance(new_state, Tensor):
+            new_state = new_state._array
+        if not isinstance(new_state, (np.ndarray, bytes, bytearray)) or getattr(new_state, "dtype", np.uint8) != np.uint8:
+            raise TypeError("RNG state must be a torch.ByteTensor")
+        super().set_state(new_state)
+        return self
+
+    def clone_state(self) -> Generator:
+        return Generator().set_state(self.get_state())
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {"state": super().get_state().tobytes()}
+
+
+default_generator: Generator = generator.default_generator  # type: ignore[assignment]
+default_generator.__class__ = Generator  # one stream for kernels and users, with the users' methods
+
+
+def manual_seed(seed: Any) -> Generator:
+    """Seed the default generator, and return it."""
+    default_generator.manual_seed(int(seed))
+    return default_generator
+
+
+def seed() -> int:
+    """Seed the default generator from the system's entropy, and return that seed."""
+    return default_generator.seed()
+
+
+def initial_seed() -> int:
+    """The seed that the default generator was last given."""
+    return default_generator.initial_seed()
+
+
+def get_rng_state() -> Tensor:
+    """The state of the default generator, as bytes."""
+    return default_generator.get_state()
+
+
+def set_rng_state(new_state: Tensor) -> None:
+    """Put the default generator into a state that `get_rng_state` gave."""
+    default_generator.set_state(new_state)
+
+
+@contextmanager
+def fork_rng(devices: Any = (), enabled: bool = True) -> Iterator[None]:
+    """Inside the block the default generator may be used; after it, it is as it was before."""
+    before = default_generator.get_state()
+    try:
+        yield
+    finally:
+        if enabled:
+            default_generator.set_state(before)
+
+
+def _chosen(given: Generator | None) -> Generator:
+    if given is None:
+        return default_generator
+    if not isinstance(given, generator.Generator):
+        raise TypeError(f"argument 'generator' must be Generator, not {type(given).__name__}")
+    return given
+
+
+def _drawn(name: str, draw: Callable[..., Array], word: str) -> Callable[..., Tensor]:
+    def function(
+        *size: Any,
+        generator: Generator | None = None,
+        out: Tensor | None = None,
+        dtype: Any = None,
+        layout: Any = None,
+        device: Any = None,
+        requires_grad: bool = False,
+        pin_memory: bool = False,
+        **named: Any,
+    ) -> Tensor:
+        if named or not size:
+            size = size_argument(name, size, named)
+        target = out._array.dtype if dtype is None and isinstance(out, Tensor) else numpy_type(dtype)
+        array = draw(_chosen(generator), shape_of(name, size), target)
+        return deliver(name, array, out, dtype, device, requires_grad)
+
+    function.__name__ = function.__qualname__ = name
+    function.__doc__ = f"A tensor of the given sizes, {word}."
+    return function
+
+
+rand = _drawn("rand", sampling.uniform, "uniform in [0, 1)")
+randn = _drawn("randn", sampling.normal, "normal with mean 0 and variance 1")
+
+
+def _drawn_like(name: str, make: Callable[..., Tensor]) -> Callable[..., Tensor]:
+    def function(
+        input: Tensor, *, dtype: Any = None, layout: Any = None, memory_format: Any = None, **keywords: Any
+    ) -> Tensor:
+        shape = check_tensor(name, input).shape
+        return make(shape, dtype=input.dtype if dtype is None else dtype, **keywords)
+
+    function.__name__ = function.__qualname__ = name
+    function.__doc__ = f"`{make.__name__}` with the shape and type of `input`."
+    return function
+
+
+rand_like, randn_like = _drawn_like("rand_like", rand), _drawn_like("randn_like", randn)
+
+
+def randint(
+    *args: Any,
+    low: int | None = None,
+    high: int | None = None,
+    size: Any = None,
+    generator: Generator | None = None,
+    out: Tensor | None = None,
+    dtype: Any = None,
+    layout: Any = None,
+    device: Any = None,
+    requires_grad: bool = False,
+    pin_memory: bool = False,
+) -> Tensor:
+    """Whole numbers uniform in [low, high): `randint(high, size)` or `randint(low, high, size)`."""
+    bounds, size = _randint_arguments(args, low, high, size)
+    target = INT64 if dtype is None else dtypes.numpy_type(dtype)
+    array = sampling.randint(_chosen(generator), *bounds, shape_of("randint", (size,)), target)
+    return deliver("randint", array, out, dtype, device, requires_grad)
+
+
+def _randint_arguments(args: tuple[Any, ...], low: Any, high: Any, size: Any) -> tuple[tuple[int, int], Any]:
+    left = list(args)
+    if size is None:
+        size = left.pop() if left else None
+    if not isinstance(size, (tuple, list)):
+        raise TypeError(f"randint(): argument 'size' must be tuple of ints, not {type(size).__name__}")
+    if high is None:
+        high = left.pop() if left else None
+    if left and low is None:
+        low = left.pop()
+    if high is None or left:
+        raise TypeError("randint() expects (high, size) or (low, high, size)")
+    return (0 if low is None else int(low), int(high)), size
+
+
+def randint_like(input: Tensor, *bounds: int, dtype: Any = None, device: Any = None, requires_grad: bool = False, **named: Any) -> Tensor:
+    """`randint` with the shape and type of `input`."""
+    shape = tuple(check_tensor("randint_like", input).shape)
+    named.pop("memory_format", None)
+    return randint(
+        *bounds, size=shape, dtype=input.dtype if dtype is None else dtype, device=device, requires_grad=requires_grad, **named
+    )
+
+
+def randperm(
+    n: int,
+    *,
+    generator: Generator | None = None,
+    out: Tensor | None = None,
+    dtype: Any = None,
+    layout: Any = None,
+    device: Any = None,
+    requires_grad: bool = False,
+    pin_memory: bool = False,
+) -> Tensor:
+    """A random permutation of 0, ..., n - 1."""
+    array = sampling.randperm(_chosen(generator), n, INT64 if dtype is None else dtypes.numpy_type(dtype))
+    return deliver("randperm", array, out, dtype, device, requires_grad)
+
+
+def normal(
+    mean: Any = 0.0,
+    std: Any = 1.0,
+    size: Any = None,
+    *,
+    generator: Generator | None = None,
+    out: Tensor | None = None,
+    dtype: Any = None,
+    device: Any = None,
+    requires_grad: bool = False,
+) -> Tensor:
+    """Normal numbers: of one mean and deviation and of the given size, or with a mean or a deviation for every element."""
+    gen = _chosen(generator)
+    if size is not None:
+        array = sampling.normal(gen, shape_of("normal", (size,)), numpy_type(dtype), float(mean), float(std))
+        return deliver("normal", array, out, dtype, device, requires_grad)
+    given = [x._array for x in (mean, std) if isinstance(x, Tensor)]
+    if not given:
+        raise TypeError("normal(): two numbers need a size; otherwise mean or std must be a Tensor")
+    if isinstance(std, Tensor):
+        if (std._array < 0).any():
+            raise RuntimeError("normal expects all elements of std >= 0.0")
+    elif std < 0:
+        raise RuntimeError(f"normal expects std >= 0.0, but found std {std:g}")
+    shape = broadcast_shapes("normal", *(a.shape for a in given))
+    noise = sampling.normal(gen, shape, given[0].dtype)
+    mean, std = (x._array if isinstance(x, Tensor) else x for x in (mean, std))
+    return deliver("normal", (noise * std + mean).astype(given[0].dtype, copy=False), out, dtype, device, requires_grad)
+
+
+def bernoulli(input: Tensor, p: float | None = None, *, generator: Generator | None = None, out: Tensor | None = None) -> Tensor:
+    """1 with the probability that `input` (or `p`) says, else 0."""
+    array = check_tensor("bernoulli", input)
+    drawn = sampling.bernoulli(_chosen(generator), array if p is None else p, array.shape, array.dtype)
+    return deliver("bernoulli", drawn, out, None, None, False)
+
+
+def multinomial(
+    input: Tensor, num_samples: int, replacement: bool = False, *, generator: Generator | None = None, out: Tensor | None = None
+) -> Tensor:
+    """Indices drawn from each row of `input` with probabilities proportional to its elements."""
+    weights = check_tensor("multinomial", input)
+    return deliver("multinomial", sampling.multinomial(_chosen(generator), weights, num_samples, replacement), out, None, None, False)
+
+
+def _draw_into(x: Tensor, draw: Callable[[], Array]) -> Tensor:
+    """New values in place of the old ones: the gradient of what was there before is zero."""
+    tracked(x)  # refused before anything is drawn
+    return store(x, wrap(draw()))
+
+
+def _in_place(name: str, signature: Callable[..., Callable[[Any, Array], Array]]) -> None:
+    """`Tensor.<name>`: `signature` turns the arguments into a function of generator and array."""
+
+    def method(self: Tensor, *args: Any, generator: Generator | None = None, **keywords: Any) -> Tensor:
+        draw = signature(*args, **keywords)
+        return _draw_into(self, lambda: draw(_chosen(generator), self._array))
+
+    method.__name__, method.__qualname__, method.__doc__ = name, f"Tensor.{name}", signature.__doc__
+    setattr(Tensor, name, method)
+
+
+def _uniform_(from_: float = 0.0, to: float = 1.0, **named: float) -> Any:
+    """Fill with numbers uniform in [from, to)."""
+    low, high = named.get("from", from_), named.get("b", to)
+    return lambda gen, a: sampling.uniform(gen, a.shape, a.dtype, low, high)
+
+
+def _normal_(mean: float = 0.0, std: float = 1.0) -> Any:
+    """Fill with normal numbers."""
+    return lambda gen, a: sampling.normal(gen, a.shape, a.dtype, mean, std)
+
+
+def _random_(*bounds: int, to: int | None = None, **named: int) -> Any:
+    """Fill with whole numbers: `random_()`, `random_(to)`, `random_(from, to)`."""
+    low, high = (None, bounds[0]) if len(bounds) == 1 else bounds or (None, None)
+    low, high = named.get("from", low), high if to is None else to
+    return lambda gen, a: sampling.random_(gen, a.shape, a.dtype, low, high)
+
+
+def _bernoulli_(p: Any = 0.5) -> Any:
+    """Fill with 1 with probability p, else 0."""
+    chance = p._array if isinstance(p, Tensor) else p
+    return lambda gen, a: sampling.bernoulli(gen, chance, a.shape, a.dtype)
+
+
+def _exponential_(lambd: float = 1.0) -> Any:
+    """Fill with exponentially distributed numbers."""
+    return lambda gen, a: sampling.exponential(gen, a.shape, a.dtype, lambd)
+
+
+def _log_normal_(mean: float = 1.0, std: float = 2.0) -> Any:
+    """Fill with numbers whose logarithm is normal."""
+    return lambda gen, a: np.exp(sampling.normal(gen, a.shape, a.dtype, mean, std))
+
+
+def _cauchy_(median: float = 0.0, sigma: float = 1.0) -> Any:
+    """Fill with Cauchy distributed numbers."""
+    return lambda gen, a: (median + sigma * np.tan(np.pi * (sampling.uniform(gen, a.shape, "f8") - 0.5))).astype(a.dtype)
+
+
+def _geometric_(p: float) -> Any:
+    """Fill with the number of trials until a success of probability p."""
+    if not 0 < p < 1:
+        raise RuntimeError(f"geometric_ expects p to be in (0, 1), but got p={p:g}")
+    return lambda gen, a: np.ceil(np.log1p(-sampling.uniform(gen, a.shape, "f8")) / np.log1p(-p)).astype(a.dtype)
+
+
+for _signature in (_uniform_, _normal_, _random_, _bernoulli_, _exponential_, _log_normal_, _cauchy_, _geometric_):
+    _in_place(_signature.__name__[1:], _signature)
+
+
+def _bernoulli(self: Tensor, p: float | None = None, *, generator: Generator | None = None) -> Tensor:
+    return bernoulli(self, p, generator=generator)
+
+
+setattr(Tensor, "bernoulli", _bernoulli)  # noqa: B010  (the type is complete without its methods)
+setattr(Tensor, "multinomial", multinomial)  # noqa: B010

@@ -1,0 +1,1 @@
+"""Helpers beside the tensors themselves."""
