@@ -13,11 +13,11 @@ from typing import Any
 import numpy as np
 
 from symgrad.dtypes import type_word
-from symgrad.errors import describe
+from symgrad.errors import SymgradError, describe
 from symgrad.graph import Constant, Node, Output, next_sequence
 from symgrad.mode import local
 from symgrad.ops.namespace import namespace
-from symgrad.ops.promotion import FLOAT32, FLOAT64, compute_type, kind
+from symgrad.ops.promotion import FLOAT32, FLOAT64, compute_type, kind, require_one_type
 from symgrad.ops.spec import Row
 from symgrad.ops.variants import is_half, variant
 from symgrad.tensor import Tensor, refresh, version_cell, wrap
@@ -42,10 +42,11 @@ def edge_of(x: Tensor) -> Any:
 
 
 def recorded(row: Row) -> Callable[..., Any]:
-    if row.elementwise and row.policy in ("promote", "float") and not row.attrs and "f" in row.kinds:
-        if len(row.args) == 1:
+    meets = row.elementwise and row.policy in ("promote", "float") and "f" in row.kinds
+    if not row.attrs:
+        if meets and len(row.args) == 1:
             return _unary(row)
-        if row.args == ("x", "y") and row.differentiable:
+        if (meets or row.policy == "same") and row.args == ("x", "y") and row.differentiable:
             return _binary(row)
     if row.view and row.outputs == 1:
         return _view(row)
@@ -257,6 +258,8 @@ def apply(row: Row, args: tuple[Any, ...], attrs: dict[str, Any]) -> Any:
     mode = local.mode
     arrays, needs, args = _operands(row, args)
     try:
+        if row.policy == "same":
+            require_one_type(arrays)
         for a in arrays:
             if a.__class__ is ndarray and a.dtype is not FLOAT32 and a.dtype is not FLOAT64:
                 out = _run_checked(mode, row, arrays, attrs)
@@ -297,7 +300,7 @@ def _operands(row: Row, args: tuple[Any, ...]) -> tuple[list[Any], tuple[bool, .
     if not agree:
         args = tuple([x if isinstance(x, Tensor) else _operand(row, x) for x in args])
         arrays = [x._array if isinstance(x, Tensor) else x for x in args]
-    if row.policy != "each" and (not agree or (row.policy == "float" and dtype.kind != "f")):
+    if row.policy not in ("each", "same") and (not agree or (row.policy == "float" and dtype.kind != "f")):
         arrays = _promoted(row, arrays)
     return arrays, tuple(needs), args
 
@@ -421,6 +424,8 @@ def failure(row: Row, args: tuple[Any, ...], attrs: dict[str, Any], error: Excep
     unsupported = _unsupported(row, metas)
     if unsupported is not None:
         return unsupported
+    if isinstance(error, SymgradError):
+        return error
     given = ", ".join(describe(m) for m in metas)
     return RuntimeError(f"{row.name}: {error} (got {given})")
 

@@ -11,6 +11,10 @@ class TraceError(SymgradError):
     """A recorded function did something that no graph can hold; the text names the user's line and the way out."""
 
 
+class LinAlgError(SymgradError):
+    """A matrix is singular or not positive-definite where it must not be; `symgrad.linalg.LinAlgError`."""
+
+
 def describe(value: object) -> str:
     """How an argument is named in an error: `Tensor(2, 3) float32`, `list of 3`, `int 5`."""
     shape = getattr(value, "shape", None)

@@ -3,17 +3,19 @@
 from symgrad.dispatch import tensors
 from symgrad.functional import subscript, writing  # noqa: F401  (methods only)
 from symgrad.functional.arranging import *  # noqa: F403
+from symgrad.functional.comparison import *  # noqa: F403
+from symgrad.functional.complexes import *  # noqa: F403
 from symgrad.functional.contraction import *  # noqa: F403
+from symgrad.functional.einsum import *  # noqa: F403
 from symgrad.functional.elementwise import *  # noqa: F403
 from symgrad.functional.joining import *  # noqa: F403
 from symgrad.functional.names import METHODS
 from symgrad.functional.reduction import *  # noqa: F403
 from symgrad.functional.shaping import *  # noqa: F403
-from symgrad.ops.infix import install
+from symgrad.ops.infix import install, install_inplace
 from symgrad.tensor import Tensor
 
 install(Tensor, tensors)
 for _name, _function in METHODS.items():
     setattr(Tensor, _name, _function)
-for _word, _name in {"add": "add_", "sub": "sub_", "mul": "mul_", "truediv": "div_", "pow": "pow_"}.items():
-    setattr(Tensor, f"__i{_word}__", METHODS[_name])
+install_inplace(Tensor, METHODS)

@@ -2,18 +2,363 @@
 
 from __future__ import annotations
 
+import itertools
+import math
+import warnings
+from collections.abc import Sequence
+from typing import Any
+
 from symgrad.dispatch import tensors as ops
-from symgrad.functional.names import method
+from symgrad.functional.names import METHODS, method, method_inplace, public
+from symgrad.ops.contraction import require_tensors
+from symgrad.ops.promotion import kind, word
+from symgrad.ops.shapes import normalize_axis
 from symgrad.tensor import Tensor
 
-__all__ = ["matmul", "mm"]
+__all__ = [
+    "addbmm", "addmm", "addmv", "addr", "adjoint", "baddbmm", "bmm", "chain_matmul", "cross", "dot", "ger", "inner", "kron", "matmul", "mm",
+    "mv", "outer", "tensordot", "trace", "vdot",
+]  # fmt: skip
 
 
 @method
 def matmul(input: Tensor, other: Tensor) -> Tensor:
+    """The matrix product; of batches, of a matrix with a vector, of two vectors."""
     return ops.matmul(input, other)  # type: ignore[no-any-return]
 
 
 @method
 def mm(input: Tensor, mat2: Tensor) -> Tensor:
+    """The product of two matrices."""
+    require_tensors("mm", input=input, mat2=mat2)
+    _require(input.ndim == 2, "self must be a matrix")
+    _require(mat2.ndim == 2, "mat2 must be a matrix")
     return ops.matmul(input, mat2)  # type: ignore[no-any-return]
+
+
+@method
+def bmm(input: Tensor, mat2: Tensor) -> Tensor:
+    """The products of two batches of matrices."""
+    require_tensors("bmm", input=input, mat2=mat2)
+    _require_batches(input, mat2)
+    return ops.matmul(input, mat2)  # type: ignore[no-any-return]
+
+
+@method
+def mv(input: Tensor, vec: Tensor) -> Tensor:
+    """A matrix times a vector."""
+    require_tensors("mv", input=input, vec=vec)
+    _require(input.ndim == 2 and vec.ndim == 1, f"vector + matrix @ vector expected, got 1, {input.ndim}, {vec.ndim}")
+    return ops.matmul(input, vec)  # type: ignore[no-any-return]
+
+
+@method
+def dot(input: Tensor, tensor: Tensor) -> Tensor:
+    """The sum of products of two vectors."""
+    require_tensors("dot", input=input, tensor=tensor)
+    _require(input.ndim == 1 and tensor.ndim == 1, f"1D tensors expected, but got {input.ndim}D and {tensor.ndim}D tensors")
+    return ops.matmul(input, tensor)  # type: ignore[no-any-return]
+
+
+@method
+def vdot(input: Tensor, other: Tensor) -> Tensor:
+    """As dot, the first vector conjugated."""
+    require_tensors("vdot", input=input, other=other)
+    return dot(_conjugate(input), other)
+
+
+@method
+def outer(input: Tensor, vec2: Tensor) -> Tensor:
+    """All products of an element of one vector with one of the other."""
+    require_tensors("outer", input=input, vec2=vec2)
+    _require(input.ndim == 1, f"outer: Expected 1-D argument self, but got {input.ndim}-D")
+    _require(vec2.ndim == 1, f"outer: Expected 1-D argument vec2, but got {vec2.ndim}-D")
+    return ops.mul(ops.reshape(input, shape=(-1, 1) if input.shape[0] else (0, 1)), vec2)  # type: ignore[no-any-return]
+
+
+@method
+def ger(input: Tensor, vec2: Tensor) -> Tensor:
+    return outer(input, vec2)
+
+
+@method
+def inner(input: Tensor, other: Tensor) -> Tensor:
+    """Products summed over the last dimension of both."""
+    require_tensors("inner", input=input, other=other)
+    if not input.ndim or not other.ndim:
+        return ops.mul(input, other)  # type: ignore[no-any-return]
+    shapes = f"{list(input.shape)} and {list(other.shape)}"
+    _require(input.shape[-1] == other.shape[-1], f"inner() the last dimension must match on both input tensors but got shapes {shapes}")
+    return tensordot(input, other, ([-1], [-1]))
+
+
+@public
+def tensordot(a: Tensor, b: Tensor, dims: Any = 2) -> Tensor:
+    """Products summed over the last `dims` dimensions of `a` and the first of `b`, or over the pairs that `dims` lists."""
+    require_tensors("tensordot", a=a, b=b)
+    _require(a.dtype == b.dtype, "both inputs should have same dtype")
+    first, second = _contracted(a, b, dims)
+    for i, j in zip(first, second, strict=True):
+        n, m = a.shape[i], b.shape[j]
+        sizes = f"first has size {n} in dim {i} and second has size {m} in dim {j}"
+        _require(n == m or 1 in (n, m), f"contracted dimensions need to match, but {sizes}")
+    letters = iter("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ")
+    of_a, of_b = [next(letters) for _ in range(a.ndim)], [next(letters) for _ in range(b.ndim)]
+    for i, j in zip(first, second, strict=True):
+        of_b[j] = of_a[i]
+    output = [c for i, c in enumerate(of_a) if i not in first] + [c for j, c in enumerate(of_b) if j not in second]
+    return ops.einsum(a, b, equation=f"{''.join(of_a)},{''.join(of_b)}->{''.join(output)}")  # type: ignore[no-any-return]
+
+
+def _contracted(a: Tensor, b: Tensor, dims: Any) -> tuple[list[int], list[int]]:
+    if isinstance(dims, Tensor):
+        dims = dims.tolist()
+    if isinstance(dims, int):
+        _require(dims >= 0, f"tensordot expects dims >= 0, but got dims={dims}")
+        _require(dims <= min(a.ndim, b.ndim), f"tensordot expects dims < ndim_a or ndim_b, but got dims={dims}")
+        return list(range(a.ndim - dims, a.ndim)), list(range(dims))
+    first, second = ([d] if isinstance(d, int) else list(d) for d in dims)
+    _require(len(first) == len(second), "both dimension lists should have same length")
+    return [normalize_axis(i, a.ndim) for i in first], [normalize_axis(j, b.ndim) for j in second]
+
+
+@method
+def kron(input: Tensor, other: Tensor) -> Tensor:
+    """The Kronecker product: every element of `input` times the whole of `other`."""
+    require_tensors("kron", input=input, other=other)
+    rank = max(input.ndim, other.ndim)
+    first, second = ((1,) * (rank - t.ndim) + tuple(t.shape) for t in (input, other))
+    x = ops.reshape(input, shape=tuple(n for size in first for n in (size, 1)))
+    y = ops.reshape(other, shape=tuple(n for size in second for n in (1, size)))
+    return ops.reshape(ops.mul(x, y), shape=tuple(n * m for n, m in zip(first, second, strict=True)))  # type: ignore[no-any-return]
+
+
+# --- sums with a product
+
+
+@method_inplace
+def addmm(input: Tensor, mat1: Tensor, mat2: Tensor, *, beta: Any = 1, alpha: Any = 1) -> Tensor:
+    """beta * input + alpha * (mat1 @ mat2)"""
+    require_tensors("addmm", input=input, mat1=mat1, mat2=mat2)
+    _require(mat1.ndim == 2, f"mat1 must be a matrix, got {mat1.ndim}-D tensor")
+    _require(mat2.ndim == 2, f"mat2 must be a matrix, got {mat2.ndim}-D tensor")
+    return _add_product(input, mat1, mat2, beta, alpha)
+
+
+@method_inplace
+def addmv(input: Tensor, mat: Tensor, vec: Tensor, *, beta: Any = 1, alpha: Any = 1) -> Tensor:
+    """beta * input + alpha * (mat @ vec)"""
+    require_tensors("addmv", input=input, mat=mat, vec=vec)
+    _require(mat.ndim == 2 and vec.ndim == 1, f"vector + matrix @ vector expected, got {input.ndim}, {mat.ndim}, {vec.ndim}")
+    fits = mat.shape[1] == vec.shape[0] and input.ndim < 2 and input._array.size in (1, mat.shape[0])
+    sizes = f"input ({', '.join(map(str, input.shape))}), mat ({mat.shape[0]}x{mat.shape[1]}), vec ({vec.shape[0]})"
+    _require(fits, f"size mismatch, got {sizes}")
+    return _add_product(input, mat, vec, beta, alpha)
+
+
+@method_inplace
+def baddbmm(input: Tensor, batch1: Tensor, batch2: Tensor, *, beta: Any = 1, alpha: Any = 1) -> Tensor:
+    """beta * input + alpha * (batch1 @ batch2), for batches of matrices"""
+    require_tensors("baddbmm", input=input, batch1=batch1, batch2=batch2)
+    _require_batches(batch1, batch2)
+    return _add_product(input, batch1, batch2, beta, alpha)
+
+
+@method_inplace
+def addbmm(input: Tensor, batch1: Tensor, batch2: Tensor, *, beta: Any = 1, alpha: Any = 1) -> Tensor:
+    """beta * input + alpha * (the sum of batch1 @ batch2 over the batch)"""
+    require_tensors("addbmm", input=input, batch1=batch1, batch2=batch2)
+    _require_batches(batch1, batch2)
+    b, n, k = batch1.shape
+    first = ops.reshape(ops.transpose(batch1, dim0=0, dim1=1), shape=(n, b * k))
+    return _add_product(input, first, ops.reshape(batch2, shape=(b * k, batch2.shape[2])), beta, alpha)
+
+
+@method_inplace
+def addr(input: Tensor, vec1: Tensor, vec2: Tensor, *, beta: Any = 1, alpha: Any = 1) -> Tensor:
+    """beta * input + alpha * (the outer product of vec1 and vec2)"""
+    require_tensors("addr", input=input, vec1=vec1, vec2=vec2)
+    for name, vector in (("vec1", vec1), ("vec2", vec2)):
+        _require(vector.ndim == 1, f"addr: Expected 1-D argument {name}, but got {vector.ndim}-D")
+    product = outer(vec1, vec2)
+    _require_expands(input, tuple(product.shape))
+    if alpha != 1:
+        product = ops.mul(product, alpha)
+    if beta == 0:
+        return product
+    return ops.add(input if beta == 1 else ops.mul(input, beta), product)  # type: ignore[no-any-return]
+
+
+def _add_product(input: Tensor, x: Tensor, y: Tensor, beta: Any, alpha: Any) -> Tensor:
+    if kind(x._array.dtype) in "bi":
+        beta, alpha = int(beta), int(alpha)
+    return ops.addmm(input, x, y, beta=beta, alpha=alpha)  # type: ignore[no-any-return]
+
+
+# --- chains
+
+
+@public
+def chain_matmul(*matrices: Tensor) -> Tensor:
+    """The product of matrices, in the order that costs least."""
+    warnings.warn(
+        "torch.chain_matmul is deprecated and will be removed in a future PyTorch release. Use torch.linalg.multi_dot instead, which"
+        " accepts a list of two or more tensors rather than multiple parameters.",
+        stacklevel=3,
+    )
+    if len(matrices) == 1:
+        return matrices[0]
+    return multi_dot(matrices)
+
+
+def multi_dot(tensors: Sequence[Tensor]) -> Tensor:
+    """The product of two or more matrices, in the order that costs least; the first and the last may be vectors."""
+    count = len(tensors)
+    _require(count >= 2, f"multi_dot(): expected at least 2 tensors but got {count}")
+    require_tensors("multi_dot", **{f"tensors[{i}]": t for i, t in enumerate(tensors)})
+    for i, t in enumerate(tensors):
+        ends = i in (0, count - 1)
+        _require(t.ndim == 2 or (ends and t.ndim == 1), f"multi_dot(): tensor {i} must be {'1D or 2D' if ends else '2D'} but got {t.ndim}D")
+        types = f"tensor 0 is {word(tensors[0]._array.dtype).lower()} and tensor {i} {word(t._array.dtype).lower()}"
+        _require(t.dtype == tensors[0].dtype, f"multi_dot(): all tensors must have be the same dtype but {types}")
+    row, column = tensors[0].ndim == 1, tensors[-1].ndim == 1
+    chain = list(tensors)
+    if row:
+        chain[0] = ops.reshape(chain[0], shape=(1, *chain[0].shape))
+    if column:
+        chain[-1] = ops.reshape(chain[-1], shape=(*chain[-1].shape, 1))
+    for i, (x, y) in enumerate(itertools.pairwise(chain)):
+        shapes = f"{list(tensors[i].shape)} and {list(tensors[i + 1].shape)}"
+        _require(x.shape[1] == y.shape[0], f"multi_dot(): tensors {i} and {i + 1} with shapes {shapes} cannot be multiplied")
+    product = _multiply_chain(chain, _best_splits([t.shape[0] for t in chain] + [chain[-1].shape[1]]), 0, count - 1)
+    if not row and not column:
+        return product
+    return ops.reshape(product, shape=tuple(product.shape[1 if row else 0 : 1 if column else 2]))  # type: ignore[no-any-return]
+
+
+def _best_splits(sizes: list[int]) -> dict[tuple[int, int], int]:
+    """Where to cut each stretch of a chain of matrices so that the fewest numbers are multiplied (Cormen et al., 15.2)."""
+    count = len(sizes) - 1
+    cost = {(i, i): 0 for i in range(count)}
+    splits: dict[tuple[int, int], int] = {}
+    for length in range(1, count):
+        for i in range(count - length):
+            j = i + length
+            costs = {k: cost[i, k] + cost[k + 1, j] + sizes[i] * sizes[k + 1] * sizes[j + 1] for k in range(i, j)}
+            splits[i, j] = min(costs, key=costs.__getitem__)
+            cost[i, j] = costs[splits[i, j]]
+    return splits
+
+
+def _multiply_chain(chain: list[Tensor], splits: dict[tuple[int, int], int], i: int, j: int) -> Tensor:
+    if i == j:
+        return chain[i]
+    k = splits[i, j]
+    return ops.matmul(_multiply_chain(chain, splits, i, k), _multiply_chain(chain, splits, k + 1, j))  # type: ignore[no-any-return]
+
+
+# --- trace, cross, transposes
+
+
+@method
+def trace(input: Tensor) -> Tensor:
+    """The sum of the diagonal of a matrix."""
+    require_tensors("trace", input=input)
+    _require(input.ndim == 2, f"trace: expected a matrix, but got tensor with dim {input.ndim}")
+    return ops.trace(input)  # type: ignore[no-any-return]
+
+
+@method
+def cross(input: Tensor, other: Tensor, dim: int | None = None) -> Tensor:
+    """The vector product along `dim`, by default along the first dimension of size 3."""
+    require_tensors("cross", input=input, other=other)
+    if dim is None:
+        threes = [i for i, n in enumerate(input.shape) if n == 3]
+        _require(bool(threes), "no dimension of size 3 in input")
+        dim = threes[0]
+    return vector_product(input, other, dim)
+
+
+def vector_product(input: Tensor, other: Tensor, dim: int) -> Tensor:
+    _require(input.ndim == other.ndim, "linalg.cross: inputs must have the same number of dimensions.")
+    return ops.cross(input, other, axis=normalize_axis(dim, input.ndim))  # type: ignore[no-any-return]
+
+
+@method
+def adjoint(input: Tensor) -> Tensor:
+    """Matrices transposed and conjugated."""
+    _require_matrices(input, "tensor.adjoint()")
+    return _conjugate(ops.transpose(input, dim0=input.ndim - 2, dim1=input.ndim - 1))
+
+
+def _mT(input: Tensor) -> Tensor:
+    """Matrices transposed."""
+    _require_matrices(input, "tensor.mT")
+    return ops.transpose(input, dim0=input.ndim - 2, dim1=input.ndim - 1)  # type: ignore[no-any-return]
+
+
+def _mH(input: Tensor) -> Tensor:
+    """Matrices transposed and conjugated."""
+    _require_matrices(input, "tensor.mH")
+    return adjoint(input)
+
+
+def _T(input: Tensor) -> Tensor:
+    """All dimensions in reverse."""
+    if input.ndim != 2:
+        warnings.warn(
+            "The use of `x.T` on tensors of dimension other than 2 to reverse their shape is deprecated and it will throw an error in"
+            " a future release. Consider `x.mT` to transpose batches of matrices or `x.permute(*torch.arange(x.ndim - 1, -1, -1))` to"
+            " reverse the dimensions of a tensor.",
+            stacklevel=2,
+        )
+    if input.ndim < 2:
+        return input
+    if input.ndim == 2:
+        return ops.transpose(input, dim0=0, dim1=1)  # type: ignore[no-any-return]
+    return ops.permute(input, axes=tuple(reversed(range(input.ndim))))  # type: ignore[no-any-return]
+
+
+def _H(input: Tensor) -> Tensor:
+    """A matrix transposed and conjugated."""
+    more = " For batches of matrices, consider using tensor.mH" if input.ndim > 2 else ""
+    fits = input.ndim in (0, 2)
+    _require(fits, f"tensor.H is only supported on matrices (2-D tensors). Got {input.ndim}-D tensor.{more}")
+    return adjoint(input) if input.ndim else _conjugate(input)
+
+
+METHODS.update(T=property(_T), mT=property(_mT), H=property(_H), mH=property(_mH))
+
+
+# --- what the functions share
+
+
+def _conjugate(x: Tensor) -> Tensor:
+    return ops.conj(x) if x._array.dtype.kind == "c" else x
+
+
+def _require(condition: bool, message: str) -> None:
+    if not condition:
+        raise RuntimeError(message)
+
+
+def _require_matrices(input: Tensor, name: str) -> None:
+    _require(input.ndim >= 2, f"{name} is only supported on matrices or batches of matrices. Got {input.ndim}-D tensor.")
+
+
+def _require_batches(batch1: Tensor, batch2: Tensor) -> None:
+    _require(batch1.ndim == 3, "batch1 must be a 3D tensor")
+    _require(batch2.ndim == 3, "batch2 must be a 3D tensor")
+    (b, _, k), (c, m, _) = batch1.shape, batch2.shape
+    _require((b, k) == (c, m), f"Expected size for first two dimensions of batch2 tensor to be: [{b}, {k}] but got: [{c}, {m}].")
+    types = word(batch1._array.dtype), word(batch2._array.dtype)
+    _require(types[0] == types[1], f"expected scalar type {types[0]} but found {types[1]}")
+
+
+def _require_expands(input: Tensor, shape: tuple[int, ...]) -> None:
+    sizes = tuple(input.shape)
+    if (math.prod(sizes) == 1 and len(sizes) <= len(shape)) or sizes == shape:
+        return
+    fits = len(sizes) <= len(shape) and all(n in (1, m) for n, m in zip(sizes, shape[len(shape) - len(sizes) :], strict=True))
+    given = f"Target sizes: {list(shape)}.  Tensor sizes: {list(sizes)}"
+    _require(fits, f"The expanded size of the tensor must match the existing size.  {given}")

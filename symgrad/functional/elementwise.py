@@ -1,66 +1,337 @@
-"""Public elementwise functions, with PyTorch's signatures."""
+"""Public elementwise functions, with PyTorch's signatures: arithmetic, powers, elementary functions, rounding, clamping."""
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, Protocol
 
+from symgrad import dtypes
 from symgrad.dispatch import tensors as ops
-from symgrad.functional.names import METHODS, method, method_inplace
+from symgrad.functional.names import METHODS, into, method, method_inplace, public
+from symgrad.ops.promotion import COMPLEX128, FLOAT64, kind, result_type
 from symgrad.ops.table import TABLE
 from symgrad.tensor import Tensor
-from symgrad.views import inplace_ufunc
+from symgrad.typing import Scalar
+from symgrad.views import inplace, inplace_ufunc
 
-__all__ = ["add", "cos", "div", "exp", "log", "mul", "neg", "pow", "relu", "sin", "sub", "tanh", "where"]
+__all__ = [
+    "abs", "absolute", "acos", "acosh", "add", "addcdiv", "addcmul", "arccos", "arccosh", "arcsin", "arcsinh", "arctan", "arctan2",
+    "arctanh", "asin", "asinh", "atan", "atan2", "atanh", "ceil", "clamp", "clamp_max", "clamp_min", "clip", "copysign", "cos", "cosh",
+    "deg2rad", "digamma", "div", "divide", "erf", "erfc", "erfinv", "exp", "exp2", "expm1", "fix", "float_power", "floor", "floor_divide",
+    "fmax", "fmin", "fmod", "frac", "heaviside", "hypot", "ldexp", "lerp", "lgamma", "log", "log10", "log1p", "log2", "logaddexp",
+    "logaddexp2", "logit", "maximum", "minimum", "mul", "multiply", "nan_to_num", "neg", "negative", "polygamma", "positive", "pow",
+    "rad2deg", "reciprocal", "relu", "remainder", "round", "rsqrt", "rsub", "sgn", "sigmoid", "sign", "sin", "sinc", "sinh", "sqrt",
+    "square", "sub", "subtract", "tan", "tanh", "true_divide", "trunc", "where", "xlogy",
+]  # fmt: skip
 
 
-def _unary(name: str) -> Any:
-    op = getattr(ops, name)
+class Unary(Protocol):
+    def __call__(self, input: Tensor, *, out: Tensor | None = None) -> Tensor: ...
 
-    def function(input: Tensor) -> Tensor:
-        return op(input)  # type: ignore[no-any-return]
+
+class Binary(Protocol):
+    def __call__(self, input: Any, other: Any, *, out: Tensor | None = None) -> Tensor: ...
+
+
+def unary(name: str, row: str | None = None) -> Unary:
+    """The row as function, method and in-place method. The method is the recorded op itself: nothing stands between."""
+    op = getattr(ops, row or name)
+
+    def function(input: Tensor, *, out: Tensor | None = None) -> Tensor:
+        return op(input) if out is None else into(out, function, (input,), {})  # type: ignore[no-any-return]
 
     function.__name__ = name
     function.__doc__ = f"{name} of every element."
-    return method_inplace(function)
+    METHODS[name], METHODS[f"{name}_"] = op, inplace(function)
+    return function
 
 
-exp, log, sin, cos, tanh, relu, neg = (_unary(name) for name in ("exp", "log", "sin", "cos", "tanh", "relu", "neg"))
+def binary(name: str, row: str | None = None, in_place: bool = True) -> Binary:
+    op = getattr(ops, row or name)
+
+    def function(input: Any, other: Any, *, out: Tensor | None = None) -> Tensor:
+        return op(input, other) if out is None else into(out, function, (input, other), {})  # type: ignore[no-any-return]
+
+    function.__name__ = name
+    function.__doc__ = f"{name} of every pair of elements."
+    METHODS[name] = function
+    if in_place:
+        METHODS[f"{name}_"] = inplace(function)
+    return function
+
+
+def alias(name: str, of: str) -> None:
+    """A second name for a method, plain and in place."""
+    for ending in ("", "_"):
+        if of + ending in METHODS:
+            METHODS[name + ending] = METHODS[of + ending]
+
+
+# --- functions of one tensor
+
+abs, neg, reciprocal, square, sqrt, rsqrt = map(unary, ("abs", "neg", "reciprocal", "square", "sqrt", "rsqrt"))
+exp, exp2, expm1, log, log2, log10, log1p = map(unary, ("exp", "exp2", "expm1", "log", "log2", "log10", "log1p"))
+sin, cos, tan, asin, acos, atan = map(unary, ("sin", "cos", "tan", "asin", "acos", "atan"))
+sinh, cosh, tanh, asinh, acosh, atanh = map(unary, ("sinh", "cosh", "tanh", "asinh", "acosh", "atanh"))
+relu, sigmoid, erf, erfc, erfinv, sinc = map(unary, ("relu", "sigmoid", "erf", "erfc", "erfinv", "sinc"))
+lgamma, digamma, deg2rad, rad2deg = map(unary, ("lgamma", "digamma", "deg2rad", "rad2deg"))
+floor, ceil, trunc, frac, sign, sgn = map(unary, ("floor", "ceil", "trunc", "frac", "sign", "sgn"))
+
+absolute, negative, fix = abs, neg, trunc
+arcsin, arccos, arctan, arcsinh, arccosh, arctanh = asin, acos, atan, asinh, acosh, atanh
 
 
 @method
-def add(input: Any, other: Any, *, alpha: Any = 1) -> Tensor:
+def positive(input: Tensor) -> Tensor:
+    """The tensor itself."""
+    if kind(input._array.dtype) == "b":
+        raise RuntimeError("The `+` operator, on a bool tensor is not supported.")
+    return input
+
+
+@method_inplace
+def round(input: Tensor, *, decimals: int = 0) -> Tensor:
+    """To the nearest integer, or to so many decimals; halves go to the even neighbour."""
+    return ops.round_to(input, decimals=decimals) if decimals else ops.round(input)  # type: ignore[no-any-return]
+
+
+@method_inplace
+def logit(input: Tensor, eps: float | None = None) -> Tensor:
+    """log(x / (1 - x)), with x clamped to [eps, 1 - eps] if eps is given."""
+    return ops.logit(input, eps=eps)  # type: ignore[no-any-return]
+
+
+@public
+def polygamma(n: int, input: Tensor) -> Tensor:
+    """The n-th derivative of digamma."""
+    if n < 0:
+        raise RuntimeError(f"polygamma(n, x) does not support negative n, got {n}")
+    return ops.polygamma(input, n=n) if n else ops.digamma(input)  # type: ignore[no-any-return]
+
+
+METHODS["polygamma"] = lambda self, n: polygamma(n, self)
+
+_HALF_MAX = {"float16": 65504.0, "bfloat16": 3.3895313892515355e38}
+
+
+@method_inplace
+def nan_to_num(input: Tensor, nan: float | None = None, posinf: float | None = None, neginf: float | None = None) -> Tensor:
+    """NaN becomes 0, infinities become the largest finite numbers, or what is given."""
+    largest = _HALF_MAX.get(input._array.dtype.name)
+    if largest is not None:
+        posinf, neginf = largest if posinf is None else posinf, -largest if neginf is None else neginf
+    return ops.nan_to_num(input, nan=nan or 0, posinf=posinf, neginf=neginf)  # type: ignore[no-any-return]
+
+
+# --- arithmetic
+
+
+def _scaled(name: str, input: Any, other: Any, alpha: Scalar) -> Any:
+    """alpha * other"""
+    if alpha.__class__ is int and alpha == 1:
+        return other
+    whole = kind(result_type(*(x._array if isinstance(x, Tensor) else x for x in (input, other)))) in "bi"
+    if whole and not isinstance(alpha, int):
+        raise RuntimeError(f"{name}(): For integral input tensors, argument alpha must not be a floating point number.")
+    return ops.mul(other, alpha)
+
+
+@method
+def add(input: Any, other: Any, *, alpha: Scalar = 1) -> Tensor:
     """input + alpha * other"""
-    return ops.add(input, other if alpha == 1 else ops.mul(other, alpha))  # type: ignore[no-any-return]
+    return ops.add(input, _scaled("add", input, other, alpha))  # type: ignore[no-any-return]
 
 
 @method
-def sub(input: Any, other: Any, *, alpha: Any = 1) -> Tensor:
+def sub(input: Any, other: Any, *, alpha: Scalar = 1) -> Tensor:
     """input - alpha * other"""
-    return ops.sub(input, other if alpha == 1 else ops.mul(other, alpha))  # type: ignore[no-any-return]
+    return ops.sub(input, _scaled("sub", input, other, alpha))  # type: ignore[no-any-return]
 
 
-@method
-def mul(input: Any, other: Any) -> Tensor:
-    return ops.mul(input, other)  # type: ignore[no-any-return]
+@public
+def rsub(input: Any, other: Any, *, alpha: Scalar = 1) -> Tensor:
+    """other - alpha * input"""
+    return ops.rsub(_scaled("rsub", other, input, alpha), other)  # type: ignore[no-any-return]
+
+
+mul = binary("mul")
 
 
 @method
 def div(input: Any, other: Any, *, rounding_mode: str | None = None) -> Tensor:
+    """input / other, rounded towards zero ("trunc") or down ("floor") if asked."""
+    if rounding_mode is None:
+        return ops.div(input, other)  # type: ignore[no-any-return]
+    if rounding_mode not in ("trunc", "floor"):
+        raise RuntimeError(f"div expected rounding_mode to be one of None, 'trunc', or 'floor' but found '{rounding_mode}'")
+    return ops.div_rounded(input, other, rounding_mode=rounding_mode)  # type: ignore[no-any-return]
+
+
+_add_, _sub_, _mul_, _div_ = (inplace_ufunc(TABLE[name]) for name in ("add", "sub", "mul", "div"))
+_div_rounded_ = inplace(div)
+
+
+def add_(self: Tensor, other: Any, *, alpha: Scalar = 1) -> Tensor:
+    """self += alpha * other"""
+    return _add_(self, _scaled("add_", self, other, alpha))
+
+
+def sub_(self: Tensor, other: Any, *, alpha: Scalar = 1) -> Tensor:
+    """self -= alpha * other"""
+    return _sub_(self, _scaled("sub_", self, other, alpha))
+
+
+def mul_(self: Tensor, other: Any) -> Tensor:
+    """self *= other"""
+    return _mul_(self, other)
+
+
+def div_(self: Tensor, other: Any, *, rounding_mode: str | None = None) -> Tensor:
+    """self /= other"""
+    return _div_(self, other) if rounding_mode is None else _div_rounded_(self, other, rounding_mode=rounding_mode)
+
+
+for _inplace in (add_, sub_, mul_, div_):
+    METHODS[_inplace.__name__] = _inplace
+
+
+@method_inplace
+def true_divide(input: Any, other: Any) -> Tensor:
     return ops.div(input, other)  # type: ignore[no-any-return]
+
+
+subtract, multiply, divide = sub, mul, div
+floor_divide, remainder, fmod = map(binary, ("floor_divide", "remainder", "fmod"))
+
+
+@method_inplace
+def addcmul(input: Tensor, tensor1: Any, tensor2: Any, *, value: Scalar = 1) -> Tensor:
+    """input + value * tensor1 * tensor2"""
+    return ops.addcmul(input, tensor1, tensor2, value=value)  # type: ignore[no-any-return]
+
+
+@method_inplace
+def addcdiv(input: Tensor, tensor1: Any, tensor2: Any, *, value: Scalar = 1) -> Tensor:
+    """input + value * tensor1 / tensor2"""
+    return ops.addcdiv(input, tensor1, tensor2, value=value)  # type: ignore[no-any-return]
+
+
+@method_inplace
+def lerp(input: Tensor, end: Any, weight: Any) -> Tensor:
+    """input + weight * (end - input)"""
+    for name, other in (("end", end), ("weight", weight)):
+        if isinstance(other, Tensor) and other._array.dtype != input._array.dtype:
+            raise RuntimeError(f"lerp: expected dtype {input.dtype.name} for `{name}` but got dtype {other.dtype.name}")
+    return ops.lerp(input, end, weight)  # type: ignore[no-any-return]
+
+
+# --- powers
 
 
 @method_inplace
 def pow(input: Any, exponent: Any) -> Tensor:
     """input ** exponent; a Python number as exponent is part of the operation, so x ** 2 has the derivative 2 x."""
-    if isinstance(exponent, (int, float)) and isinstance(input, Tensor):
-        return ops.power(input, exponent=exponent)  # type: ignore[no-any-return]
+    if isinstance(input, Tensor):
+        return input**exponent
     return ops.pow(input, exponent)  # type: ignore[no-any-return]
 
 
 @method
-def where(condition: Tensor, input: Any, other: Any) -> Tensor:
-    return ops.where(condition, input, other)  # type: ignore[no-any-return]
+def float_power(input: Any, exponent: Any) -> Tensor:
+    """input ** exponent in double precision."""
+    operands = [x for x in (input, exponent) if isinstance(x, Tensor)]
+    arrays = (x._array if isinstance(x, Tensor) else x for x in (input, exponent))
+    wide = COMPLEX128 if kind(result_type(*arrays)) == "c" else FLOAT64
+    if not operands:
+        raise TypeError("float_power(): one of the arguments must be a Tensor")
+    return pow(*(ops.cast(x, dtype=wide) if isinstance(x, Tensor) else x for x in (input, exponent)))
 
 
-for _name in ("add", "sub", "mul", "div"):
-    METHODS[f"{_name}_"] = inplace_ufunc(TABLE[_name])
+def float_power_(self: Tensor, exponent: Any) -> Tensor:
+    """In place only where the result has this tensor's type: double precision."""
+    if self._array.dtype not in (FLOAT64, COMPLEX128):
+        raise RuntimeError(f"the base given to float_power_ has dtype {self.dtype.name} but the operation's result requires dtype Double")
+    return METHODS["pow_"](self, exponent)  # type: ignore[no-any-return]
+
+
+METHODS["float_power_"] = float_power_
+
+
+@method_inplace
+def ldexp(input: Tensor, other: Any) -> Tensor:
+    """input * 2 ** other"""
+    return ops.mul(input, ops.exp2(other))  # type: ignore[no-any-return]
+
+
+# --- functions of two tensors
+
+atan2, hypot, xlogy, copysign = map(binary, ("atan2", "hypot", "xlogy", "copysign"))
+arctan2 = atan2
+heaviside = binary("heaviside")
+maximum, minimum, fmax, fmin, logaddexp, logaddexp2 = (
+    binary(name, in_place=False) for name in ("maximum", "minimum", "fmax", "fmin", "logaddexp", "logaddexp2")
+)
+
+
+# --- clamping
+
+
+def _clamped(input: Tensor, min: Any, max: Any) -> Tensor:
+    """Between two numbers, which take part in the type of the result."""
+    dtype = result_type(input._array, *(bound for bound in (min, max) if bound is not None))
+    if dtype != input._array.dtype:
+        input = ops.cast(input, dtype=dtype)
+    return ops.clamp(input, min=min, max=max)  # type: ignore[no-any-return]
+
+
+@method_inplace
+def clamp(input: Tensor, min: Any = None, max: Any = None) -> Tensor:
+    """min(max(input, min), max); the bounds are numbers or tensors. The derivative is 1 at the bounds."""
+    if min is None and max is None:
+        raise RuntimeError("torch.clamp: At least one of 'min' or 'max' must not be None")
+    if not isinstance(min, Tensor) and not isinstance(max, Tensor):
+        return _clamped(input, min, max)
+    if max is None:
+        return ops.clamp_min(input, min)  # type: ignore[no-any-return]
+    return ops.clamp_max(input, max) if min is None else ops.clamp_between(input, min, max)  # type: ignore[no-any-return]
+
+
+clip = clamp
+
+
+@method_inplace
+def clamp_min(input: Tensor, min: Any) -> Tensor:
+    return ops.clamp_min(input, min)  # type: ignore[no-any-return]
+
+
+@method_inplace
+def clamp_max(input: Tensor, max: Any) -> Tensor:
+    return ops.clamp_max(input, max)  # type: ignore[no-any-return]
+
+
+# --- choosing
+
+
+def _condition(condition: Any) -> Tensor:
+    if not isinstance(condition, Tensor):
+        raise TypeError(f"where(): argument 'condition' (position 1) must be Tensor, not {type(condition).__name__}")
+    if kind(condition._array.dtype) != "b":
+        word = dtypes.type_word(condition._array.dtype)
+        raise RuntimeError(f"where expected condition to be a boolean tensor, but got a tensor with dtype {word}")
+    return condition
+
+
+@public
+def where(condition: Tensor, input: Any = None, other: Any = None) -> Any:
+    """input where the condition holds, else other; with the condition alone, the indices where it holds."""
+    if input is None and other is None:
+        return condition.nonzero(as_tuple=True)
+    return ops.where(_condition(condition), input, other)
+
+
+METHODS["where"] = lambda self, condition, other: where(condition, self, other)
+
+for _name, _of in {
+    "absolute": "abs", "negative": "neg", "fix": "trunc", "arcsin": "asin", "arccos": "acos", "arctan": "atan", "arcsinh": "asinh",
+    "arccosh": "acosh", "arctanh": "atanh", "arctan2": "atan2", "subtract": "sub", "multiply": "mul", "divide": "div", "clip": "clamp",
+}.items():  # fmt: skip
+    alias(_name, _of)

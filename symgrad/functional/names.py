@@ -14,7 +14,8 @@ P = ParamSpec("P")
 R = TypeVar("R")
 _NUMPY_NAMES = {"axis": "dim", "keepdims": "keepdim", "x": "input", "a": "input"}
 
-METHODS: dict[str, Callable[..., Any]] = {}
+METHODS: dict[str, Any] = {}
+"""What Tensor is given: functions, and properties."""
 
 
 def public(function: Callable[P, R]) -> Callable[P, R]:
@@ -28,13 +29,14 @@ def public(function: Callable[P, R]) -> Callable[P, R]:
                 if theirs in kwargs:
                     kwargs[ours] = kwargs.pop(theirs)
             if out is not None:
-                return _into(out, function, args, kwargs)  # type: ignore[no-any-return]
+                return into(out, function, args, kwargs)  # type: ignore[no-any-return]
         return function(*args, **kwargs)
 
     return call
 
 
-def _into(out: Any, function: Callable[..., Any], args: Any, kwargs: Any) -> Any:
+def into(out: Any, function: Callable[..., Any], args: Any, kwargs: Any) -> Any:
+    """Write what the function returns into the tensors `out`."""
     result = function(*args, **kwargs)
     targets, results = (out, result) if isinstance(out, tuple) else ((out,), (result,))
     for target, value in zip(targets, results, strict=True):

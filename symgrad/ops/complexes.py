@@ -34,6 +34,11 @@ def _angle_type(x: Any) -> Meta:
     return Meta(x.shape, real_type_of(dtype))
 
 
+def _angle(x):
+    """Of a real number 0 or π; of -0.0 it is 0, as in PyTorch."""
+    return np.angle(x) if x.dtype.kind == "c" else np.where(np.isnan(x), x, np.where(x < 0, np.pi, 0)).astype(x.dtype)
+
+
 def _angle_rule(xp, g, out, x):
     """Of a complex number i z / |z|², 0 at the origin; of a real one 0."""
     if not is_complex(x):
@@ -86,7 +91,7 @@ elementwise(
     sympy=lambda sp, x: sp.im(x), jax="jnp.imag", display="SelectBackward0",
 )  # fmt: skip
 elementwise(
-    "angle", "x", np.angle, (_angle_rule,), saves="x", policy="float", type=_angle_type, complex="own",
+    "angle", "x", _angle, (_angle_rule,), saves="x", policy="float", type=_angle_type, complex="own",
     sympy=lambda sp, x: sp.arg(x), jax="jnp.angle",
 )  # fmt: skip
 elementwise(

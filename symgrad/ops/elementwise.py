@@ -6,6 +6,7 @@ a difference only if the fresh array stands on the left. At 10⁶ elements a sec
 
 from __future__ import annotations
 
+import cmath
 import math
 from typing import Any
 
@@ -183,6 +184,11 @@ def _pow(x, y):
     return np.power(x, y)
 
 
+def _logarithm(x: Any) -> Any:
+    """Of a Python number."""
+    return cmath.log(x) if isinstance(x, complex) else math.log(x) if x > 0 else math.nan
+
+
 def _pow_x(xp, g, out, x, y):
     """At y = 0 the derivative is 0, also where x is."""
     return xp.where(y == 0, 0, xp.pow(x, y - 1) * y * g)
@@ -190,6 +196,8 @@ def _pow_x(xp, g, out, x, y):
 
 def _pow_y(xp, g, out, x, y):
     """At x = 0 the derivative is 0 for y >= 0, as in PyTorch, not 0 * log 0."""
+    if not hasattr(x, "shape"):
+        return xp.where(y >= 0, 0, out * -math.inf * g) if x == 0 else out * _logarithm(x) * g
     zero = xp.logical_and(x == 0, y >= 0)
     return xp.where(zero, 0, xp.log(xp.where(zero, 1, x)) * out * g)
 

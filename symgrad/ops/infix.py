@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 BINARY = {
@@ -11,6 +12,7 @@ BINARY = {
 }  # fmt: skip
 COMPARE = {"lt": "lt", "le": "le", "gt": "gt", "ge": "ge", "eq": "eq", "ne": "ne"}
 UNARY = {"neg": "neg", "abs": "abs", "invert": "bitwise_not"}
+COMMUTATIVE = ("add", "mul", "and", "or", "xor")
 
 
 def reflected(op: Any) -> Any:
@@ -20,24 +22,54 @@ def reflected(op: Any) -> Any:
     return reflect
 
 
+def comparison(op: Any) -> Any:
+    """What is no number is left to Python: `x == None` is False, `x < None` a TypeError."""
+
+    def compare(self: Any, other: Any) -> Any:
+        try:
+            return op(self, other)
+        except TypeError:
+            return NotImplemented
+
+    return compare
+
+
 def power_operator(ops: Any) -> Any:
     """x ** y. A Python number as exponent is part of the operation: x ** 2 has the derivative 2 x, and no logarithm."""
 
     def power(self: Any, exponent: Any) -> Any:
         if exponent.__class__ is int or exponent.__class__ is float:
-            return ops.power(self, exponent=exponent)
+            return ops.square(self) if exponent == 2 and exponent.__class__ is int else ops.power(self, exponent=exponent)
         return ops.pow(self, exponent)
 
     return power
 
 
+def reflected_division(ops: Any) -> Any:
+    """number / x, as PyTorch computes it."""
+
+    def divide(self: Any, other: Any) -> Any:
+        return ops.mul(ops.reciprocal(self), other)
+
+    return divide
+
+
 def install(cls: Any, ops: Any) -> None:
     """Give `cls` every operator that the namespace `ops` has."""
-    cls.__pow__, cls.__rpow__ = power_operator(ops), reflected(ops.pow)
-    for word, name in {**BINARY, **COMPARE, **UNARY}.items():
-        op = getattr(ops, name, None)
-        if op is None:
-            continue
+    for word, name in {**BINARY, **UNARY}.items():
+        op = getattr(ops, name)
         setattr(cls, f"__{word}__", op)
         if word in BINARY:
-            setattr(cls, f"__r{word}__", reflected(op))
+            setattr(cls, f"__r{word}__", op if word in COMMUTATIVE else reflected(op))
+    for word, name in COMPARE.items():
+        setattr(cls, f"__{word}__", comparison(getattr(ops, name)))
+    cls.__pow__, cls.__rpow__ = power_operator(ops), reflected(ops.pow)
+    cls.__rsub__, cls.__rtruediv__ = ops.rsub, reflected_division(ops)
+    cls.__pos__ = lambda self: self
+
+
+def install_inplace(cls: Any, methods: Mapping[str, Any]) -> None:
+    """`x += y` is `x.add_(y)`; `x @= y` stays `x = x @ y`, as in PyTorch."""
+    for word, name in {**BINARY, "pow": "pow"}.items():
+        if word != "matmul":
+            setattr(cls, f"__i{word}__", methods[f"{name}_"])

@@ -46,7 +46,7 @@ elementwise(
     sympy=lambda sp, c, x, y: sp.Piecewise((x, c), (y, True)),
 )  # fmt: skip
 elementwise(
-    "relu", "x", lambda x: np.maximum(x, 0), (lambda xp, g, out, x: xp.where(out > 0, g, 0),), saves="out", kinds="if",
+    "relu", "x", lambda x: np.maximum(x, 0), (lambda xp, g, out, x: xp.where(out <= 0, 0, g),), saves="out", kinds="if",
     sympy=lambda sp, x: sp.Max(x, 0), jax="jax.nn.relu", special=(0.0,),
 )  # fmt: skip
 
@@ -135,6 +135,11 @@ elementwise(
 # --- steps
 
 
+def _sign(x):
+    """0 of a NaN, as in PyTorch."""
+    return np.sign(x) if x.dtype.kind in "cu" else np.subtract(x > 0, x < 0, dtype=x.dtype)
+
+
 def _round_sympy(sp: Any, x: Any) -> Any:
     """Halves go to the even neighbour."""
     up = sp.floor(x + sp.Rational(1, 2))
@@ -161,7 +166,7 @@ elementwise("ceil", "x", np.ceil, sympy=lambda sp, x: sp.ceiling(x), **_step)
 elementwise("trunc", "x", np.trunc, sympy=lambda sp, x: sp.sign(x) * sp.floor(sp.Abs(x)), **_step)
 elementwise("round", "x", _round, sympy=_round_sympy, jax="jnp.round", **_step)
 elementwise("round_to", "x / decimals", _round_to, sympy=_round_to_sympy, jax="jnp.round", display="RoundBackward1", vjp=(_zero,), kinds="f")
-elementwise("sign", "x", np.sign, (_zero,), kinds="bif", sympy=lambda sp, x: sp.sign(x), special=(0.0,))
+elementwise("sign", "x", _sign, (_zero,), kinds="bif", sympy=lambda sp, x: sp.sign(x), jax="jnp.sign", special=(0.0,))
 elementwise(
     "frac", "x", lambda x: x - np.trunc(x), (lambda xp, g, out, x: g,), kinds="f",
     sympy=lambda sp, x: x - sp.sign(x) * sp.floor(sp.Abs(x)), jax=lambda x: f"{x} - jnp.trunc({x})",
@@ -236,12 +241,11 @@ for _name, _ufunc, _mode in (("fmod", np.fmod, "trunc"), ("remainder", np.remain
 
 
 def _copysign_x(xp, g, out, x, y):
-    """0 at x = 0, elsewhere whether the sign was changed."""
-    return xp.where(x == 0, 0, xp.where(xp.signbit(x) == xp.signbit(y), g, -g))
+    return xp.where(x == 0, 0, out / x * g)
 
 
 elementwise(
-    "copysign", "x y", np.copysign, (_copysign_x, _zero), saves=("x y", ""), policy="float", kinds="bif",
+    "copysign", "x y", np.copysign, (_copysign_x, _zero), saves=("x out", ""), policy="float", kinds="bif",
     sympy=lambda sp, x, y: sp.Abs(x) * sp.Piecewise((-1, y < 0), (1, True)),
 )  # fmt: skip
 elementwise(
@@ -278,4 +282,4 @@ elementwise(
     "abs", "x", np.absolute, (lambda xp, g, out, x: xp.sgn(x) * g,), saves="x", kinds="ifc", complex="own", type=_abs_type,
     sympy=lambda sp, x: sp.Abs(x), special=(0.0,),
 )  # fmt: skip
-elementwise("sgn", "x", np.sign, (_sgn_rule,), saves="x out", complex="own", sympy=lambda sp, x: sp.sign(x), jax="jnp.sign", special=(0.0,))
+elementwise("sgn", "x", _sign, (_sgn_rule,), saves="x out", complex="own", sympy=lambda sp, x: sp.sign(x), jax="jnp.sign", special=(0.0,))

@@ -7,10 +7,12 @@ A row's `policy` says what happens to the common type:
     first     the first operand's type               index_put, scatter
     where     all but the first meet                 where
     each      operands keep their own types          gather's indices
+    same      all must have one type already         matmul, solve
 """
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Any
 
 import numpy as np
@@ -28,6 +30,17 @@ def default_float() -> np.dtype[Any]:
 def set_default_float(dtype: np.dtype[Any]) -> None:
     global _default
     _default = dtype
+
+
+_WORDS = {
+    "float64": "Double", "float32": "Float", "float16": "Half", "bfloat16": "BFloat16", "int64": "Long", "int32": "Int", "int16": "Short",
+    "int8": "Char", "uint8": "Byte", "bool": "Bool", "complex64": "ComplexFloat", "complex128": "ComplexDouble",
+}  # fmt: skip
+
+
+def word(dtype: Any) -> str:
+    """How PyTorch's messages call a type."""
+    return _WORDS[np.dtype(dtype).name]
 
 
 def kind(dtype: np.dtype[Any]) -> str:
@@ -88,9 +101,16 @@ def result_type(*operands: Any) -> np.dtype[Any]:
     return result
 
 
+def require_one_type(operands: Iterable[Any]) -> None:
+    """The complaint itself comes from the row's type rule."""
+    types = {getattr(operand, "dtype", None) for operand in operands if operand is not None}
+    if len(types) > 1 or None in types:
+        raise TypeError("operands must be tensors of one type")
+
+
 def compute_type(policy: str, operands: tuple[Any, ...]) -> np.dtype[Any] | None:
     """The type that the operands are cast to before the kernel runs; None: each keeps its own."""
-    if policy == "each":
+    if policy in ("each", "same"):
         return None
     if policy == "where":
         operands = operands[1:]

@@ -11,6 +11,7 @@ from symgrad.ops.table import elementwise
 
 LN2 = math.log(2)
 ERF_SLOPE = 2 / math.sqrt(math.pi)
+NORMAL = math.sqrt(2 * math.pi)
 
 
 def scipy_kernel(name: str) -> Any:
@@ -42,6 +43,13 @@ elementwise(
 elementwise(
     "erfinv", "x", scipy_kernel("erfinv"), (lambda xp, g, out, x: xp.exp(out * out) / ERF_SLOPE * g,), saves="out", policy="float",
     kinds="bif", sympy=lambda sp, x: sp.erfinv(x), domain=(-0.9, 0.9), jax="jax.scipy.special.erfinv",
+)  # fmt: skip
+
+
+elementwise(
+    "ndtri", "x", scipy_kernel("ndtri"), (lambda xp, g, out, x: xp.exp(out * out / 2) * NORMAL * g,), saves="out", policy="float",
+    kinds="bif", sympy=lambda sp, x: sp.sqrt(2) * sp.erfinv(2 * x - 1), domain=(0.1, 0.9), display="SpecialNdtriBackward0",
+    jax="jax.scipy.special.ndtri",
 )  # fmt: skip
 
 
@@ -119,7 +127,7 @@ def _logit(x, *, eps):
 
 def _logit_rule(xp, g, out, x, *, eps):
     low, high, outside = (0, 1, math.nan) if eps is None else (eps, 1 - eps, 0)
-    return xp.where(xp.logical_or(x < low, x > high), outside, g / ((1 - x) * x))
+    return xp.where(xp.logical_and(x >= low, x <= high), g / ((1 - x) * x), outside)
 
 
 def _logit_sympy(sp: Any, x: Any, eps: Any) -> Any:
@@ -165,6 +173,10 @@ elementwise(
     "xlog1py", "x y", _xlogy(np.log1p), (_xlogy_rule("xlog1py", -1), lambda xp, g, out, x, y: g * x / (y + 1)), saves=("x y", "x y"),
     policy="float", kinds="bif", sympy=lambda sp, x, y: x * sp.log(1 + y), domain=(0.1, 2.0), display=_title("SpecialXlog1Py"),
     jax="jax.scipy.special.xlog1py",
+)  # fmt: skip
+elementwise(
+    "entr", "x", scipy_kernel("entr"), (lambda xp, g, out, x: -(xp.log(x) + 1) * g,), saves="x", policy="float", kinds="bif",
+    sympy=lambda sp, x: -x * sp.log(x), domain=(0.1, 2.0), display="SpecialEntrBackward0", jax="jax.scipy.special.entr",
 )  # fmt: skip
 elementwise(
     "logaddexp", "x y", np.logaddexp, (lambda xp, g, out, x, y: xp.sigmoid(x - y) * g, lambda xp, g, out, x, y: xp.sigmoid(y - x) * g),

@@ -70,8 +70,13 @@ def _conjugate(rule: Rule) -> Rule:
 
 def _lift(rule: Rule) -> Rule:
     def lifted(xp: Any, g: Any, out: Any, *args: Any, **attrs: Any) -> Any:
+        some = next(x for x in g if x is not None) if g.__class__ is tuple else g
+        values = (np.ndarray, np.generic) if isinstance(some, (np.ndarray, np.generic)) else type(some)
+
         def lift(value: Any) -> Any:
-            return xp.cast(value, dtype=FLOAT32) if _is_half_value(value) else value
+            """An edge, which stands for what was not saved, has nothing to cast."""
+            dtype = value.dtype if isinstance(value, values) else None
+            return xp.cast(value, dtype=FLOAT32) if dtype is not None and is_half(getattr(dtype, "dtype", dtype)) else value
 
         return rule(xp, _each(lift, g), _each(lift, out), *(lift(a) for a in args), **attrs)
 
@@ -82,11 +87,3 @@ def _each(change: Callable[[Any], Any], values: Any) -> Any:
     if values.__class__ is tuple:
         return tuple(None if value is None else change(value) for value in values)
     return None if values is None else change(values)
-
-
-def _is_half_value(value: Any) -> bool:
-    """Values only: an edge, which stands for what was not saved, has nothing to cast."""
-    if isinstance(value, (np.ndarray, np.generic)):
-        return is_half(value.dtype)
-    dtype = getattr(value, "dtype", None)
-    return hasattr(value, "__mul__") and dtype is not None and is_half(getattr(dtype, "dtype", dtype))

@@ -1,0 +1,62 @@
+"""Public functions that take complex numbers apart and put them together, with PyTorch's signatures."""
+
+from __future__ import annotations
+
+from symgrad.dispatch import tensors as ops
+from symgrad.functional.elementwise import unary
+from symgrad.functional.names import METHODS, method, public
+from symgrad.tensor import Tensor
+
+__all__ = ["angle", "complex", "conj", "conj_physical", "imag", "polar", "real", "resolve_conj", "view_as_complex", "view_as_real"]
+
+angle = unary("angle")
+del METHODS["angle_"]
+conj_physical = unary("conj_physical", "conj")
+
+
+@method
+def conj(input: Tensor) -> Tensor:
+    """The conjugate; a real tensor is its own."""
+    return ops.conj(input) if input._array.dtype.kind == "c" else input
+
+
+@method
+def resolve_conj(input: Tensor) -> Tensor:
+    """The tensor itself: conjugates are always computed."""
+    return input
+
+
+@public
+def real(input: Tensor) -> Tensor:
+    """A view of the real parts; a real tensor is its own."""
+    return ops.real(input) if input._array.dtype.kind == "c" else input
+
+
+@public
+def imag(input: Tensor) -> Tensor:
+    """A view of the imaginary parts."""
+    return ops.imag(input)  # type: ignore[no-any-return]
+
+
+@public
+def complex(real: Tensor, imag: Tensor) -> Tensor:
+    """real + i imag"""
+    return ops.complex(real, imag)  # type: ignore[no-any-return]
+
+
+@public
+def polar(abs: Tensor, angle: Tensor) -> Tensor:
+    """abs · (cos angle + i sin angle)"""
+    return ops.complex(ops.mul(abs, ops.cos(angle)), ops.mul(abs, ops.sin(angle)))  # type: ignore[no-any-return]
+
+
+@public
+def view_as_real(input: Tensor) -> Tensor:
+    """The same memory as pairs of real numbers."""
+    return ops.view_as_real(input)  # type: ignore[no-any-return]
+
+
+@public
+def view_as_complex(input: Tensor) -> Tensor:
+    """The same memory, pairs of real numbers read as complex ones."""
+    return ops.view_as_complex(input)  # type: ignore[no-any-return]

@@ -1,0 +1,324 @@
+"""Matrices and batches of them: inverse, determinant, linear systems, Cholesky. The last two dimensions are the matrix."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from symgrad.errors import LinAlgError
+from symgrad.ops.contraction import transposed
+from symgrad.ops.promotion import kind, word
+from symgrad.ops.shapes import broadcast_shapes
+from symgrad.ops.spec import Meta
+from symgrad.ops.table import row
+
+# --- what rules share
+
+
+def conjugated(xp: Any, x: Any) -> Any:
+    return xp.conj(x) if np.dtype(x.dtype).kind == "c" else x
+
+
+def adjoint(xp: Any, x: Any) -> Any:
+    """The matrices of `x` transposed, and conjugated if they are complex."""
+    return conjugated(xp, transposed(xp, x))
+
+
+# --- what the rows accept
+
+
+def require_matrix(name: str, x: Any, argument: str = "A") -> None:
+    if len(x.shape) < 2:
+        raise RuntimeError(f"{name}: The input tensor {argument} must have at least 2 dimensions.")
+    if kind(np.dtype(x.dtype)) not in "fc":
+        raise RuntimeError(f"{name}: Expected a floating point or complex tensor as input. Got {word(x.dtype)}")
+    if np.dtype(x.dtype).itemsize == 2:
+        raise RuntimeError(f"{name}: Low precision dtypes not supported. Got {word(x.dtype)}")
+
+
+def require_square(name: str, x: Any) -> None:
+    require_matrix(name, x)
+    rows, columns = x.shape[-2:]
+    if rows != columns:
+        raise RuntimeError(f"{name}: A must be batches of square matrices, but they are {rows} by {columns} matrices")
+
+
+def square_type(name: str) -> Callable[..., Meta]:
+    def rule(x: Any, **attrs: Any) -> Meta:
+        require_square(name, x)
+        return Meta(tuple(x.shape), x.dtype)
+
+    return rule
+
+
+def number_type(name: str) -> Callable[..., Meta]:
+    def rule(x: Any) -> Meta:
+        require_square(name, x)
+        return Meta(tuple(x.shape[:-2]), x.dtype)
+
+    return rule
+
+
+def first_failure(x: Any, fails: Callable[[Any], int]) -> tuple[str, int]:
+    """The first matrix of a batch for which LAPACK's `info` is not 0, as a message names it, and that `info`."""
+    for i, matrix in enumerate(x.reshape(-1, *x.shape[-2:])):
+        info = fails(matrix)
+        if info:
+            return (f"(Batch element {i}): " if x.ndim > 2 else ""), info
+    return "", 1
+
+
+def _zero_pivot(matrix: Any) -> int:
+    from scipy.linalg import lapack
+
+    return int(getattr(lapack, f"{_prefix(matrix)}getrf")(matrix)[2])
+
+
+def _bad_minor(matrix: Any) -> int:
+    from scipy.linalg import lapack
+
+    return int(getattr(lapack, f"{_prefix(matrix)}potrf")(matrix, lower=1)[1])
+
+
+def _prefix(matrix: Any) -> str:
+    return {"float32": "s", "float64": "d", "complex64": "c", "complex128": "z"}[matrix.dtype.name]
+
+
+# --- inverse
+
+
+def _inv(x):
+    require_square("linalg.inv", x)
+    try:
+        return np.linalg.inv(x)
+    except np.linalg.LinAlgError:
+        where, pivot = first_failure(x, _zero_pivot)
+        raise LinAlgError(
+            f"linalg.inv: {where}The diagonal element {pivot} is zero, the inversion could not be completed because the input"
+            " matrix is singular."
+        ) from None
+
+
+def _inv_rule(xp, g, out, x):
+    out = transposed(xp, out)
+    return -xp.matmul(xp.matmul(out, g), out)
+
+
+row(
+    "inv", "x", _inv, (_inv_rule,), saves="out", policy="each", type=square_type("linalg.inv"), display="LinalgInvExBackward0",
+    sympy=lambda sp, x: sp.Inverse(x), jax="jax.numpy.linalg.inv",
+)  # fmt: skip
+
+# --- determinant. Its derivative is the cofactor matrix, which exists at singular matrices too: there it comes from the SVD,
+#     A = U S Vᴴ, as det(U Vᴴ) · conj(U) diag(products of the other singular values) conj(Vᴴ); and likewise the second derivative.
+
+
+def _others(s):
+    """For each element along the last dimension the product of all others."""
+    one = np.ones_like(s[..., :1])
+    before = np.cumprod(np.concatenate([one, s[..., :-1]], -1), -1)
+    after = np.cumprod(np.concatenate([one, s[..., :0:-1]], -1), -1)[..., ::-1]
+    return before * after
+
+
+def _factors(x):
+    """conj(U) with the sign of the determinant in it, S, conj(Vᴴ)."""
+    u, s, vh = np.linalg.svd(x)
+    sign = np.linalg.det(u) * np.linalg.det(vh)
+    return u.conj(), s, vh.conj(), sign[..., None, None]
+
+
+def _cofactor(x):
+    require_square("linalg.det", x)
+    u, s, vh, sign = _factors(x)
+    return (sign * (u * _others(s)[..., None, :])) @ vh
+
+
+def _cofactor_derivative(x, y):
+    """The derivative of the cofactor matrix in direction y, a symmetric bilinear form: with Y = Uᴴ y V and the products p[i, j] of all
+    singular values but two, it has sum_i p[i, j] Y[i, i] on the diagonal and -p[i, j] Y[i, j] at [j, i], between conj(U) and conj(Vᴴ)."""
+    u, s, vh, sign = _factors(x)
+    n = s.shape[-1]
+    eye = np.eye(n, dtype=bool)
+    pairs = np.where(eye, 0, _others(np.where(eye, 1, s[..., None, :])))
+    inner = u.swapaxes(-1, -2) @ y @ vh.swapaxes(-1, -2)
+    middle = -(pairs * inner).swapaxes(-1, -2)
+    diagonal = (pairs * inner.diagonal(0, -2, -1)[..., :, None]).sum(-2)
+    middle = np.where(eye, diagonal[..., None], middle)
+    return (sign * (u @ middle @ vh)).astype(x.dtype)
+
+
+def _as_matrix(xp, x):
+    return xp.reshape(x, shape=(*x.shape, 1, 1))
+
+
+def _inner(xp, x, y):
+    rank = len(x.shape)
+    return xp.sum(x * y, axis=(rank - 2, rank - 1), keepdims=True)
+
+
+def _third_derivative(xp, g, out, x, y):
+    """For invertible matrices, where with B the transposed inverse the form is det · (<B, Y> B - B Yᵀ B)."""
+    b = transposed(xp, xp.inv(x))
+    det = _as_matrix(xp, xp.det(x))
+    byb = xp.matmul(xp.matmul(b, transposed(xp, y)), b)
+    bgb = xp.matmul(xp.matmul(b, transposed(xp, g)), b)
+    by, bg = _inner(xp, b, y), _inner(xp, b, g)
+    mixed = xp.matmul(xp.matmul(byb, transposed(xp, g)), b) + xp.matmul(xp.matmul(bgb, transposed(xp, y)), b)
+    return det * ((by * bg - _inner(xp, byb, g)) * b - bg * byb - by * bgb + mixed)
+
+
+def _det(x):
+    require_square("linalg.det", x)
+    return np.linalg.det(x)
+
+
+row(
+    "det", "x", _det, (lambda xp, g, out, x: _as_matrix(xp, g) * xp.cofactor(x),), saves="x", policy="each",
+    type=number_type("linalg.det"), display="LinalgDetBackward0", sympy=lambda sp, x: sp.Determinant(x), jax="jax.numpy.linalg.det",
+)  # fmt: skip
+row(
+    "cofactor", "x", _cofactor, (lambda xp, g, out, x: xp.cofactor_derivative(x, g),), saves="x", policy="each",
+    type=square_type("linalg.det"), sympy=lambda sp, x: sp.Determinant(x) * sp.Inverse(x).T,
+    jax=lambda x: f"jax.grad(lambda a: jnp.linalg.det(a).sum())({x})",
+)  # fmt: skip
+row(
+    "cofactor_derivative", "x y", _cofactor_derivative,
+    (_third_derivative, lambda xp, g, out, x, y: xp.cofactor_derivative(x, g)), saves=("x y", "x"), policy="same",
+    type=lambda x, y: Meta(tuple(x.shape), x.dtype),
+    sympy=lambda sp, x, y: sp.Determinant(x) * (sp.Trace(x.I * y) * x.I.T - x.I.T * y.T * x.I.T),
+    jax=lambda x, y: f"jax.grad(lambda a: (jax.grad(lambda b: jnp.linalg.det(b).sum())(a) * {y}).sum())({x})",
+)  # fmt: skip
+
+
+def slogdet_type(x: Any) -> tuple[Meta, Meta]:
+    require_square("linalg.slogdet", x)
+    shape = tuple(x.shape[:-2])
+    return Meta(shape, x.dtype), Meta(shape, np.empty(0, x.dtype).real.dtype)
+
+
+def _slogdet(x):
+    require_square("linalg.slogdet", x)
+    return tuple(np.linalg.slogdet(x))
+
+
+def _slogdet_rule(xp, g, out, x):
+    """The sign of a real determinant has no derivative."""
+    if g[1] is None:
+        return 0 * xp.cofactor(x)
+    return _as_matrix(xp, g[1]) * transposed(xp, xp.inv(x))
+
+
+row(
+    "slogdet", "x", _slogdet, (_slogdet_rule,), saves="x", policy="each", type=slogdet_type, outputs=2,
+    display="LinalgSlogdetBackward0", jax="jax.numpy.linalg.slogdet",
+)  # fmt: skip
+
+# --- linear systems
+
+
+def solve_type(name: str) -> Callable[..., Meta]:
+    def rule(a: Any, b: Any, **attrs: Any) -> Meta:
+        require_square(name, a)
+        require_matrix(name, b, "B")
+        if a.dtype != b.dtype:
+            types = f"found A of type {word(a.dtype)} and B of type {word(b.dtype)} instead"
+            raise RuntimeError(f"{name}: Expected A and B to have the same dtype, but {types}")
+        if a.shape[-1] != b.shape[-2]:
+            (n, m), (rows, columns) = a.shape[-2:], b.shape[-2:]
+            raise RuntimeError(f"{name}: Incompatible shapes of A and B for the equation AX = B ({n}x{m} and {rows}x{columns})")
+        batch = broadcast_shapes(name, tuple(a.shape[:-2]), tuple(b.shape[:-2]))
+        return Meta((*batch, *b.shape[-2:]), a.dtype)
+
+    return rule
+
+
+_solve_type = solve_type("linalg.solve")
+_solve_triangular_type = solve_type("linalg.solve_triangular")
+
+
+def _solve(a, b):
+    _solve_type(a, b)
+    try:
+        return np.linalg.solve(a, b)
+    except np.linalg.LinAlgError:
+        where, _ = first_failure(a, _zero_pivot)
+        raise LinAlgError(f"torch.linalg.solve: {where}The solver failed because the input matrix is singular.") from None
+
+
+def _solve_a(xp, g, out, a, b):
+    return -xp.matmul(xp.solve(transposed(xp, a), g), transposed(xp, out))
+
+
+row(
+    "solve", "a b", _solve, (_solve_a, lambda xp, g, out, a, b: xp.solve(transposed(xp, a), g)), saves=("a out", "a"), policy="same",
+    type=_solve_type, display="LinalgSolveExBackward0", sympy=lambda sp, a, b: sp.Inverse(a) * b, jax="jax.numpy.linalg.solve",
+)  # fmt: skip
+
+
+def _solve_triangular(a, b, *, upper, unitriangular):
+    from scipy.linalg import blas
+
+    shape = _solve_triangular_type(a, b).shape
+    trsm = getattr(blas, f"{_prefix(a)}trsm")
+    batch = shape[:-2]
+    a, out = np.broadcast_to(a, (*batch, *a.shape[-2:])), np.array(np.broadcast_to(b, shape), order="C")
+    if out.size:
+        for i in np.ndindex(*batch):  # trsm reads Fortran's order: a matrix in C's order is its transpose
+            out[i] = trsm(1, a[i].T, out[i], lower=upper, trans_a=1, diag=unitriangular)
+    return out
+
+
+def _triangle(xp, x, upper, unitriangular):
+    if upper:
+        return xp.triu(x, diagonal=1 if unitriangular else 0)
+    return xp.tril(x, diagonal=-1 if unitriangular else 0)
+
+
+def _solve_triangular_b(xp, g, out, a, b, *, upper, unitriangular):
+    return xp.solve_triangular(transposed(xp, a), g, upper=not upper, unitriangular=unitriangular)
+
+
+def _solve_triangular_a(xp, g, out, a, b, *, upper, unitriangular):
+    gb = _solve_triangular_b(xp, g, out, a, b, upper=upper, unitriangular=unitriangular)
+    return -_triangle(xp, xp.matmul(gb, transposed(xp, out)), upper, unitriangular)
+
+
+row(
+    "solve_triangular", "a b / upper unitriangular", _solve_triangular, (_solve_triangular_a, _solve_triangular_b), saves=("a out", "a"),
+    policy="same", type=_solve_triangular_type, display="LinalgSolveTriangularBackward0",
+    sympy=lambda sp, a, b, upper, unitriangular: sp.Inverse(a) * b,
+    jax=lambda a, b, *, upper, unitriangular:
+        f"jax.scipy.linalg.solve_triangular({a}, {b}, lower={not upper}, unit_diagonal={unitriangular})",
+)  # fmt: skip
+
+# --- Cholesky
+
+
+def _cholesky(x):
+    require_square("linalg.cholesky", x)
+    try:
+        return np.linalg.cholesky(x)
+    except np.linalg.LinAlgError:
+        where, minor = first_failure(x, _bad_minor)
+        raise LinAlgError(
+            f"linalg.cholesky: {where}The factorization could not be completed because the input is not positive-definite (the leading"
+            f" minor of order {minor} is not positive-definite)."
+        ) from None
+
+
+def _cholesky_rule(xp, g, out, x):
+    """L⁻ᴴ Φ(Lᴴ G) L⁻¹, symmetrised, where Φ takes the lower triangle with half the diagonal."""
+    upper = adjoint(xp, out)
+    inner = xp.tril(xp.matmul(upper, g), diagonal=0)
+    inner = (inner + adjoint(xp, xp.tril(inner, diagonal=-1))) / 2  # Hermitian, so that the result is
+    half = xp.solve_triangular(upper, inner, upper=True, unitriangular=False)
+    return adjoint(xp, xp.solve_triangular(upper, adjoint(xp, half), upper=True, unitriangular=False))
+
+
+row(
+    "cholesky", "x", _cholesky, (_cholesky_rule,), saves="out", policy="each", type=square_type("linalg.cholesky"),
+    display="LinalgCholeskyExBackward0", jax="jax.numpy.linalg.cholesky",
+)  # fmt: skip
