@@ -50,6 +50,8 @@ def recorded(row: Row) -> Callable[..., Any]:
             return _binary(row)
     if row.view and row.outputs == 1:
         return _view(row)
+    if row.args == ("x",) and row.attrs and row.outputs == 1 and "f" in row.kinds:
+        return _unary_with_attributes(row)
     return _general(row)
 
 
@@ -90,6 +92,51 @@ def _unary(row: Row) -> Callable[..., Any]:
             node.row = row
             node.inputs = (edge,)
             node.attrs = _NO_ATTRS
+            node.sequence = next_sequence()
+            node.shape = out.shape
+            node.dtype = dtype
+            node.hooks = None
+            node.saved = (a,) if saves_x else node.inputs
+            node.out = out if saves_out else None
+            node.cells = ((x._cell, cell) if saves_out else (x._cell,)) if saves_x else (cell,) if saves_out else None
+        else:
+            t._requires_grad = False
+            t._node = None
+        return t
+
+    op.__name__ = row.name
+    return op
+
+
+def _unary_with_attributes(row: Row) -> Callable[..., Any]:
+    """Reductions, powers, casts: as `_unary`, with keywords."""
+    kernel, differentiable = row.numpy, row.differentiable
+    saves_x, saves_out = "x" in row.saves[0], "out" in row.saves[0]
+
+    def op(x: Any, **attrs: Any) -> Any:
+        mode = local.mode
+        if not isinstance(x, Tensor) or x._base is not None or mode.capture is not None:
+            return apply(row, (x,), attrs)
+        a = x._array
+        if a.dtype is not FLOAT32 and a.dtype is not FLOAT64:
+            return apply(row, (x,), attrs)
+        try:
+            out = mode.run(kernel, a, **attrs)
+        except (ValueError, IndexError, TypeError, RuntimeError) as error:
+            raise failure(row, (x,), attrs, error) from None
+        if out.__class__ is not ndarray:
+            out = asarray(out)
+        t = new(Tensor)
+        t._array = out
+        t._base = None
+        t._cell = cell = []
+        dtype = out.dtype
+        if x._requires_grad and differentiable and mode.recording and (dtype is a.dtype or kind(dtype) in "fc"):
+            t._requires_grad = True
+            t._node = node = new_node(Node)
+            node.row = row
+            node.inputs = (x._node or x,)
+            node.attrs = attrs
             node.sequence = next_sequence()
             node.shape = out.shape
             node.dtype = dtype

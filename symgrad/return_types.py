@@ -1,0 +1,71 @@
+"""The named tuples that some functions return, printed as PyTorch prints them."""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+from symgrad.tensor import Tensor
+
+
+def _text(pair: Any) -> str:
+    fields = ",\n".join(f"{name}={value!r}" for name, value in zip(pair._fields, pair, strict=True))
+    return f"torch.return_types.{type(pair).__name__}(\n{fields})"
+
+
+class max(NamedTuple):
+    values: Tensor
+    indices: Tensor
+
+
+class min(NamedTuple):
+    values: Tensor
+    indices: Tensor
+
+
+class median(NamedTuple):
+    values: Tensor
+    indices: Tensor
+
+
+class nanmedian(NamedTuple):
+    values: Tensor
+    indices: Tensor
+
+
+class mode(NamedTuple):
+    values: Tensor
+    indices: Tensor
+
+
+class kthvalue(NamedTuple):
+    values: Tensor
+    indices: Tensor
+
+
+class sort(NamedTuple):
+    values: Tensor
+    indices: Tensor
+
+
+class topk(NamedTuple):
+    values: Tensor
+    indices: Tensor
+
+
+class cummax(NamedTuple):
+    values: Tensor
+    indices: Tensor
+
+
+class cummin(NamedTuple):
+    values: Tensor
+    indices: Tensor
+
+
+class aminmax(NamedTuple):
+    min: Tensor
+    max: Tensor
+
+
+for _kind in (max, min, median, nanmedian, mode, kthvalue, sort, topk, cummax, cummin, aminmax):
+    _kind.__repr__ = _text  # type: ignore[method-assign]
