@@ -233,12 +233,18 @@ def _protect(edge: Any, array: Any, since: int) -> None:
         node.saved = tuple(saved)
 
 
-def write(x: Tensor, row: Row, args: tuple[Any, ...], attrs: dict[str, Any], action: Callable[[Any], Any]) -> Tensor:
-    """Let `action` change x's memory, and record that x is now `row(x, *args)`, whose rules must not read x."""
+def write(
+    x: Tensor, row: Row, args: tuple[Any, ...], attrs: dict[str, Any], action: Callable[[Any], Any], uniform: bool = False
+) -> Tensor:
+    """Let `action` change x's memory, and record that x is now `row(x, *args)`, whose rules must not read x.
+
+    A `uniform` write gives all elements one value, so that it does no harm if they share memory.
+    """
     if local.mode.capture is not None:
         return store(x, apply(row, (shadow(x), *args), attrs))
     record = tracked(x, *args)
-    check_writable(x._array)
+    if record or not uniform:
+        check_writable(x._array)
     node = _node_of_write(x, row, args, attrs) if record else None
     try:
         local.mode.run(action, x._array)

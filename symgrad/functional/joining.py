@@ -9,7 +9,7 @@ from symgrad.dispatch import tensors as ops
 from symgrad.errors import describe
 from symgrad.functional.names import METHODS, method, public
 from symgrad.functional.shaping import atleast_1d, atleast_2d, atleast_3d, reshape
-from symgrad.ops.joining import region
+from symgrad.ops.joining import region, split_type
 from symgrad.ops.shapes import normalize_axis
 from symgrad.tensor import Tensor
 
@@ -23,7 +23,7 @@ def _listed(name: str, tensors: Any) -> list[Tensor]:
     if isinstance(tensors, Tensor) or not isinstance(tensors, (tuple, list)):
         raise TypeError(f"{name}(): argument 'tensors' (position 1) must be tuple of Tensors, not {type(tensors).__name__}")
     if not tensors:
-        raise RuntimeError(f"{name} expects a non-empty TensorList")
+        raise (ValueError if name == "cat" else RuntimeError)(f"torch.{name}(): expected a non-empty list of Tensors")
     for i, t in enumerate(tensors):
         if not isinstance(t, Tensor):
             raise TypeError(f"expected Tensor as element {i} in argument 0, but got {describe(t)}")
@@ -79,7 +79,9 @@ def split(tensor: Tensor, split_size_or_sections: int | Sequence[int], dim: int 
         raise RuntimeError("split expects at least a 1-dimensional tensor")
     axis = normalize_axis(dim, len(shape))
     if isinstance(split_size_or_sections, (tuple, list)):
-        return ops.split(tensor, axis=axis, sizes=tuple(split_size_or_sections))  # type: ignore[no-any-return]
+        pieces = tuple(split_size_or_sections)
+        split_type(tensor._array, axis=axis, sizes=pieces)
+        return ops.split_with_sizes(tensor, axis=axis, sizes=pieces)  # type: ignore[no-any-return]
     size, n = int(split_size_or_sections), shape[axis]  # type: ignore[call-overload]
     if size < 0:
         raise RuntimeError(f"split expects split_size be non-negative, but got split_size={size}")
@@ -146,7 +148,7 @@ hsplit, vsplit, dsplit = (_splitter(*each) for each in (("hsplit", 1, 1), ("vspl
 def unbind(input: Tensor, dim: int = 0) -> tuple[Tensor, ...]:
     """Views of all elements of a dimension."""
     if not input._array.ndim:
-        raise RuntimeError("Dimension specified as 0 but tensor has no dimensions")
+        raise IndexError("Dimension specified as 0 but tensor has no dimensions")
     return ops.unbind(input, axis=normalize_axis(dim, input._array.ndim))  # type: ignore[no-any-return]
 
 

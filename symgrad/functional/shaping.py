@@ -10,7 +10,7 @@ import numpy as np
 from symgrad import dtypes
 from symgrad.dispatch import tensors as ops
 from symgrad.functional.names import METHODS, method, public
-from symgrad.ops.shapes import infer_shape, normalize_axis
+from symgrad.ops.shapes import broadcast_shapes, infer_shape, normalize_axis
 from symgrad.tensor import Tensor, wrap
 from symgrad.typing import Dims
 
@@ -212,10 +212,8 @@ def broadcast_to(input: Tensor, size: Sequence[int]) -> Tensor:
 @public
 def broadcast_tensors(*tensors: Tensor) -> tuple[Tensor, ...]:
     """All of them expanded to their common shape."""
-    from symgrad.ops.shapes import broadcast_shapes
-
     shape = broadcast_shapes("broadcast_tensors", *(t._array.shape for t in tensors))
-    return tuple(expand(t, shape) for t in tensors)
+    return tuple(t if t._array.shape == shape else expand(t, shape) for t in tensors)
 
 
 @method
@@ -311,7 +309,6 @@ def meshgrid(*tensors: Any, indexing: str | None = None) -> tuple[Tensor, ...]:
     shape, rank = tuple(grid._array.size for grid in grids), len(grids)
     views = [expand(reshape(grid, *(-1 if i == j else 1 for j in range(rank))), shape) for i, grid in enumerate(grids)]
     if swap:
-        views = [transpose(v, 0, 1) for v in views]
         views[:2] = views[1::-1]
     return tuple(views)
 

@@ -95,9 +95,9 @@ def parse(index: Any, shape: tuple[int, ...]) -> Index:
     items = [_item(i) for i in (index if isinstance(index, tuple) else (index,))]
     used = sum(_consumes(item) for item in items)
     if used > len(shape):
+        if not shape and isinstance(items[0], slice):
+            raise IndexError("slice() cannot be applied to a 0-dim tensor.")
         raise IndexError(_SCALAR if not shape and len(items) == 1 else f"too many indices for tensor of dimension {len(shape)}")
-    if sum(item is Ellipsis for item in items) > 1:
-        raise IndexError("an index can only have a single ellipsis ('...')")
     basic: list[Any] = []
     arrays: list[Tensor] = []
     dims: list[int] = []
@@ -108,7 +108,7 @@ def parse(index: Any, shape: tuple[int, ...]) -> Index:
             rest = len(shape) - used
             if position + 1 < len(items):
                 basic += [(0, n, 1) for n in shape[dim : dim + rest]]
-            dim, place = dim + rest, place + rest
+            dim, place, used = dim + rest, place + rest, len(shape)  # a second ellipsis stands for nothing
         elif item is None:
             basic.append(None)
             place += 1
@@ -148,8 +148,10 @@ def _item(item: Any) -> Any:
         tensor = wrap(_array(item))
     elif hasattr(item, "__index__"):
         return operator.index(item)
+    elif isinstance(item, str):
+        raise TypeError(f"an index is made of integers, slices, ..., None and tensors, not of strings: {item!r}")
     else:
-        raise TypeError(
+        raise IndexError(
             "only integers, slices (`:`), ellipsis (`...`), None and long or byte Variables are valid indices"
             f" (got {type(item).__name__})"
         )
@@ -197,12 +199,14 @@ def _coordinates(mask: Tensor) -> tuple[Tensor, ...]:
 def setitem(x: Tensor, index: Any, value: Any) -> None:
     parsed = parse(index, x._array.shape)
     if not isinstance(value, (Tensor, bool, int, float, complex, np.generic, np.ndarray)):
-        raise TypeError(f"can't assign a {type(value).__name__} to a {x.dtype} tensor")
+        raise TypeError(f"can't assign a {type(value).__name__} to a tensor of {x.dtype}")
     if isinstance(value, np.ndarray):
         value = wrap(value)
     view = x if parsed.basic is None else ops.getitem(x, index=parsed.basic)
     if parsed.mask is not None and (not isinstance(value, Tensor) or not value._array.ndim):
-        masked_fill_(view, parsed.mask, value)
+        mask = parsed.mask
+        deeper = (1,) * (view._array.ndim - mask._array.ndim)
+        masked_fill_(view, ops.reshape(mask, shape=(*mask._array.shape, *deeper)) if deeper else mask, value)
     elif parsed.dims:
         put_(view, parsed.arrays, parsed.dims, _fitted(value, index_shape(view._array.shape, _raw(parsed.arrays), parsed.dims)))
     elif isinstance(value, Tensor):

@@ -42,12 +42,12 @@ def fill_(self: Tensor, value: Any) -> Tensor:
     number = value._array if isinstance(value, Tensor) else value
     if not isinstance(value, (Tensor, bool, int, float, complex, np.generic)):
         raise TypeError(f"fill_(): argument 'value' (position 1) must be Number or Tensor, got {describe(value)}")
-    return write(self, _REPLACE, (value,), {}, lambda array: array.fill(number))
+    return write(self, _REPLACE, (value,), {}, lambda array: array.fill(number), uniform=True)
 
 
 def zero_(self: Tensor) -> Tensor:
     """Every element becomes 0."""
-    return write(self, _ZERO, (), {}, lambda array: array.fill(0))
+    return write(self, _ZERO, (), {}, lambda array: array.fill(0), uniform=True)
 
 
 def t_(self: Tensor) -> Tensor:

@@ -111,13 +111,14 @@ def index_type(x: Any, *indices: Any, dims: tuple[int, ...]) -> Meta:
     return Meta(shape, x.dtype)
 
 
-def check_range(index: Any, size: int, dim: int) -> None:
+def check_range(index: Any, size: int, dim: int, error: type[Exception] = IndexError) -> None:
     """PyTorch's complaint about an index array that leaves its dimension (arrays only: a Meta has no values)."""
     if not isinstance(index, np.ndarray) or not index.size:
         return
     low, high = int(index.min()), int(index.max())
-    if low < -size or high >= size:
-        raise IndexError(f"index {low if low < -size else high} is out of bounds for dimension {dim} with size {size}")
+    least = -size if error is IndexError else 0  # only x[index] counts from the end
+    if low < least or high >= size:
+        raise error(f"index {low if low < least else high} is out of bounds for dimension {dim} with size {size}")
 
 
 def _index(x, *indices, dims):
@@ -212,6 +213,11 @@ def masked_fill_type(x: Any, mask: Any, value: Any) -> Meta:
     return Meta(broadcast_shapes("masked_fill", x.shape, mask.shape), x.dtype)
 
 
+def numbered(name: str, argument: int) -> Any:
+    """PyTorch's name of a node for a number (0) or a tensor (1) as that argument."""
+    return lambda node: f"{name}{int(hasattr(node.inputs[argument], 'shape'))}"
+
+
 def _nonzero(x):
     return np.argwhere(x) if x.ndim else np.zeros((int(bool(x)), 0), INT64)
 
@@ -224,6 +230,6 @@ elementwise(
     "masked_fill", "x mask value", lambda x, mask, value: np.where(mask, np.asarray(value).astype(x.dtype), x),
     (lambda xp, g, out, x, mask, value: xp.where(mask, 0, g), None, lambda xp, g, out, x, mask, value: xp.where(mask, g, 0)),
     saves=("mask", "", "mask"), policy="each", type=masked_fill_type, sympy=lambda sp, x, mask, value: sp.Piecewise((value, mask), (x, True)),
-    jax=lambda x, mask, value: f"jnp.where({mask}, {value}, {x}).astype({x}.dtype)",
+    jax=lambda x, mask, value: f"jnp.where({mask}, {value}, {x}).astype({x}.dtype)", display=numbered("MaskedFillBackward", 2),
 )  # fmt: skip
 row("nonzero", "x", _nonzero, policy="each", type=nonzero_type, jax="jnp.argwhere")

@@ -121,10 +121,11 @@ row(
     (lambda xp, g, out, *pieces, index, shape, places: xp.getitem(g, index=places[index]),),
     type=lambda *pieces, shape, places: Meta(shape, pieces[0].dtype), jax=_assemble_text,
 )  # fmt: skip
-row(
-    "split", "x / axis sizes", _split, (_unsplit,), policy="each", type=split_type, outputs=0, view=True,
-    jax=lambda x, *, axis, sizes: f"jnp.split({x}, {tuple(sum(sizes[:i]) for i in range(1, len(sizes)))!r}, axis={axis})",
-)  # fmt: skip
+for _name in ("split", "split_with_sizes"):  # PyTorch has two names for it
+    row(
+        _name, "x / axis sizes", _split, (_unsplit,), policy="each", type=split_type, outputs=0, view=True,
+        jax=lambda x, *, axis, sizes: f"jnp.split({x}, {tuple(sum(sizes[:i]) for i in range(1, len(sizes)))!r}, axis={axis})",
+    )  # fmt: skip
 row(
     "unbind", "x / axis", _unbind, (_rebind,), policy="each", type=unbind_type, outputs=0, view=True,
     jax=lambda x, *, axis: f"[jnp.take({x}, i, axis={axis}) for i in range({x}.shape[{axis}])]",

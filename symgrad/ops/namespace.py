@@ -31,6 +31,7 @@ from symgrad.ops import (  # noqa: F401  (entering the rows)
     piecewise,
     reduction,
     scan,
+    scattering,
     shaping,
     sorting,
     special,

@@ -85,15 +85,15 @@ def infer_shape(name: str, size: int, shape: Sequence[int]) -> tuple[int, ...]:
     if known == size and (not shape or min(shape) >= 0):
         return shape
     if shape.count(-1) > 1:
-        raise RuntimeError(f"{name}: only one dimension can be inferred, got shape {list(shape)}")
+        raise RuntimeError(f"only one dimension can be inferred, got shape {list(shape)} ({name})")
     if any(n < -1 for n in shape):
-        raise RuntimeError(f"{name}: invalid shape dimension {min(shape)} in {list(shape)}")
+        raise RuntimeError(f"invalid shape dimension {min(shape)} at index {shape.index(min(shape))} of shape {list(shape)} ({name})")
     known = prod(n for n in shape if n != -1)
     if -1 in shape:
         if known == 0:
             raise RuntimeError(
-                f"{name}: cannot reshape tensor of {size} elements into shape {list(shape)} because the unspecified"
-                " dimension size -1 can be any value and is ambiguous"
+                f"cannot reshape tensor of {size} elements into shape {list(shape)} because the unspecified dimension size -1 can be"
+                f" any value and is ambiguous ({name})"
             )
         if size % known == 0:
             return tuple(size // known if n == -1 else n for n in shape)

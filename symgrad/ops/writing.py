@@ -53,7 +53,7 @@ def _outside(xp, g, out, base, value, *, path):
 row("clone", "x", lambda x: x.copy(), (lambda xp, g, out, x: g,), policy="each", type=_like, jax="jnp.copy")
 row(
     "replace", "x value", _replace, (_nothing, lambda xp, g, out, x, value: g), policy="each", type=replace_type,
-    display=lambda node: "CopyBackwards" if hasattr(node.inputs[1], "shape") else "FillBackward0",
+    display=lambda node: "CopyBackwards" if hasattr(node.inputs[1], "shape") else "FillBackward2",
     jax=lambda x, value: f"jnp.broadcast_to({value}, {x}.shape).astype({x}.dtype)",
 )  # fmt: skip
 row(
