@@ -384,7 +384,10 @@ def _cast(a: Any, dtype: Any) -> Any:
 
 
 def _run_checked(mode: Any, row: Row, arrays: list[Any], attrs: dict[str, Any]) -> Any:
-    """Run a kernel on other numbers than single and double floats. Half precision is computed in float32 and rounded at the end, as in PyTorch."""
+    """Run a kernel on other numbers than single and double floats.
+
+    Half precision is computed in float32 and rounded at the end, as in PyTorch.
+    """
     unsupported = _unsupported(row, arrays)
     if unsupported is not None:
         raise unsupported

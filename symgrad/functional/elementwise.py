@@ -14,13 +14,96 @@ from symgrad.typing import Scalar
 from symgrad.views import inplace, inplace_ufunc
 
 __all__ = [
-    "abs", "absolute", "acos", "acosh", "add", "addcdiv", "addcmul", "arccos", "arccosh", "arcsin", "arcsinh", "arctan", "arctan2",
-    "arctanh", "asin", "asinh", "atan", "atan2", "atanh", "ceil", "clamp", "clamp_max", "clamp_min", "clip", "copysign", "cos", "cosh",
-    "deg2rad", "digamma", "div", "divide", "erf", "erfc", "erfinv", "exp", "exp2", "expm1", "fix", "float_power", "floor", "floor_divide",
-    "fmax", "fmin", "fmod", "frac", "heaviside", "hypot", "ldexp", "lerp", "lgamma", "log", "log10", "log1p", "log2", "logaddexp",
-    "logaddexp2", "logit", "maximum", "minimum", "mul", "multiply", "nan_to_num", "neg", "negative", "polygamma", "positive", "pow",
-    "rad2deg", "reciprocal", "relu", "remainder", "round", "rsqrt", "rsub", "sgn", "sigmoid", "sign", "sin", "sinc", "sinh", "sqrt",
-    "square", "sub", "subtract", "tan", "tanh", "true_divide", "trunc", "where", "xlogy",
+    "abs",
+    "absolute",
+    "acos",
+    "acosh",
+    "add",
+    "addcdiv",
+    "addcmul",
+    "arccos",
+    "arccosh",
+    "arcsin",
+    "arcsinh",
+    "arctan",
+    "arctan2",
+    "arctanh",
+    "asin",
+    "asinh",
+    "atan",
+    "atan2",
+    "atanh",
+    "ceil",
+    "clamp",
+    "clamp_max",
+    "clamp_min",
+    "clip",
+    "copysign",
+    "cos",
+    "cosh",
+    "deg2rad",
+    "digamma",
+    "div",
+    "divide",
+    "erf",
+    "erfc",
+    "erfinv",
+    "exp",
+    "exp2",
+    "expm1",
+    "fix",
+    "float_power",
+    "floor",
+    "floor_divide",
+    "fmax",
+    "fmin",
+    "fmod",
+    "frac",
+    "heaviside",
+    "hypot",
+    "ldexp",
+    "lerp",
+    "lgamma",
+    "log",
+    "log1p",
+    "log2",
+    "log10",
+    "logaddexp",
+    "logaddexp2",
+    "logit",
+    "maximum",
+    "minimum",
+    "mul",
+    "multiply",
+    "nan_to_num",
+    "neg",
+    "negative",
+    "polygamma",
+    "positive",
+    "pow",
+    "rad2deg",
+    "reciprocal",
+    "relu",
+    "remainder",
+    "round",
+    "rsqrt",
+    "rsub",
+    "sgn",
+    "sigmoid",
+    "sign",
+    "sin",
+    "sinc",
+    "sinh",
+    "sqrt",
+    "square",
+    "sub",
+    "subtract",
+    "tan",
+    "tanh",
+    "true_divide",
+    "trunc",
+    "where",
+    "xlogy",
 ]  # fmt: skip
 
 
@@ -231,7 +314,8 @@ def lerp(input: Tensor, end: Any, weight: Any) -> Tensor:
 def pow(input: Any, exponent: Any) -> Tensor:
     """input ** exponent; a Python number as exponent is part of the operation, so x ** 2 has the derivative 2 x."""
     if isinstance(input, Tensor):
-        return input**exponent
+        power: Tensor = input**exponent
+        return power
     return ops.pow(input, exponent)  # type: ignore[no-any-return]
 
 
@@ -275,21 +359,13 @@ maximum, minimum, fmax, fmin, logaddexp, logaddexp2 = (
 # --- clamping
 
 
-def _clamped(input: Tensor, min: Any, max: Any) -> Tensor:
-    """Between two numbers, which take part in the type of the result."""
-    dtype = result_type(input._array, *(bound for bound in (min, max) if bound is not None))
-    if dtype != input._array.dtype:
-        input = ops.cast(input, dtype=dtype)
-    return ops.clamp(input, min=min, max=max)  # type: ignore[no-any-return]
-
-
 @method_inplace
 def clamp(input: Tensor, min: Any = None, max: Any = None) -> Tensor:
     """min(max(input, min), max); the bounds are numbers or tensors. The derivative is 1 at the bounds."""
     if min is None and max is None:
         raise RuntimeError("torch.clamp: At least one of 'min' or 'max' must not be None")
     if not isinstance(min, Tensor) and not isinstance(max, Tensor):
-        return _clamped(input, min, max)
+        return ops.clamp(input, min=min, max=max)  # type: ignore[no-any-return]
     if max is None:
         return ops.clamp_min(input, min)  # type: ignore[no-any-return]
     return ops.clamp_max(input, max) if min is None else ops.clamp_between(input, min, max)  # type: ignore[no-any-return]

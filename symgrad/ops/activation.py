@@ -39,7 +39,7 @@ def _leaky_relu(x, *, negative_slope):
 
 elementwise(
     "leaky_relu", "x / negative_slope", _leaky_relu,
-    (lambda xp, g, out, x, *, negative_slope: xp.where(x > 0, g, g * negative_slope),), saves="x",
+    (lambda xp, g, out, x, *, negative_slope: xp.where(x > 0, g, g * negative_slope),), kinds="f", saves="x",
     sympy=lambda sp, x, negative_slope: sp.Piecewise((x, x > 0), (negative_slope * x, True)), special=(0.0,),
     jax=lambda x, *, negative_slope: f"jnp.where({x} > 0, {x}, {x} * {negative_slope!r})",
 )  # fmt: skip
@@ -131,8 +131,8 @@ def _number(value: float) -> str:
 
 
 elementwise(
-    "hardtanh", "x / low high", lambda x, *, low, high: np.clip(x, low, high),
-    (lambda xp, g, out, x, *, low, high: xp.where(xp.logical_and(x > low, x < high), g, 0),), saves="x",
+    "hardtanh", "x / low high", lambda x, *, low, high: np.clip(x, low, high).astype(x.dtype, copy=False),
+    (lambda xp, g, out, x, *, low, high: xp.where(xp.logical_and(x > low, x < high), g, 0),), kinds="if", saves="x",
     sympy=lambda sp, x, low, high: sp.Piecewise((low, x < low), (high, x > high), (x, True)),
     jax=lambda x, *, low, high: f"jnp.clip({x}, {low!r}, {high!r})", special=(-1.0, 1.0),
 )  # fmt: skip
@@ -149,19 +149,19 @@ elementwise(
 )  # fmt: skip
 elementwise(
     "softshrink", "x / lambd", lambda x, *, lambd: np.where(x > lambd, x - lambd, np.where(x < -lambd, x + lambd, x * 0)),
-    (lambda xp, g, out, x, *, lambd: xp.where(xp.logical_or(x > lambd, x < -lambd), g, 0),), saves="x",
+    (lambda xp, g, out, x, *, lambd: xp.where(xp.logical_or(x > lambd, x < -lambd), g, 0),), kinds="f", saves="x",
     sympy=lambda sp, x, lambd: sp.Piecewise((x - lambd, x > lambd), (x + lambd, x < -lambd), (0, True)), special=(0.5, -0.5),
     jax=lambda x, *, lambd: f"jnp.where({x} > {lambd!r}, {x} - {lambd!r}, jnp.where({x} < -{lambd!r}, {x} + {lambd!r}, 0 * {x}))",
 )  # fmt: skip
 elementwise(
     "hardshrink", "x / lambd", lambda x, *, lambd: np.where(np.abs(x) <= lambd, 0, x),
-    (lambda xp, g, out, x, *, lambd: xp.where(xp.logical_or(x > lambd, x < -lambd), g, 0),), saves="x",
+    (lambda xp, g, out, x, *, lambd: xp.where(xp.logical_or(x > lambd, x < -lambd), g, 0),), kinds="f", saves="x",
     sympy=lambda sp, x, lambd: sp.Piecewise((x, sp.Or(x > lambd, x < -lambd)), (0, True)), special=(0.5, -0.5),
     jax=lambda x, *, lambd: f"jnp.where(jnp.abs({x}) <= {lambd!r}, 0, {x})",
 )  # fmt: skip
 elementwise(
-    "threshold", "x / threshold value", lambda x, *, threshold, value: np.where(x <= threshold, value, x),
-    (lambda xp, g, out, x, *, threshold, value: xp.where(x > threshold, g, 0),), saves="x",
+    "threshold", "x / threshold value", lambda x, *, threshold, value: np.where(x <= threshold, value, x).astype(x.dtype, copy=False),
+    (lambda xp, g, out, x, *, threshold, value: xp.where(x > threshold, g, 0),), kinds="if", saves="x",
     sympy=lambda sp, x, threshold, value: sp.Piecewise((x, x > threshold), (value, True)), special=(0.0,),
     jax=lambda x, *, threshold, value: f"jnp.where({x} <= {threshold!r}, {value!r}, {x})",
 )  # fmt: skip

@@ -16,8 +16,10 @@ def _relation(name: str, ufunc: Any, word: str, kinds: str) -> None:
     elementwise(name, "x y", ufunc, policy="compare", kinds=kinds, sympy=lambda sp, x, y: getattr(sp, word)(x, y))
 
 
-for _name, _ufunc, _word in (("lt", np.less, "Lt"), ("le", np.less_equal, "Le"), ("gt", np.greater, "Gt"), ("ge", np.greater_equal, "Ge")):
-    _relation(_name, _ufunc, _word, "bif")
+_relation("lt", np.less, "Lt", "bif")
+_relation("le", np.less_equal, "Le", "bif")
+_relation("gt", np.greater, "Gt", "bif")
+_relation("ge", np.greater_equal, "Ge", "bif")
 _relation("eq", np.equal, "Eq", "bifc")
 _relation("ne", np.not_equal, "Ne", "bifc")
 
@@ -58,8 +60,9 @@ def _not_type(x: Any) -> Meta:
     return meta
 
 
-for _name, _ufunc, _word in (("bitwise_and", np.bitwise_and, "And"), ("bitwise_or", np.bitwise_or, "Or"), ("bitwise_xor", np.bitwise_xor, "Xor")):
-    elementwise(_name, "x y", _ufunc, kinds="bi", sympy=_bits_sympy(_name, _word))
+elementwise("bitwise_and", "x y", np.bitwise_and, kinds="bi", sympy=_bits_sympy("bitwise_and", "And"))
+elementwise("bitwise_or", "x y", np.bitwise_or, kinds="bi", sympy=_bits_sympy("bitwise_or", "Or"))
+elementwise("bitwise_xor", "x y", np.bitwise_xor, kinds="bi", sympy=_bits_sympy("bitwise_xor", "Xor"))
 elementwise("bitwise_not", "x", np.invert, kinds="bi", type=_not_type, sympy=_bits_sympy("bitwise_not", "Not"))
 elementwise("bitwise_left_shift", "x y", np.left_shift, kinds="i", sympy=lambda sp, x, y: x * 2**y)
 elementwise("bitwise_right_shift", "x y", np.right_shift, kinds="i", sympy=lambda sp, x, y: sp.floor(x / 2**y))

@@ -81,7 +81,7 @@ def _as_complex(x):
     return x.view(COMPLEX128 if x.dtype == FLOAT64 else COMPLEX64)[..., 0]
 
 
-elementwise("conj", "x", np.conjugate, (lambda xp, g, out, x: xp.conj(g),), complex="own", sympy=lambda sp, x: sp.conjugate(x))
+elementwise("conj", "x", np.conjugate, (lambda xp, g, out, x: xp.conj(g),), kinds="ifc", complex="own", sympy=lambda sp, x: sp.conjugate(x))
 elementwise(
     "real", "x", lambda x: x.real, (lambda xp, g, out, x: g,), policy="each", type=_real_part_type, complex="own", view=True,
     sympy=lambda sp, x: sp.re(x), jax="jnp.real", display="SelectBackward0",
@@ -99,8 +99,8 @@ elementwise(
     type=_complex_type, kinds="f", complex="own", sympy=lambda sp, x, y: x + sp.I * y, jax="jax.lax.complex",
 )  # fmt: skip
 row(
-    "view_as_real", "x", _as_real, (lambda xp, g, out, x: xp.view_as_complex(g),), policy="each", type=_as_real_type, complex="own", view=True,
-    jax=lambda x: f"jnp.stack((jnp.real({x}), jnp.imag({x})), -1)",
+    "view_as_real", "x", _as_real, (lambda xp, g, out, x: xp.view_as_complex(g),), policy="each", type=_as_real_type, complex="own",
+    view=True, jax=lambda x: f"jnp.stack((jnp.real({x}), jnp.imag({x})), -1)",
 )  # fmt: skip
 row(
     "view_as_complex", "x", _as_complex, (lambda xp, g, out, x: xp.view_as_real(g),), policy="each", type=_as_complex_type, complex="own",

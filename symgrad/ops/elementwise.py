@@ -127,7 +127,8 @@ def _cast(x, *, dtype):
 
 elementwise(
     "cast", "x / dtype", _cast, (lambda xp, g, out, x, *, dtype: g,), policy="each", sympy=lambda sp, x, dtype: x, complex="own",
-    type=lambda x, *, dtype: Meta(x.shape, np.dtype(dtype)), display="ToCopyBackward0", jax=lambda x, *, dtype: f"{x}.astype({dtype.name!r})",
+    type=lambda x, *, dtype: Meta(x.shape, np.dtype(dtype)), display="ToCopyBackward0",
+    jax=lambda x, *, dtype: f"{x}.astype({dtype.name!r})",
 )  # fmt: skip
 
 
@@ -139,7 +140,7 @@ def _rsqrt(x):
     return np.reciprocal(out, out)
 
 
-_POWERS = {
+_POWERS: dict[float, Any] = {
     0.5: np.sqrt,
     -0.5: _rsqrt,
     -1: np.reciprocal,
@@ -285,7 +286,7 @@ _elementary("acosh", np.arccosh, lambda xp, g, out, x: xp.rsqrt(x * x - 1) * g, 
 _elementary("atanh", np.arctanh, lambda xp, g, out, x: g / (-x * x + 1), "x", domain=(-0.9, 0.9))
 elementwise(
     "tanh_backward", "x y", _tanh_backward, (lambda xp, g, out, x, y: xp.tanh_backward(g, y), lambda xp, g, out, x, y: y * -2 * g * x),
-    saves=("y", "x y"), sympy=lambda sp, x, y: x * (1 - y**2), jax=lambda x, y: f"{x} * (1 - {y} * {y})",
+    saves=("y", "x y"), kinds="fc", sympy=lambda sp, x, y: x * (1 - y**2), jax=lambda x, y: f"{x} * (1 - {y} * {y})",
 )  # fmt: skip
 elementwise(
     "deg2rad", "x", np.deg2rad, (lambda xp, g, out, x: g * RADIAN,), policy="float", kinds="bif", sympy=lambda sp, x: x * sp.pi / 180,

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from symgrad.ops.kernels.select import select
-from symgrad.ops.promotion import compute_type, kind
+from symgrad.ops.promotion import compute_type, kind, result_type
 from symgrad.ops.shapes import broadcast_shapes
 from symgrad.ops.spec import Meta
 from symgrad.ops.table import elementwise
@@ -81,7 +81,14 @@ _extremum(
 # --- clamping: the derivative is 1 at the bounds
 
 
+def _clamp_type(x: Any, *, min: Any, max: Any) -> Meta:
+    """The bounds take part in the type of the result."""
+    return Meta(x.shape, result_type(x, *(bound for bound in (min, max) if bound is not None)))
+
+
 def _clamp(x, *, min, max):
+    if kind(x.dtype) in "bi":
+        x = x.astype(_clamp_type(x, min=min, max=max).dtype)
     if min is None:
         return np.minimum(x, max)
     return np.maximum(x, min) if max is None else np.minimum(np.maximum(x, min), max)
@@ -103,8 +110,8 @@ def _clamp_jax(x: str, *, min: Any, max: Any) -> str:
 
 
 elementwise(
-    "clamp", "x / min max", _clamp, (_clamp_rule,), saves="x", kinds="bif", sympy=_clamp_sympy, jax=_clamp_jax, display="ClampBackward1",
-    special=(0.0, 1.0),
+    "clamp", "x / min max", _clamp, (_clamp_rule,), saves="x", kinds="bif", type=_clamp_type, sympy=_clamp_sympy, jax=_clamp_jax,
+    display="ClampBackward1", special=(0.0, 1.0),
 )  # fmt: skip
 elementwise(
     "clamp_between", "x low high", lambda x, low, high: np.minimum(np.maximum(x, low), high),
@@ -137,6 +144,8 @@ elementwise(
 
 def _sign(x):
     """0 of a NaN, as in PyTorch."""
+    if x.dtype.kind == "b":
+        return x.copy()
     return np.sign(x) if x.dtype.kind in "cu" else np.subtract(x > 0, x < 0, dtype=x.dtype)
 
 
@@ -160,12 +169,13 @@ def _round_to(x, *, decimals):
     return np.rint(x * scale) / scale if decimals > 0 else np.rint(x / scale) * scale
 
 
-_step = {"vjp": (_zero,), "kinds": "if"}
-elementwise("floor", "x", np.floor, sympy=lambda sp, x: sp.floor(x), **_step)
-elementwise("ceil", "x", np.ceil, sympy=lambda sp, x: sp.ceiling(x), **_step)
-elementwise("trunc", "x", np.trunc, sympy=lambda sp, x: sp.sign(x) * sp.floor(sp.Abs(x)), **_step)
-elementwise("round", "x", _round, sympy=_round_sympy, jax="jnp.round", **_step)
-elementwise("round_to", "x / decimals", _round_to, sympy=_round_to_sympy, jax="jnp.round", display="RoundBackward1", vjp=(_zero,), kinds="f")
+elementwise("floor", "x", np.floor, (_zero,), kinds="if", sympy=lambda sp, x: sp.floor(x))
+elementwise("ceil", "x", np.ceil, (_zero,), kinds="if", sympy=lambda sp, x: sp.ceiling(x))
+elementwise("trunc", "x", np.trunc, (_zero,), kinds="if", sympy=lambda sp, x: sp.sign(x) * sp.floor(sp.Abs(x)))
+elementwise("round", "x", _round, (_zero,), kinds="if", sympy=_round_sympy, jax="jnp.round")
+elementwise(
+    "round_to", "x / decimals", _round_to, (_zero,), kinds="f", sympy=_round_to_sympy, jax="jnp.round", display="RoundBackward1",
+)  # fmt: skip
 elementwise("sign", "x", _sign, (_zero,), kinds="bif", sympy=lambda sp, x: sp.sign(x), jax="jnp.sign", special=(0.0,))
 elementwise(
     "frac", "x", lambda x: x - np.trunc(x), (lambda xp, g, out, x: g,), kinds="f",
@@ -248,8 +258,14 @@ elementwise(
     "copysign", "x y", np.copysign, (_copysign_x, _zero), saves=("x out", ""), policy="float", kinds="bif",
     sympy=lambda sp, x, y: sp.Abs(x) * sp.Piecewise((-1, y < 0), (1, True)),
 )  # fmt: skip
+
+
+def _heaviside(x, y):
+    return np.heaviside(x, y).astype(np.result_type(x, y))
+
+
 elementwise(
-    "heaviside", "x y", np.heaviside, (refuse_derivative("heaviside"),) * 2, kinds="bif", display="NotImplemented",
+    "heaviside", "x y", _heaviside, (refuse_derivative("heaviside"),) * 2, kinds="bif", display="NotImplemented",
     sympy=lambda sp, x, y: sp.Heaviside(x, y),
 )  # fmt: skip
 

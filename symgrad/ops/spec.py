@@ -50,7 +50,8 @@ class Row:
     kinds: str = "bifc"
     """The kinds of numbers that the kernel takes: booleans, integers, floats, complex."""
     complex: str = "analytic"
-    """How the rules treat complex numbers: `analytic` rules are conjugated (`symgrad.ops.variants`), a row's `own` are not, or it is `refused`."""
+    """How the rules treat complex numbers: `analytic` rules are conjugated (see `symgrad.ops.variants`), a row's `own` are left as
+    they are, or complex numbers are `refused`."""
     domain: tuple[float, float] = (-2.0, 2.0)
     """Where tests draw inputs of an elementwise row from."""
     special: tuple[Any, ...] = field(default=())

@@ -140,7 +140,8 @@ def _logit_jax(x: str, *, eps: Any) -> str:
 
 
 elementwise(
-    "logit", "x / eps", _logit, (_logit_rule,), saves="x", policy="float", kinds="bif", sympy=_logit_sympy, domain=(0.1, 0.9), jax=_logit_jax,
+    "logit", "x / eps", _logit, (_logit_rule,), saves="x", policy="float", kinds="bif", sympy=_logit_sympy, domain=(0.1, 0.9),
+    jax=_logit_jax,
 )  # fmt: skip
 
 
@@ -161,7 +162,12 @@ def _xlogy(logarithm: Any) -> Any:
 
 def _title(name: str) -> Any:
     """Which of the two operands is a number shows in the name of the node."""
-    return lambda node: f"{name}Backward{0 if all(hasattr(e, 'shape') for e in node.inputs) else 1 if hasattr(node.inputs[1], 'shape') else 2}"
+
+    def title(node: Any) -> str:
+        x, y = (hasattr(edge, "shape") for edge in node.inputs)
+        return f"{name}Backward{0 if x and y else 1 if y else 2}"
+
+    return title
 
 
 elementwise(
@@ -199,10 +205,11 @@ def _over_square(xp, numerator, x, y):
 
 
 elementwise(
-    "hypot", "x y", np.hypot, (lambda xp, g, out, x, y: x / out * g, lambda xp, g, out, x, y: y / out * g), saves=("x out", "y out"), kinds="f",
-    sympy=lambda sp, x, y: sp.sqrt(x**2 + y**2), special=((1.0, 1.0), (1.0, -1.0)),
+    "hypot", "x y", np.hypot, (lambda xp, g, out, x, y: x / out * g, lambda xp, g, out, x, y: y / out * g), saves=("x out", "y out"),
+    kinds="f", sympy=lambda sp, x, y: sp.sqrt(x**2 + y**2), special=((1.0, 1.0), (1.0, -1.0)),
 )  # fmt: skip
 elementwise(
-    "atan2", "x y", np.arctan2, (lambda xp, g, out, x, y: _over_square(xp, g * y, x, y), lambda xp, g, out, x, y: _over_square(xp, -g * x, x, y)),
+    "atan2", "x y", np.arctan2,
+    (lambda xp, g, out, x, y: _over_square(xp, g * y, x, y), lambda xp, g, out, x, y: _over_square(xp, -g * x, x, y)),
     saves="x y", policy="float", kinds="bif", sympy=lambda sp, x, y: sp.atan2(x, y), domain=(0.2, 2.0), special=((0.0, 0.0),),
 )  # fmt: skip

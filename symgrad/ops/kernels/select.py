@@ -8,7 +8,7 @@ import numpy as np
 
 from symgrad.typing import Array
 
-_BITS = {np.dtype(np.float32): np.dtype(np.int32), np.dtype(np.float64): np.dtype(np.int64)}
+_BITS: dict[np.dtype[Any], np.dtype[Any]] = {np.dtype(np.float32): np.dtype(np.int32), np.dtype(np.float64): np.dtype(np.int64)}
 _ZERO = {dtype: np.zeros((), dtype) for dtype in _BITS}
 _LARGE = 1 << 13
 
@@ -20,13 +20,13 @@ def select(condition: Any, x: Any, y: Any) -> Any:
     elif x.__class__ is int and x == 0 and y.__class__ is np.ndarray:
         x = _ZERO.get(y.dtype, 0)
     if condition.__class__ is np.ndarray and condition.size >= _LARGE:
-        dtype = x.dtype if x.__class__ is np.ndarray else getattr(y, "dtype", None)
+        dtype: Any = x.dtype if x.__class__ is np.ndarray else getattr(y, "dtype", None)
         if dtype in _BITS and condition.dtype == np.bool_:
             return _by_bits(condition, x, y, dtype)
     return np.where(condition, x, y)
 
 
-def _by_bits(condition: Array, x: Any, y: Any, dtype: np.dtype[Any]) -> Array:
+def _by_bits(condition: Array, x: Any, y: Any, dtype: np.dtype[Any]) -> Any:
     """y ^ ((x ^ y) & mask), with a mask of all ones or all zeros."""
     a, b = _as_bits(x, dtype), _as_bits(y, dtype)
     shapes = ((), condition.shape)
@@ -44,9 +44,9 @@ def _by_bits(condition: Array, x: Any, y: Any, dtype: np.dtype[Any]) -> Array:
     return out.view(dtype)
 
 
-def _as_bits(value: Any, dtype: np.dtype[Any]) -> Array | None:
+def _as_bits(value: Any, dtype: np.dtype[Any]) -> Any:
     if value.__class__ is not np.ndarray:
         value = np.asarray(value, dtype)
     if value.dtype != dtype:
         return None
-    return value.view(_BITS[dtype])  # type: ignore[no-any-return]
+    return value.view(_BITS[dtype])
