@@ -251,7 +251,8 @@ for _name, _ufunc, _mode in (("fmod", np.fmod, "trunc"), ("remainder", np.remain
 
 
 def _copysign_x(xp, g, out, x, y):
-    return xp.where(x == 0, 0, out / x * g)
+    zero = x == 0
+    return xp.where(zero, 0, out / xp.where(zero, 1, x) * g)
 
 
 elementwise(

@@ -201,7 +201,8 @@ elementwise(
 def _over_square(xp, numerator, x, y):
     """numerator / (x² + y²), 0 at the origin."""
     square = x * x + y * y
-    return xp.where(square == 0, 0, numerator / square)
+    origin = square == 0
+    return xp.where(origin, 0, numerator / xp.where(origin, 1, square))
 
 
 elementwise(
