@@ -1,6 +1,6 @@
 """symgrad: one Python function, three lives: eager tensors, closed-form derivatives, compiled kernels."""
 
-from symgrad import autograd as autograd, special as special
+from symgrad import autograd as autograd, linalg as linalg, special as special
 from symgrad.autograd import (
     enable_grad as enable_grad,
     inference_mode as inference_mode,

@@ -67,5 +67,34 @@ class aminmax(NamedTuple):
     max: Tensor
 
 
-for _kind in (max, min, median, nanmedian, mode, kthvalue, sort, topk, cummax, cummin, aminmax):
+class slogdet(NamedTuple):
+    sign: Tensor
+    logabsdet: Tensor
+
+
+class linalg_slogdet(NamedTuple):
+    sign: Tensor
+    logabsdet: Tensor
+
+
+class linalg_eigh(NamedTuple):
+    eigenvalues: Tensor
+    eigenvectors: Tensor
+
+
+class linalg_svd(NamedTuple):
+    U: Tensor
+    S: Tensor
+    Vh: Tensor
+
+
+class linalg_qr(NamedTuple):
+    Q: Tensor
+    R: Tensor
+
+
+for _kind in (
+    max, min, median, nanmedian, mode, kthvalue, sort, topk, cummax, cummin, aminmax,
+    slogdet, linalg_slogdet, linalg_eigh, linalg_svd, linalg_qr,
+):  # fmt: skip
     _kind.__repr__ = _text  # type: ignore[method-assign]

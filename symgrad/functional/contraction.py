@@ -31,8 +31,8 @@ def matmul(input: Tensor, other: Tensor) -> Tensor:
 def mm(input: Tensor, mat2: Tensor) -> Tensor:
     """The product of two matrices."""
     require_tensors("mm", input=input, mat2=mat2)
-    _require(input.ndim == 2, "self must be a matrix")
-    _require(mat2.ndim == 2, "mat2 must be a matrix")
+    require(input.ndim == 2, "self must be a matrix")
+    require(mat2.ndim == 2, "mat2 must be a matrix")
     return ops.matmul(input, mat2)  # type: ignore[no-any-return]
 
 
@@ -48,7 +48,7 @@ def bmm(input: Tensor, mat2: Tensor) -> Tensor:
 def mv(input: Tensor, vec: Tensor) -> Tensor:
     """A matrix times a vector."""
     require_tensors("mv", input=input, vec=vec)
-    _require(input.ndim == 2 and vec.ndim == 1, f"vector + matrix @ vector expected, got 1, {input.ndim}, {vec.ndim}")
+    require(input.ndim == 2 and vec.ndim == 1, f"vector + matrix @ vector expected, got 1, {input.ndim}, {vec.ndim}")
     return ops.matmul(input, vec)  # type: ignore[no-any-return]
 
 
@@ -56,7 +56,7 @@ def mv(input: Tensor, vec: Tensor) -> Tensor:
 def dot(input: Tensor, tensor: Tensor) -> Tensor:
     """The sum of products of two vectors."""
     require_tensors("dot", input=input, tensor=tensor)
-    _require(input.ndim == 1 and tensor.ndim == 1, f"1D tensors expected, but got {input.ndim}D and {tensor.ndim}D tensors")
+    require(input.ndim == 1 and tensor.ndim == 1, f"1D tensors expected, but got {input.ndim}D and {tensor.ndim}D tensors")
     return ops.matmul(input, tensor)  # type: ignore[no-any-return]
 
 
@@ -71,8 +71,8 @@ def vdot(input: Tensor, other: Tensor) -> Tensor:
 def outer(input: Tensor, vec2: Tensor) -> Tensor:
     """All products of an element of one vector with one of the other."""
     require_tensors("outer", input=input, vec2=vec2)
-    _require(input.ndim == 1, f"outer: Expected 1-D argument self, but got {input.ndim}-D")
-    _require(vec2.ndim == 1, f"outer: Expected 1-D argument vec2, but got {vec2.ndim}-D")
+    require(input.ndim == 1, f"outer: Expected 1-D argument self, but got {input.ndim}-D")
+    require(vec2.ndim == 1, f"outer: Expected 1-D argument vec2, but got {vec2.ndim}-D")
     return ops.mul(ops.reshape(input, shape=(-1, 1) if input.shape[0] else (0, 1)), vec2)  # type: ignore[no-any-return]
 
 
@@ -88,7 +88,7 @@ def inner(input: Tensor, other: Tensor) -> Tensor:
     if not input.ndim or not other.ndim:
         return ops.mul(input, other)  # type: ignore[no-any-return]
     shapes = f"{list(input.shape)} and {list(other.shape)}"
-    _require(input.shape[-1] == other.shape[-1], f"inner() the last dimension must match on both input tensors but got shapes {shapes}")
+    require(input.shape[-1] == other.shape[-1], f"inner() the last dimension must match on both input tensors but got shapes {shapes}")
     return tensordot(input, other, ([-1], [-1]))
 
 
@@ -96,12 +96,12 @@ def inner(input: Tensor, other: Tensor) -> Tensor:
 def tensordot(a: Tensor, b: Tensor, dims: Any = 2) -> Tensor:
     """Products summed over the last `dims` dimensions of `a` and the first of `b`, or over the pairs that `dims` lists."""
     require_tensors("tensordot", a=a, b=b)
-    _require(a.dtype == b.dtype, "both inputs should have same dtype")
+    require(a.dtype == b.dtype, "both inputs should have same dtype")
     first, second = _contracted(a, b, dims)
     for i, j in zip(first, second, strict=True):
         n, m = a.shape[i], b.shape[j]
         sizes = f"first has size {n} in dim {i} and second has size {m} in dim {j}"
-        _require(n == m or 1 in (n, m), f"contracted dimensions need to match, but {sizes}")
+        require(n == m or 1 in (n, m), f"contracted dimensions need to match, but {sizes}")
     letters = iter("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ")
     of_a, of_b = [next(letters) for _ in range(a.ndim)], [next(letters) for _ in range(b.ndim)]
     for i, j in zip(first, second, strict=True):
@@ -114,11 +114,11 @@ def _contracted(a: Tensor, b: Tensor, dims: Any) -> tuple[list[int], list[int]]:
     if isinstance(dims, Tensor):
         dims = dims.tolist()
     if isinstance(dims, int):
-        _require(dims >= 0, f"tensordot expects dims >= 0, but got dims={dims}")
-        _require(dims <= min(a.ndim, b.ndim), f"tensordot expects dims < ndim_a or ndim_b, but got dims={dims}")
+        require(dims >= 0, f"tensordot expects dims >= 0, but got dims={dims}")
+        require(dims <= min(a.ndim, b.ndim), f"tensordot expects dims < ndim_a or ndim_b, but got dims={dims}")
         return list(range(a.ndim - dims, a.ndim)), list(range(dims))
     first, second = ([d] if isinstance(d, int) else list(d) for d in dims)
-    _require(len(first) == len(second), "both dimension lists should have same length")
+    require(len(first) == len(second), "both dimension lists should have same length")
     return [normalize_axis(i, a.ndim) for i in first], [normalize_axis(j, b.ndim) for j in second]
 
 
@@ -140,8 +140,8 @@ def kron(input: Tensor, other: Tensor) -> Tensor:
 def addmm(input: Tensor, mat1: Tensor, mat2: Tensor, *, beta: Any = 1, alpha: Any = 1) -> Tensor:
     """beta * input + alpha * (mat1 @ mat2)"""
     require_tensors("addmm", input=input, mat1=mat1, mat2=mat2)
-    _require(mat1.ndim == 2, f"mat1 must be a matrix, got {mat1.ndim}-D tensor")
-    _require(mat2.ndim == 2, f"mat2 must be a matrix, got {mat2.ndim}-D tensor")
+    require(mat1.ndim == 2, f"mat1 must be a matrix, got {mat1.ndim}-D tensor")
+    require(mat2.ndim == 2, f"mat2 must be a matrix, got {mat2.ndim}-D tensor")
     return _add_product(input, mat1, mat2, beta, alpha)
 
 
@@ -149,10 +149,10 @@ def addmm(input: Tensor, mat1: Tensor, mat2: Tensor, *, beta: Any = 1, alpha: An
 def addmv(input: Tensor, mat: Tensor, vec: Tensor, *, beta: Any = 1, alpha: Any = 1) -> Tensor:
     """beta * input + alpha * (mat @ vec)"""
     require_tensors("addmv", input=input, mat=mat, vec=vec)
-    _require(mat.ndim == 2 and vec.ndim == 1, f"vector + matrix @ vector expected, got {input.ndim}, {mat.ndim}, {vec.ndim}")
+    require(mat.ndim == 2 and vec.ndim == 1, f"vector + matrix @ vector expected, got {input.ndim}, {mat.ndim}, {vec.ndim}")
     fits = mat.shape[1] == vec.shape[0] and input.ndim < 2 and input._array.size in (1, mat.shape[0])
     sizes = f"input ({', '.join(map(str, input.shape))}), mat ({mat.shape[0]}x{mat.shape[1]}), vec ({vec.shape[0]})"
-    _require(fits, f"size mismatch, got {sizes}")
+    require(fits, f"size mismatch, got {sizes}")
     return _add_product(input, mat, vec, beta, alpha)
 
 
@@ -179,7 +179,7 @@ def addr(input: Tensor, vec1: Tensor, vec2: Tensor, *, beta: Any = 1, alpha: Any
     """beta * input + alpha * (the outer product of vec1 and vec2)"""
     require_tensors("addr", input=input, vec1=vec1, vec2=vec2)
     for name, vector in (("vec1", vec1), ("vec2", vec2)):
-        _require(vector.ndim == 1, f"addr: Expected 1-D argument {name}, but got {vector.ndim}-D")
+        require(vector.ndim == 1, f"addr: Expected 1-D argument {name}, but got {vector.ndim}-D")
     product = outer(vec1, vec2)
     _require_expands(input, tuple(product.shape))
     if alpha != 1:
@@ -214,13 +214,13 @@ def chain_matmul(*matrices: Tensor) -> Tensor:
 def multi_dot(tensors: Sequence[Tensor]) -> Tensor:
     """The product of two or more matrices, in the order that costs least; the first and the last may be vectors."""
     count = len(tensors)
-    _require(count >= 2, f"multi_dot(): expected at least 2 tensors but got {count}")
+    require(count >= 2, f"multi_dot(): expected at least 2 tensors but got {count}")
     require_tensors("multi_dot", **{f"tensors[{i}]": t for i, t in enumerate(tensors)})
     for i, t in enumerate(tensors):
         ends = i in (0, count - 1)
-        _require(t.ndim == 2 or (ends and t.ndim == 1), f"multi_dot(): tensor {i} must be {'1D or 2D' if ends else '2D'} but got {t.ndim}D")
+        require(t.ndim == 2 or (ends and t.ndim == 1), f"multi_dot(): tensor {i} must be {'1D or 2D' if ends else '2D'} but got {t.ndim}D")
         types = f"tensor 0 is {word(tensors[0]._array.dtype).lower()} and tensor {i} {word(t._array.dtype).lower()}"
-        _require(t.dtype == tensors[0].dtype, f"multi_dot(): all tensors must have be the same dtype but {types}")
+        require(t.dtype == tensors[0].dtype, f"multi_dot(): all tensors must have be the same dtype but {types}")
     row, column = tensors[0].ndim == 1, tensors[-1].ndim == 1
     chain = list(tensors)
     if row:
@@ -229,7 +229,7 @@ def multi_dot(tensors: Sequence[Tensor]) -> Tensor:
         chain[-1] = ops.reshape(chain[-1], shape=(*chain[-1].shape, 1))
     for i, (x, y) in enumerate(itertools.pairwise(chain)):
         shapes = f"{list(tensors[i].shape)} and {list(tensors[i + 1].shape)}"
-        _require(x.shape[1] == y.shape[0], f"multi_dot(): tensors {i} and {i + 1} with shapes {shapes} cannot be multiplied")
+        require(x.shape[1] == y.shape[0], f"multi_dot(): tensors {i} and {i + 1} with shapes {shapes} cannot be multiplied")
     product = _multiply_chain(chain, _best_splits([t.shape[0] for t in chain] + [chain[-1].shape[1]]), 0, count - 1)
     if not row and not column:
         return product
@@ -264,7 +264,7 @@ def _multiply_chain(chain: list[Tensor], splits: dict[tuple[int, int], int], i: 
 def trace(input: Tensor) -> Tensor:
     """The sum of the diagonal of a matrix."""
     require_tensors("trace", input=input)
-    _require(input.ndim == 2, f"trace: expected a matrix, but got tensor with dim {input.ndim}")
+    require(input.ndim == 2, f"trace: expected a matrix, but got tensor with dim {input.ndim}")
     return ops.trace(input)  # type: ignore[no-any-return]
 
 
@@ -274,13 +274,13 @@ def cross(input: Tensor, other: Tensor, dim: int | None = None) -> Tensor:
     require_tensors("cross", input=input, other=other)
     if dim is None:
         threes = [i for i, n in enumerate(input.shape) if n == 3]
-        _require(bool(threes), "no dimension of size 3 in input")
+        require(bool(threes), "no dimension of size 3 in input")
         dim = threes[0]
     return vector_product(input, other, dim)
 
 
 def vector_product(input: Tensor, other: Tensor, dim: int) -> Tensor:
-    _require(input.ndim == other.ndim, "linalg.cross: inputs must have the same number of dimensions.")
+    require(input.ndim == other.ndim, "linalg.cross: inputs must have the same number of dimensions.")
     return ops.cross(input, other, axis=normalize_axis(dim, input.ndim))  # type: ignore[no-any-return]
 
 
@@ -323,7 +323,7 @@ def _H(input: Tensor) -> Tensor:
     """A matrix transposed and conjugated."""
     more = " For batches of matrices, consider using tensor.mH" if input.ndim > 2 else ""
     fits = input.ndim in (0, 2)
-    _require(fits, f"tensor.H is only supported on matrices (2-D tensors). Got {input.ndim}-D tensor.{more}")
+    require(fits, f"tensor.H is only supported on matrices (2-D tensors). Got {input.ndim}-D tensor.{more}")
     return adjoint(input) if input.ndim else _conjugate(input)
 
 
@@ -337,22 +337,22 @@ def _conjugate(x: Tensor) -> Tensor:
     return ops.conj(x) if x._array.dtype.kind == "c" else x
 
 
-def _require(condition: bool, message: str) -> None:
+def require(condition: bool, message: str) -> None:
     if not condition:
         raise RuntimeError(message)
 
 
 def _require_matrices(input: Tensor, name: str) -> None:
-    _require(input.ndim >= 2, f"{name} is only supported on matrices or batches of matrices. Got {input.ndim}-D tensor.")
+    require(input.ndim >= 2, f"{name} is only supported on matrices or batches of matrices. Got {input.ndim}-D tensor.")
 
 
 def _require_batches(batch1: Tensor, batch2: Tensor) -> None:
-    _require(batch1.ndim == 3, "batch1 must be a 3D tensor")
-    _require(batch2.ndim == 3, "batch2 must be a 3D tensor")
+    require(batch1.ndim == 3, "batch1 must be a 3D tensor")
+    require(batch2.ndim == 3, "batch2 must be a 3D tensor")
     (b, _, k), (c, m, _) = batch1.shape, batch2.shape
-    _require((b, k) == (c, m), f"Expected size for first two dimensions of batch2 tensor to be: [{b}, {k}] but got: [{c}, {m}].")
+    require((b, k) == (c, m), f"Expected size for first two dimensions of batch2 tensor to be: [{b}, {k}] but got: [{c}, {m}].")
     types = word(batch1._array.dtype), word(batch2._array.dtype)
-    _require(types[0] == types[1], f"expected scalar type {types[0]} but found {types[1]}")
+    require(types[0] == types[1], f"expected scalar type {types[0]} but found {types[1]}")
 
 
 def _require_expands(input: Tensor, shape: tuple[int, ...]) -> None:
@@ -361,4 +361,4 @@ def _require_expands(input: Tensor, shape: tuple[int, ...]) -> None:
         return
     fits = len(sizes) <= len(shape) and all(n in (1, m) for n, m in zip(sizes, shape[len(shape) - len(sizes) :], strict=True))
     given = f"Target sizes: {list(shape)}.  Tensor sizes: {list(sizes)}"
-    _require(fits, f"The expanded size of the tensor must match the existing size.  {given}")
+    require(fits, f"The expanded size of the tensor must match the existing size.  {given}")

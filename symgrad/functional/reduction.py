@@ -266,4 +266,8 @@ def norm(input: Tensor, p: float | str | None = "fro", dim: Dims = None, keepdim
     if (isinstance(dim, (tuple, list)) and len(dim) > 2) or (p == "nuc" and isinstance(dim, int)):
         given = " ".join(map(str, dim)) if isinstance(dim, (tuple, list)) else dim
         raise RuntimeError(f"linalg.matrix_norm: dim must be a 2-tuple. Got {given}")
+    if p == "nuc":
+        from symgrad.functional.norms import matrix_norm
+
+        return matrix_norm(input, "nuc", (-2, -1) if dim is None else dim, keepdim, dtype=dtype)
     return vector_norm(input, 2, dim, keepdim, dtype)

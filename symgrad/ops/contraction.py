@@ -105,7 +105,7 @@ def _matmul_y(xp, g, out, x, y):
     return xp.matmul(transposed(xp, x), g)
 
 
-_NAMES = {(2, 2): "Mm", (1, 1): "Dot", (2, 1): "Mv", (3, 3): "Bmm"}
+_NAMES: dict[tuple[int, ...], str] = {(2, 2): "Mm", (1, 1): "Dot", (2, 1): "Mv", (3, 3): "Bmm"}
 _FUSED_NAMES = {"Mm": "Addmm", "Mv": "Addmv", "Bmm": "Baddbmm"}
 
 

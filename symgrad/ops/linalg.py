@@ -8,22 +8,21 @@ from typing import Any
 import numpy as np
 
 from symgrad.errors import LinAlgError
+from symgrad.ops.complexes import real_type_of
 from symgrad.ops.contraction import transposed
 from symgrad.ops.promotion import kind, word
 from symgrad.ops.shapes import broadcast_shapes
 from symgrad.ops.spec import Meta
 from symgrad.ops.table import row
+from symgrad.ops.variants import is_complex
 
 # --- what rules share
 
 
-def conjugated(xp: Any, x: Any) -> Any:
-    return xp.conj(x) if np.dtype(x.dtype).kind == "c" else x
-
-
 def adjoint(xp: Any, x: Any) -> Any:
     """The matrices of `x` transposed, and conjugated if they are complex."""
-    return conjugated(xp, transposed(xp, x))
+    x = transposed(xp, x)
+    return xp.conj(x) if is_complex(x) else x
 
 
 # --- what the rows accept
@@ -89,11 +88,13 @@ def _prefix(matrix: Any) -> str:
 # --- inverse
 
 
-def _inv(x):
+def _inv(x, *, check):
     require_square("linalg.inv", x)
     try:
         return np.linalg.inv(x)
     except np.linalg.LinAlgError:
+        if not check:
+            return _inverse_or_infinite(x)
         where, pivot = first_failure(x, _zero_pivot)
         raise LinAlgError(
             f"linalg.inv: {where}The diagonal element {pivot} is zero, the inversion could not be completed because the input"
@@ -101,14 +102,25 @@ def _inv(x):
         ) from None
 
 
-def _inv_rule(xp, g, out, x):
+def _inverse_or_infinite(x):
+    """What a rule wants: the derivative of the logarithm of a determinant is infinite at a singular matrix, and no error."""
+    out = np.empty_like(x)
+    for i in np.ndindex(*x.shape[:-2]):
+        try:
+            out[i] = np.linalg.inv(x[i])
+        except np.linalg.LinAlgError:
+            out[i] = _cofactor(x[i]).T / 0.0
+    return out
+
+
+def _inv_rule(xp, g, out, x, *, check):
     out = transposed(xp, out)
     return -xp.matmul(xp.matmul(out, g), out)
 
 
 row(
-    "inv", "x", _inv, (_inv_rule,), saves="out", policy="each", type=square_type("linalg.inv"), display="LinalgInvExBackward0",
-    sympy=lambda sp, x: sp.Inverse(x), jax="jax.numpy.linalg.inv",
+    "inv", "x / check", _inv, (_inv_rule,), saves="out", policy="each", type=square_type("linalg.inv"), display="LinalgInvExBackward0",
+    sympy=lambda sp, x, check: sp.Inverse(x), jax=lambda x, *, check: f"jnp.linalg.inv({x})",
 )  # fmt: skip
 
 # --- determinant. Its derivative is the cofactor matrix, which exists at singular matrices too: there it comes from the SVD,
@@ -161,7 +173,7 @@ def _inner(xp, x, y):
 
 def _third_derivative(xp, g, out, x, y):
     """For invertible matrices, where with B the transposed inverse the form is det · (<B, Y> B - B Yᵀ B)."""
-    b = transposed(xp, xp.inv(x))
+    b = transposed(xp, xp.inv(x, check=False))
     det = _as_matrix(xp, xp.det(x))
     byb = xp.matmul(xp.matmul(b, transposed(xp, y)), b)
     bgb = xp.matmul(xp.matmul(b, transposed(xp, g)), b)
@@ -196,7 +208,7 @@ row(
 def slogdet_type(x: Any) -> tuple[Meta, Meta]:
     require_square("linalg.slogdet", x)
     shape = tuple(x.shape[:-2])
-    return Meta(shape, x.dtype), Meta(shape, np.empty(0, x.dtype).real.dtype)
+    return Meta(shape, x.dtype), Meta(shape, real_type_of(np.dtype(x.dtype)))
 
 
 def _slogdet(x):
@@ -205,15 +217,19 @@ def _slogdet(x):
 
 
 def _slogdet_rule(xp, g, out, x):
-    """The sign of a real determinant has no derivative."""
-    if g[1] is None:
-        return 0 * xp.cofactor(x)
-    return _as_matrix(xp, g[1]) * transposed(xp, xp.inv(x))
+    """The sign of a real determinant has no derivative; that of a complex one turns."""
+    factor = g[1]
+    if g[0] is not None and is_complex(x):
+        turn = xp.real(xp.conj(g[0]) * out[0] * 1j) * 1j  # a NumPy scalar on the left, or Python multiplies
+        factor = turn if factor is None else factor + turn
+    if factor is None:
+        return xp.zero(x)
+    return _as_matrix(xp, factor) * adjoint(xp, xp.inv(x, check=False))
 
 
 row(
-    "slogdet", "x", _slogdet, (_slogdet_rule,), saves="x", policy="each", type=slogdet_type, outputs=2,
-    display="LinalgSlogdetBackward0", jax="jax.numpy.linalg.slogdet",
+    "slogdet", "x", _slogdet, (_slogdet_rule,), saves="x out0", policy="each", type=slogdet_type, outputs=2,
+    complex="own", display="LinalgSlogdetBackward0", jax="jax.numpy.linalg.slogdet",
 )  # fmt: skip
 
 # --- linear systems
@@ -320,5 +336,5 @@ def _cholesky_rule(xp, g, out, x):
 
 row(
     "cholesky", "x", _cholesky, (_cholesky_rule,), saves="out", policy="each", type=square_type("linalg.cholesky"),
-    display="LinalgCholeskyExBackward0", jax="jax.numpy.linalg.cholesky",
+    complex="own", display="LinalgCholeskyExBackward0", jax="jax.numpy.linalg.cholesky",
 )  # fmt: skip

@@ -35,6 +35,7 @@ from symgrad.ops import (  # noqa: F401  (entering the rows)
     shaping,
     sorting,
     special,
+    spectral,
     writing,
 )
 from symgrad.ops.spec import Row

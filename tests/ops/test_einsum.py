@@ -16,12 +16,13 @@ def leaf(*shape):
 
 
 EQUATIONS = [
-    ("ij,jk->ik", (2, 3), (3, 4)), ("ij,kj->ki", (2, 3), (4, 3)), ("bij,bjk->bik", (2, 3, 2), (2, 2, 3)), ("ij,ij->ij", (2, 3), (2, 3)),
-    ("i,j->ij", (2,), (3,)), ("i,j->ji", (2,), (3,)), ("ij,ij->", (2, 3), (2, 3)), ("ij->ji", (2, 3)), ("ij->j", (2, 3)), ("ij->", (2, 3)),
-    ("ii->", (3, 3)), ("ii->i", (3, 3)), ("iij->j", (3, 3, 2)), ("iij->ij", (3, 3, 2)), ("iii->i", (2, 2, 2)), ("ii,i->i", (3, 3), (3,)),
-    ("ij,jk,kl->il", (2, 3), (3, 4), (4, 2)), ("ij,ij,i->j", (2, 3), (2, 3), (2,)), ("ijk,k->i", (2, 3, 2), (2,)), ("ij,k->i", (2, 3), (2,)),
-    ("bn,anm,bm->ba", (2, 3), (4, 3, 2), (2, 2)), ("ii,jj->ij", (2, 2), (3, 3)), ("ij,jk->ik", (2, 1), (3, 4)), ("ij,ij->ij", (1, 3), (2, 3)),
-    ("ij,jk->ikj", (2, 3), (3, 4)), ("a,b,c,d->", (2,), (3,), (2,), (2,)), ("ij,i->i", (2, 0), (2,)),
+    ("ij,jk->ik", (2, 3), (3, 4)), ("ij,kj->ki", (2, 3), (4, 3)), ("bij,bjk->bik", (2, 3, 2), (2, 2, 3)), ("ij,ij->ij", (2, 3), (2,
+    3)), ("i,j->ij", (2,), (3,)), ("i,j->ji", (2,), (3,)), ("ij,ij->", (2, 3), (2, 3)), ("ij->ji", (2, 3)), ("ij->j", (2, 3)), ("ij->",
+    (2, 3)), ("ii->", (3, 3)), ("ii->i", (3, 3)), ("iij->j", (3, 3, 2)), ("iij->ij", (3, 3, 2)), ("iii->i", (2, 2, 2)), ("ii,i->i", (3,
+    3), (3,)), ("ij,jk,kl->il", (2, 3), (3, 4), (4, 2)), ("ij,ij,i->j", (2, 3), (2, 3), (2,)), ("ijk,k->i", (2, 3, 2), (2,)),
+    ("ij,k->i", (2, 3), (2,)), ("bn,anm,bm->ba", (2, 3), (4, 3, 2), (2, 2)), ("ii,jj->ij", (2, 2), (3, 3)), ("ij,jk->ik", (2, 1), (3,
+    4)), ("ij,ij->ij", (1, 3), (2, 3)), ("ij,jk->ikj", (2, 3), (3, 4)), ("a,b,c,d->", (2,), (3,), (2,), (2,)), ("ij,i->i", (2, 0),
+    (2,)),
 ]  # fmt: skip
 
 
@@ -104,7 +105,7 @@ def test_operands_as_a_list():
         ("ij,jk->ik", ((2, 3),), "fewer operands were provided than specified in the equation"),
         ("ij->i", ((2, 3), (2, 3)), "more operands were provided"),
         ("ij->ik", ((2, 3),), "output subscript k does not appear in the equation for any input operand"),
-        ("ijk->i", ((2, 3),), r"the number of subscripts in the equation \(3\) does not match the number of dimensions \(2\) for operand 0"),
+        ("ijk->i", ((2, 3),), r"the number of subscripts in the equation \(3\) does not match the number of dimensions \(2\)"),
         ("ij->ii", ((2, 3),), "output subscript i appears more than once in the output"),
         ("i1->i", ((2, 3),), r"invalid subscript given at index 1 in the equation string, subscripts must be in \[a-zA-Z\]"),
         ("ii->i", ((2, 3),), "subscript i is repeated for operand 0 but the sizes don't match, 3 != 2"),
