@@ -63,7 +63,7 @@ from symgrad.printing import get_printoptions as get_printoptions, set_printopti
 from symgrad.random import *  # noqa: F403
 from symgrad.tensor import Size as Size, Tensor as Tensor
 
-from symgrad import cuda as cuda  # isort: skip
+from symgrad import cuda as cuda, interop as interop  # isort: skip
 from symgrad import random as random  # isort: skip
 
 
