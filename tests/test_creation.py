@@ -290,7 +290,7 @@ class TestRandom:
         first = sg.randn(20)
         sg.set_rng_state(state)
         assert sg.randn(20).tolist() == first.tolist()
-        with pytest.raises(TypeError, match="RNG state must be a torch.ByteTensor"):
+        with pytest.raises(TypeError, match=r"RNG state must be a torch\.ByteTensor"):
             sg.set_rng_state(sg.ones(3))
         with sg.random.fork_rng():
             drawn = sg.rand(1)
@@ -332,7 +332,7 @@ class TestRandom:
         assert sg.normal(sg.zeros(2, 1), sg.ones(3)).shape == (2, 3)
         assert sg.normal(0.0, sg.zeros(3)).tolist() == [0, 0, 0]
         assert sg.normal(sg.tensor([5.0]), 0.0).tolist() == [5]
-        with pytest.raises(RuntimeError, match="std >= 0.0, but found std -1"):
+        with pytest.raises(RuntimeError, match=r"std >= 0\.0, but found std -1"):
             sg.normal(sg.zeros(3), -1.0)
         with pytest.raises(TypeError, match="need a size"):
             sg.normal(0.0, 1.0)

@@ -23,7 +23,7 @@ SAME = {
     "all": "all", "amax": "amax", "amin": "amin", "angle": "angle", "any": "any", "argmax": "argmax", "argmin": "argmin",
     "argsort": "argsort", "around": "round", "array_equal": "equal", "broadcast_to": "broadcast_to", "clip": "clamp",
     "column_stack": "column_stack", "copy": "clone", "count_nonzero": "count_nonzero", "cross": "cross", "diag": "diag",
-    "diagonal": "diagonal", "diff": "diff", "dstack": "dstack", "expand_dims": "unsqueeze", "flip": "flip", "hstack": "hstack",
+    "diagonal": "diagonal", "diff": "diff", "dstack": "dstack", "expand_dims": "unsqueeze", "hstack": "hstack",
     "imag": "imag", "inner": "inner", "isclose": "isclose", "allclose": "allclose", "kron": "kron", "max": "amax", "mean": "mean",
     "min": "amin", "moveaxis": "movedim", "nan_to_num": "nan_to_num", "nanmean": "nanmean", "nansum": "nansum", "outer": "outer",
     "ravel": "ravel", "real": "real", "roll": "roll", "rot90": "rot90", "round": "round", "sinc": "sinc", "squeeze": "squeeze",
@@ -32,12 +32,9 @@ SAME = {
 }  # fmt: skip
 ARGUMENTS = {
     "axis": "dim", "keepdims": "keepdim", "k": "diagonal", "axis1": "dim1", "axis2": "dim2", "a_min": "min", "a_max": "max",
-    "source": "source", "destination": "destination", "shift": "shifts", "axes": "dims",
+    "axes": "dims",
 }  # fmt: skip
-BY_FUNCTION = {
-    "flip": {"axis": "dims"}, "roll": {"axis": "dims"}, "swapaxes": {"axis1": "dim0", "axis2": "dim1"}, "nan_to_num": {"nan": "nan"},
-    "broadcast_to": {"shape": "shape"}, "take_along_axis": {"indices": "indices"},
-}  # fmt: skip
+BY_FUNCTION = {"roll": {"axis": "dims"}}
 _POSITIONAL = {  # arguments that ours takes in this order, under whatever name
     "allclose": 2, "array_equal": 2, "broadcast_to": 2, "cross": 2, "inner": 2, "isclose": 2, "kron": 2, "outer": 2, "tensordot": 2,
     "take_along_axis": 2, "roll": 2, "moveaxis": 3, "swapaxes": 3,
@@ -69,7 +66,7 @@ def __array_function__(self: Tensor, func: Any, types: Any, args: Any, kwargs: A
 
 
 @functools.cache
-def _same(func: Any) -> Callable[..., Any] | None:
+def _same(func: Callable[..., Any]) -> Callable[..., Any] | None:
     """The adapter of a function that only has other names for its arguments."""
     name = func.__name__
     ours = public(SAME.get(name, ""))
@@ -140,6 +137,12 @@ def _reshape(a: Any, /, shape: Any, order: str = "C", *, copy: bool | None = Non
 def _transpose(a: Any, axes: Any = None) -> Any:
     x = tensor(a)
     return x.permute(tuple(range(x.ndim))[::-1] if axes is None else tuple(axes))
+
+
+@_implements(np.flip)
+def _flip(m: Any, axis: Any = None) -> Any:
+    x = tensor(m)
+    return x.flip(tuple(range(x.ndim)) if axis is None else axis)
 
 
 @_implements(np.concatenate)
@@ -237,7 +240,8 @@ def _tile(A: Any, reps: Any) -> Any:
 
 @_implements(np.take)
 def _take(a: Any, indices: Any, axis: int | None = None, mode: str = "raise") -> Any:
-    x, index = tensor(a), tensor(indices)
+    x: Any = tensor(a)
+    index = tensor(indices)
     if axis is None:
         return x.reshape(-1)[index]
     return x[(slice(None),) * (axis % x.ndim) + (index,)]
@@ -248,23 +252,16 @@ def _meshgrid(*xi: Any, copy: bool = True, sparse: bool = False, indexing: str =
     return tuple(_call("meshgrid")(*(tensor(x) for x in xi), indexing=indexing))
 
 
-@_implements(np.linalg.norm)
-def _norm(x: Any, ord: Any = None, axis: Any = None, keepdims: bool = False) -> Any:
-    from symgrad import linalg
-
-    return linalg.norm(tensor(x), ord, axis, keepdims)
-
-
 def _linalg(name: str) -> Callable[..., Any]:
-    def adapter(a: Any, *others: Any) -> Any:
-        from symgrad import linalg
+    def adapter(a: Any, *others: Any, **named: Any) -> Any:
+        import symgrad.linalg as linalg
 
-        return getattr(linalg, name)(tensor(a), *(operand(x) for x in others))
+        return getattr(linalg, name)(tensor(a), *(operand(x) for x in others), **{ARGUMENTS.get(k, k): v for k, v in named.items()})
 
     return adapter
 
 
-for _name in ("inv", "det", "slogdet", "solve", "cholesky", "matrix_power"):
+for _name in ("inv", "det", "slogdet", "solve", "cholesky", "matrix_power", "norm"):
     ADAPTERS[getattr(np.linalg, _name)] = _linalg(_name)
 
 

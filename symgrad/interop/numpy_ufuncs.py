@@ -8,8 +8,9 @@ from typing import Any
 import numpy as np
 
 from symgrad import dtypes
-from symgrad.interop.operands import deliver, operand, public, tensor
-from symgrad.tensor import Tensor
+from symgrad.dispatch import tensors
+from symgrad.interop.operands import any_requires_grad, as_arrays, deliver, operand, public, tensor
+from symgrad.tensor import Tensor, wrap
 
 NAMES = {  # NumPy's name -> ours, where they differ
     "absolute": "abs", "arccos": "acos", "arccosh": "acosh", "arcsin": "asin", "arcsinh": "asinh", "arctan": "atan",
@@ -35,6 +36,20 @@ def unsupported(name: str) -> TypeError:
 
 
 @functools.cache
+def _supported(ufunc: np.ufunc, method: str) -> bool:
+    names = {"reduce": REDUCTIONS, "accumulate": ACCUMULATIONS}.get(method, {ufunc.__name__: NAMES.get(ufunc.__name__, ufunc.__name__)})
+    return method != "at" and ufunc.nout == 1 and public(names.get(ufunc.__name__, "")) is not None
+
+
+def _on_arrays(ufunc: np.ufunc, method: str, inputs: Any, options: Any) -> Any:
+    """What we have no function for is NumPy's own where no derivative is asked for, as in PyTorch."""
+    results = getattr(ufunc, method)(*as_arrays(inputs), **as_arrays(options))
+    if isinstance(results, tuple):
+        return tuple(wrap(result) for result in results)
+    return None if results is None else wrap(results)
+
+
+@functools.cache
 def _function(ufunc: np.ufunc) -> Any:
     found = public(NAMES.get(ufunc.__name__, ufunc.__name__))
     if found is None or ufunc.nout != 1:
@@ -46,8 +61,10 @@ def _call(ufunc: np.ufunc, inputs: tuple[Any, ...], dtype: Any) -> Tensor:
     args = [operand(x) for x in inputs]
     if dtype is not None:
         args = [tensor(x).to(dtypes.of(np.dtype(dtype))) for x in args]
-    first, *others = args
-    result: Tensor = _function(ufunc)(tensor(first), *others)
+    function, name = _function(ufunc), NAMES.get(ufunc.__name__, ufunc.__name__)
+    if not isinstance(args[0], Tensor):  # a number stays a number in the row; our public functions want a tensor first
+        function = getattr(tensors, name, function)
+    result: Tensor = function(*args)
     return result
 
 
@@ -88,6 +105,8 @@ _METHODS: dict[str, Any] = {"reduce": _reduce, "accumulate": _accumulate, "outer
 
 
 def __array_ufunc__(self: Tensor, ufunc: np.ufunc, method: str, *inputs: Any, **options: Any) -> Any:
+    if not _supported(ufunc, method) and not any_requires_grad((inputs, options)):
+        return _on_arrays(ufunc, method, inputs, options)
     out, dtype = options.pop("out", None), options.pop("dtype", None)
     name = ufunc.__name__ if method == "__call__" else f"{ufunc.__name__}.{method}"
     options = {key: value for key, value in options.items() if not (key == "where" and value is True)}
