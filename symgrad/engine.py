@@ -7,14 +7,14 @@ The loop is the same for arrays and for recorded tensors (`create_graph=True`): 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from operator import attrgetter
+from operator import add, attrgetter
 from typing import Any
 
 import numpy as np
 
 from symgrad.dtypes import type_word
 from symgrad.graph import Constant, Node, Output
-from symgrad.mode import local
+from symgrad.mode import Mode, local
 from symgrad.ops.shapes import unbroadcast
 
 _sequence = attrgetter("sequence")
@@ -36,8 +36,8 @@ class RawLane:
     def __init__(self, xp: Any) -> None:
         self.xp = xp
 
-    def quietly(self, function: Callable[..., Any], *args: Any, **attrs: Any) -> Any:
-        return local.mode.run(function, *args, **attrs)
+    def quiet(self, mode: Mode) -> Callable[..., Any]:
+        return mode.run
 
     def arguments(self, node: Node) -> tuple[Any, Any]:
         return node.saved, node.out
@@ -49,34 +49,64 @@ class RawLane:
 
 
 class Plan:
-    """What a run must know of the graph: the nodes newest first, how often each leaf is used, which nodes reach a leaf that has hooks."""
+    """What a run must know of the graph: the nodes newest first; the leaves that cannot wait for the end, with the number of times
+    each is used; and the nodes that the short loop must leave alone, since they may lead to user code."""
 
-    __slots__ = ("hooked", "order", "uses")
+    __slots__ = ("apart", "order", "urgent")
 
     def __init__(self, stack: list[Node]) -> None:
-        self.uses: dict[Any, int] = {}
-        self.hooked: set[Node] = set()
-        uses = self.uses
-        seen: set[Node] = set()
-        pop, push, see = stack.pop, stack.append, seen.add
+        self.order = order = []
+        self.urgent: dict[Any, int] = {}
+        self.apart: set[Node] = set()
+        seen: set[Any] = set()
         while stack:
-            node = pop()
+            node = stack.pop()
             if node in seen:
                 continue
-            see(node)
+            seen.add(node)
+            order.append(node)
             for edge in node.inputs:
                 cls = edge.__class__
                 if cls is Node:
-                    push(edge)
+                    stack.append(edge)
                 elif cls in _DEAD_ENDS:
                     continue
                 elif cls is Output:
-                    push(edge.node)
-                else:
-                    uses[edge] = uses.get(edge, 0) + 1
+                    stack.append(edge.node)
+                elif edge not in seen:
+                    seen.add(edge)
+                    if edge._hooks is not None or edge._grad is not None:
+                        self.urgent[edge] = 0
+        order.sort(key=_sequence, reverse=True)
+        if self.urgent:
+            self._count()
+
+    def _count(self) -> None:
+        """How often each urgent leaf is used by the nodes that will run. PyTorch accumulates a leaf when the last use is done:
+        hooks see that, and a gradient that is there already is added to at once instead of being kept beside it."""
+        urgent = dict.fromkeys(self.urgent, 0)
+        for node in self.order:
+            for edge in node.inputs:
+                if is_leaf(edge) and edge in urgent:
+                    urgent[edge] += 1
                     if edge._hooks is not None:
-                        self.hooked.add(node)
-        self.order = sorted(seen, key=_sequence, reverse=True)
+                        self.apart.add(node)
+        self.urgent = urgent
+
+    def restrict(self, captures: dict[Any, Any]) -> set[Any]:
+        """Keep the nodes on a path to a captured edge; they, and the leaves that are captured, are returned."""
+        wanted = {key[0] if key.__class__ is tuple else key for key in captures}
+        self.apart |= wanted
+        for node in reversed(self.order):
+            for edge in node.inputs:
+                cls = edge.__class__
+                if cls not in _DEAD_ENDS and (edge.node if cls is Output else edge) in wanted:
+                    wanted.add(node)
+                    break
+        self.order = [node for node in self.order if node in wanted]
+        if self.urgent:
+            self._count()
+        return wanted
 
 
 def key_of(edge: Any) -> Any:
@@ -97,12 +127,17 @@ class Backward:
     """One run. `captures` (key of an edge -> its cotangent, filled in) restricts it to the paths that lead there; with `accumulates`
     a captured leaf's cotangent goes into its `.grad`, as that of every leaf does without captures."""
 
-    def __init__(self, lane: Any, keep_graph: bool, captures: dict[Any, Any] | None = None, accumulates: bool = False) -> None:
-        self.accumulates = accumulates
-        self.watch = local.mode.anomaly
+    __slots__ = (
+        "accumulates", "apart", "captures", "keep_graph", "lane", "nodes", "owned", "pending", "quietly", "urgent", "wanted", "watch",
+    )  # fmt: skip
+
+    def __init__(self, lane: Any, keep_graph: bool, captures: dict[Any, Any] | None, accumulates: bool, mode: Mode) -> None:
         self.lane = lane
         self.keep_graph = keep_graph
         self.captures = captures
+        self.accumulates = accumulates
+        self.quietly = lane.quiet(mode)
+        self.watch = mode.anomaly
         self.pending: dict[Any, Any] = {}
         self.owned: set[Any] = set()
         self.wanted: set[Any] | None = None
@@ -111,43 +146,31 @@ class Backward:
         """Send the cotangents of the roots, given as (edge, cotangent), to the leaves."""
         plan = Plan([node_of(edge) for edge, _ in roots if not is_leaf(edge)])
         if self.captures is not None:
-            self.wanted = self._on_the_way(plan.order)
+            self.wanted = plan.restrict(self.captures)
+        self.apart, self.urgent = plan.apart, plan.urgent
         for edge, g in roots:
-            self.receive(edge, g)
-        for edge, _ in roots:
-            if is_leaf(edge) and not plan.uses.get(edge):
-                self.deliver(edge)
-        start, end = 0, len(plan.order)
-        while start < end:
-            start = self.lane.quietly(self._plain_nodes, plan, start)
-            if start < end:
-                self._any_node(plan.order[start], plan.uses)
-                start += 1
+            if self._needed(edge):
+                self.receive(edge, g)
+        self.nodes = iter(plan.order)
+        special = self.quietly(self._plain_nodes)
+        while special is not None:
+            self._any_node(special)
+            special = self.quietly(self._plain_nodes)
+        for leaf in tuple(self.pending):
+            self.deliver(leaf)
 
-    def _on_the_way(self, order: list[Node]) -> set[Any]:
-        """The nodes and leaves on a path to a captured edge."""
-        assert self.captures is not None
-        wanted = {key[0] if key.__class__ is tuple else key for key in self.captures}
-        for node in reversed(order):
-            if any(edge.__class__ not in _DEAD_ENDS and node_of(edge) in wanted for edge in node.inputs):
-                wanted.add(node)
-        return wanted
-
-    def _plain_nodes(self, plan: Plan, start: int) -> int:
-        """The hot loop. It stops at the first node that is not plain or may call user code, which must not run in the quiet context."""
-        order, uses, hooked = plan.order, plan.uses, plan.hooked
-        lane, pending, owned, keep_graph = self.lane, self.pending, self.owned, self.keep_graph
+    def _plain_nodes(self) -> Node | None:  # noqa: C901  (calls in a loop that runs for every node are what it must avoid)
+        """The hot loop, in a quiet context. It stops at a node that is not plain or may call user code, which must not run there."""
+        lane, pending, owned, free, urgent = self.lane, self.pending, self.owned, not self.keep_graph, self.urgent
+        apart, wanted, watch = self.apart, self.wanted, self.watch
         xp, raw = lane.xp, lane.raw
-        if self.captures is not None or self.watch is not None:
-            return start
-        for position in range(start, len(order)):
-            node = order[position]
+        for node in self.nodes:
             row = node.row
-            if not row.plain or node.hooks is not None or node in hooked:
-                return position
+            if node.hooks is not None or not row.plain or watch is not None or (apart and node in apart):
+                return node
             g = pending.pop(node, None)
             if g is None:
-                self._skip(node, uses)
+                self._skip(node)
                 continue
             cells = node.cells
             if cells is not None:
@@ -164,27 +187,25 @@ class Backward:
             for edge, rule in zip(node.inputs, row.vjp):  # noqa: B905  (the table gives each argument a rule)
                 cls = edge.__class__
                 if cls is Node:
-                    like = edge
+                    like = key = source = edge
                 elif cls in _DEAD_ENDS:
                     continue
+                elif cls is Output:
+                    like, source = edge, edge.node
+                    key = (source, edge.index)
                 else:
-                    like = edge if cls is Output else edge._array
-                if rule is not None:
-                    if attrs:
-                        result = rule(xp, g, out, *args, **attrs)
-                    elif len(args) == 2:
-                        result = rule(xp, g, out, args[0], args[1])
-                    else:
-                        result = rule(xp, g, out, *args)
+                    like, key = edge._array, edge
+                    source = edge
+                if rule is not None and (wanted is None or source in wanted):
+                    result = rule(xp, g, out, *args, **attrs) if attrs else rule(xp, g, out, *args)
                     if result.shape != like.shape:
                         result = unbroadcast(xp, result, like.shape)
                     if result.dtype is not like.dtype:
                         result = lane.fit(result, like.dtype)
-                    key = edge if cls is not Output else (edge.node, edge.index)
                     total = pending.get(key)
                     if total is None:
                         pending[key] = result
-                        if cls is not Node and result is not g and raw and result.base is None:
+                        if cls is not Node and raw and result is not g and result.base is None:
                             owned.add(key)
                     elif raw and key in owned:
                         total += result
@@ -192,60 +213,65 @@ class Backward:
                     else:
                         pending[key] = total + result
                         owned.add(key)
-                if cls is not Node and cls is not Output:
-                    left = uses[edge] = uses[edge] - 1
-                    if not left:
-                        self.deliver(edge)
-            if not keep_graph and cells is not None:
+                if urgent and edge in urgent:
+                    self._used(edge)
+            if free and cells is not None:
                 node.saved = node.out = node.cells = None
-        return len(order)
+        return None  # what is pending now are leaves
 
-    def _any_node(self, node: Node, uses: dict[Any, int]) -> None:
+    def _any_node(self, node: Node) -> None:
         """The same for any node: several outputs, any number of arguments, hooks, captures, a user's Function."""
         lane, hooks = self.lane, node.hooks
         gs = self._arrived(node)
-        if gs is None or (self.wanted is not None and node not in self.wanted):
-            return self._skip(node, uses)
+        needs = [self._needed(edge) for edge in node.inputs]
+        if gs is None or not any(needs):
+            return self._skip(node)
         if hooks is not None:
             if hooks.refill is not None:
                 hooks.refill()
             gs = hooks.before(gs, lane)
         g = gs[0] if node.row.outputs == 1 else tuple(gs)
-        results = self._pull(node, g) if self.watch is None else self.watch.pull(self._pull, node, g)
+        results = self._pull(node, g, needs) if self.watch is None else self.watch.pull(self._pull, node, g, needs)
         if hooks is not None and hooks.post:
             results = hooks.after(self._fitted(node, results), gs, lane)
-        self._hand_on(node, self._fitted(node, results), uses)
+        self._hand_on(node, self._fitted(node, results))
         if not self.keep_graph and node.cells is not None:
             node.saved = node.out = node.cells = None
+
+    def _needed(self, edge: Any) -> bool:
+        return edge.__class__ not in _DEAD_ENDS and (self.wanted is None or node_of(edge) in self.wanted)
 
     def _fitted(self, node: Node, results: Sequence[Any]) -> list[Any]:
         """The cotangents in the shapes and types of the arguments that they belong to."""
         return [self._fit(edge, result) for edge, result in zip(node.inputs, results, strict=True)]
 
     def _fit(self, edge: Any, result: Any) -> Any:
-        if result is None or edge.__class__ in _DEAD_ENDS:
+        if result is None or not self._needed(edge):
             return None
         like, lane = edge._array if is_leaf(edge) else edge, self.lane
         if result.shape != like.shape:
-            result = lane.quietly(unbroadcast, lane.xp, result, like.shape)
+            result = self.quietly(unbroadcast, lane.xp, result, like.shape)
         return lane.fit(result, like.dtype)
 
-    def _hand_on(self, node: Node, results: Sequence[Any], uses: dict[Any, int]) -> None:
+    def _hand_on(self, node: Node, results: Sequence[Any]) -> None:
         for edge, result in zip(node.inputs, results, strict=True):
             if result is not None:
                 self.receive(edge, result)
-            if is_leaf(edge):
-                uses[edge] -= 1
-                if not uses[edge]:
-                    self.deliver(edge)
+            if edge.__class__ not in _DEAD_ENDS and edge in self.urgent:
+                self._used(edge)
 
-    def _skip(self, node: Node, uses: dict[Any, int]) -> None:
+    def _skip(self, node: Node) -> None:
         """No cotangent came: the leaves behind this node wait for one less."""
-        for edge in node.inputs:
-            if is_leaf(edge):
-                uses[edge] -= 1
-                if not uses[edge]:
-                    self.deliver(edge)
+        if self.urgent:
+            for edge in node.inputs:
+                if edge.__class__ not in _DEAD_ENDS and edge in self.urgent:
+                    self._used(edge)
+
+    def _used(self, leaf: Any) -> None:
+        """One use of an urgent leaf is done."""
+        self.urgent[leaf] -= 1
+        if not self.urgent[leaf]:
+            self.deliver(leaf)
 
     def receive(self, edge: Any, g: Any) -> None:
         """Add a cotangent to what has arrived at an edge."""
@@ -254,7 +280,7 @@ class Backward:
         if total is None:
             self.pending[key] = g
         else:
-            self.pending[key] = total + g
+            self.pending[key] = self.quietly(add, total, g)
             self.owned.add(key)
 
     def _arrived(self, node: Node) -> list[Any] | None:
@@ -271,21 +297,20 @@ class Backward:
                     self.captures[key] = g
         return gs
 
-    def _pull(self, node: Node, g: Any) -> Sequence[Any]:
+    def _pull(self, node: Node, g: Any, needs: list[bool]) -> Sequence[Any]:
         """The cotangents of all arguments by the rules of the row."""
         row, lane = node.row, self.lane
         if node.saved is None:
             raise RuntimeError(FREED)
         if node.cells is not None and any(node.cells):
             raise written_to(node)
-        needs = [e.__class__ not in _DEAD_ENDS and (self.wanted is None or node_of(e) in self.wanted) for e in node.inputs]
         if row.pullback is not None:
             return row.pullback(lane, node, g, needs)  # type: ignore[no-any-return]
         args, out = lane.arguments(node)
         results = []
         for i, need in enumerate(needs):
             rule, attrs = row.rule(i), {"index": i, **node.attrs} if row.variadic else node.attrs
-            results.append(lane.quietly(rule, lane.xp, g, out, *args, **attrs) if need and rule is not None else None)
+            results.append(self.quietly(rule, lane.xp, g, out, *args, **attrs) if need and rule is not None else None)
         return results
 
     def deliver(self, leaf: Any) -> None:
@@ -296,9 +321,9 @@ class Backward:
         hooks = leaf._hooks
         if hooks is not None:
             (g,) = hooks.arrive([g], self.lane)
-        if self.captures is not None and not self.accumulates:
-            if leaf in self.captures:
-                self.captures[leaf] = g
+        if not self.accumulates:
+            assert self.captures is not None
+            self.captures[leaf] = g
         elif hooks is None:
             self.lane.accumulate(leaf, g, leaf in self.owned)
         else:
@@ -307,7 +332,7 @@ class Backward:
     def _accumulate_with(self, hooks: Any, leaf: Any, g: Any) -> None:
         """A hook may have kept the array: it is not ours any more."""
         gs = hooks.before([g], self.lane)
-        self.lane.accumulate(leaf, gs[0], False)
+        self.quietly(self.lane.accumulate, leaf, gs[0], False)
         for hook in tuple(hooks.accumulated.values()):
             hook(leaf)
         hooks.after((), gs, self.lane)

@@ -38,9 +38,9 @@ class Watch:
             if t._node is not None:
                 remember(node_of(t._node))
 
-    def pull(self, pull: Callable[..., Any], node: Node, g: Any) -> Any:
+    def pull(self, pull: Callable[..., Any], node: Node, g: Any, needs: list[bool]) -> Any:
         try:
-            results = pull(node, g)
+            results = pull(node, g, needs)
             if self.check_nan:
                 _refuse_nan(node, results)
         except Exception:

@@ -13,7 +13,7 @@ from symgrad.dispatch import make_node, tensors
 from symgrad.engine import Backward, RawLane, key_of, saved_arrays
 from symgrad.errors import describe
 from symgrad.graph import Node, Output
-from symgrad.mode import local
+from symgrad.mode import Mode, local
 from symgrad.ops.namespace import raw
 from symgrad.ops.table import TABLE
 from symgrad.tensor import Tensor, refresh, wrap
@@ -36,8 +36,6 @@ class ArrayLane(RawLane):
             grad = leaf._grad
             if grad is None:
                 leaf._grad = wrap(g if owned else np.array(g))
-            elif grad._requires_grad:
-                leaf._grad = tensors.add(grad, wrap(g))
             else:
                 grad._array += g
                 mark_written(grad)
@@ -49,8 +47,8 @@ class TensorLane:
     raw = False
     xp = tensors
 
-    def quietly(self, function: Any, *args: Any, **attrs: Any) -> Any:
-        return function(*args, **attrs)  # ops on tensors are quiet themselves
+    def quiet(self, mode: Mode) -> Any:
+        return _call  # ops on tensors are quiet themselves
 
     def arguments(self, node: Node) -> tuple[Any, Any]:
         assert node.saved is not None
@@ -73,6 +71,10 @@ class TensorLane:
     def accumulate(self, leaf: Tensor, g: Any, owned: bool) -> None:
         with _accumulating:
             leaf._grad = tensors.cast(g, dtype=g._array.dtype) if leaf._grad is None else tensors.add(leaf._grad, g)
+
+
+def _call(function: Any, *args: Any, **attrs: Any) -> Any:
+    return function(*args, **attrs)
 
 
 def _attach(value: Any, edge: Any, cells: dict[int, list[Any]]) -> Any:
@@ -106,7 +108,7 @@ _recorded = TensorLane()
 def _edge(t: Tensor) -> Any:
     if t._base is not None:
         refresh(t)
-    return t if t._node is None else t._node
+    return t._node or t
 
 
 def _seed(i: int, output: Tensor, gradient: Any, lane: Any) -> Any:
@@ -115,7 +117,7 @@ def _seed(i: int, output: Tensor, gradient: Any, lane: Any) -> Any:
             raise RuntimeError("grad can be implicitly created only for scalar outputs")
         if output._array.dtype.kind == "c":
             raise RuntimeError(f"grad can be implicitly created only for real scalar outputs but got {output.dtype}")
-        return lane.value(wrap(np.ones_like(output._array)))
+        return lane.value(wrap(np.ones(output._array.shape, output._array.dtype)))
     if not isinstance(gradient, Tensor):
         raise TypeError(f"gradients can be either Tensors or None, but got {type(gradient).__name__}")
     if gradient._array.shape != output._array.shape:
@@ -129,12 +131,15 @@ def _seed(i: int, output: Tensor, gradient: Any, lane: Any) -> Any:
 def _roots(outputs: list[Any], gradients: list[Any], lane: Any) -> list[tuple[Any, Any]]:
     if len(gradients) != len(outputs):
         raise RuntimeError(f"got {len(outputs)} tensors and {len(gradients)} gradients")
+    roots = []
     for i, output in enumerate(outputs):
         if not isinstance(output, Tensor):
             raise TypeError(f"element {i} of tensors must be a Tensor, got {describe(output)}")
-        if not output.requires_grad:
+        edge = _edge(output)
+        if not output._requires_grad:
             raise RuntimeError(f"element {i} of tensors does not require grad and does not have a grad_fn")
-    return [(_edge(t), _seed(i, t, g, lane)) for i, (t, g) in enumerate(zip(outputs, gradients, strict=True))]
+        roots.append((edge, _seed(i, output, gradients[i], lane)))
+    return roots
 
 
 def _many(value: Any, count: int | None = None) -> list[Any]:
@@ -150,18 +155,14 @@ CYCLE = (
 )
 
 
-class _grad_mode:
-    """Recording on or off for the time of a backward pass."""
-
-    def __init__(self, enabled: bool) -> None:
-        self.enabled = enabled
-
-    def __enter__(self) -> None:
-        mode = local.mode
-        self.before, mode.recording = mode.recording, self.enabled
-
-    def __exit__(self, *exc: object) -> None:
-        local.mode.recording = self.before
+def _run(roots: list[tuple[Any, Any]], keep_graph: bool, create_graph: bool, captures: Any = None, accumulates: bool = True) -> None:
+    """A backward pass, recorded if it is to be differentiated itself."""
+    mode = local.mode
+    recording, mode.recording = mode.recording, create_graph
+    try:
+        Backward(_recorded if create_graph else _arrays, keep_graph, captures, accumulates, mode).run(roots)
+    finally:
+        mode.recording = recording
 
 
 def backward(
@@ -179,8 +180,7 @@ def backward(
     captures = None if inputs is None else _targets(inputs)
     if create_graph:
         warnings.warn(CYCLE, stacklevel=3)
-    with _grad_mode(create_graph):
-        Backward(lane, keep, captures, captures is not None).run(roots)
+    _run(roots, keep, create_graph, captures)
 
 
 def _targets(inputs: Any) -> dict[Any, Any]:
@@ -224,8 +224,7 @@ def grad(
     roots = _roots(sources, seeds, lane)
     keys = [key_of(_edge(t)) for t in wanted]
     captures: dict[Any, Any] = dict.fromkeys(keys)
-    with _grad_mode(create_graph):
-        Backward(lane, keep, captures).run(roots)
+    _run(roots, keep, create_graph, captures, accumulates=False)
     found = [captures[key] for key in keys]
     if materialize_grads:
         found = [lane.value(wrap(np.zeros_like(t._array))) if g is None else g for t, g in zip(wanted, found, strict=True)]
