@@ -45,9 +45,9 @@ def matrix_norm(A: Tensor, ord: Any = "fro", dim: Sequence[int] = (-2, -1), keep
     inf = float("inf")
     require(ord in (1, -1, inf, -inf), f"linalg.matrix_norm: Order {ord} not supported.")
     summed, compared = (columns, rows) if abs(ord) == inf else (rows, columns)
-    sums = ops.sum(ops.abs(A), axis=(summed,), keepdims=True)
-    fold = ops.amax if ord > 0 else ops.amin
-    return _drop(fold(sums, axis=(compared,), keepdims=True), (rows, columns), keepdim)
+    sums = ops.sum(ops.abs(A), axis=(summed,), keepdims=keepdim)
+    compared -= summed < compared and not keepdim
+    return (ops.amax if ord > 0 else ops.amin)(sums, axis=(compared,), keepdims=keepdim)  # type: ignore[no-any-return]
 
 
 def _spectral_norm(A: Tensor, ord: Any, rows: int, columns: int, keepdim: bool) -> Tensor:
@@ -59,10 +59,6 @@ def _spectral_norm(A: Tensor, ord: Any, rows: int, columns: int, keepdim: bool) 
         result = (ops.amax if ord > 0 else ops.amin)(values, axis=last, keepdims=False)
     shape = reduced_shape(tuple(A.shape), (rows, columns), True)
     return ops.reshape(result, shape=shape) if keepdim else result  # type: ignore[no-any-return]
-
-
-def _drop(x: Tensor, axes: tuple[int, ...], keepdim: bool) -> Tensor:
-    return x if keepdim else ops.reshape(x, shape=reduced_shape(tuple(x.shape), axes, False))
 
 
 @public
