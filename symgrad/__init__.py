@@ -1,5 +1,7 @@
 """symgrad: one Python function, three lives: eager tensors, closed-form derivatives, compiled kernels."""
 
+from typing import TYPE_CHECKING as _TYPE_CHECKING
+
 from symgrad import autograd as autograd, linalg as linalg, special as special
 from symgrad.autograd import (
     enable_grad as enable_grad,
@@ -66,9 +68,16 @@ from symgrad.tensor import Size as Size, Tensor as Tensor
 from symgrad import cuda as cuda, interop as interop  # isort: skip
 from symgrad import random as random  # isort: skip
 
+if _TYPE_CHECKING:
+    from symgrad.compiler.api import compile as compile, derive as derive, spec as spec
+
 
 def __getattr__(name: str) -> object:
     """What is read only when asked for."""
+    if name in ("compile", "derive", "spec"):
+        from symgrad.compiler import api
+
+        return globals().setdefault(name, getattr(api, name))
     if name == "__version__":
         from importlib.metadata import version
 

@@ -10,6 +10,7 @@ import numpy as np
 
 from symgrad import devices, dtypes, legacy, views
 from symgrad.dispatch import tensors as ops
+from symgrad.mode import leaving
 from symgrad.ops.promotion import kind
 from symgrad.tensor import Tensor, fill
 
@@ -176,6 +177,7 @@ def _rebuild(cls: Any, array: Any, requires_grad: bool, attributes: dict[str, An
 @method
 def item(self: Tensor) -> Any:
     """The value of a tensor of one element, as a Python number."""
+    leaving(self, "item() or a conversion to a Python number")
     array = self._array
     if array.size != 1:
         raise RuntimeError(f"a Tensor with {array.size} elements cannot be converted to Scalar")
@@ -186,6 +188,7 @@ def item(self: Tensor) -> Any:
 @method
 def tolist(self: Tensor) -> Any:
     """The values as nested lists of Python numbers."""
+    leaving(self, "tolist()")
     array = self._array
     return (array.astype(np.float32) if array.dtype.kind == "V" else array).tolist()
 
@@ -193,6 +196,7 @@ def tolist(self: Tensor) -> Any:
 @method
 def numpy(self: Tensor, *, force: bool = False) -> Any:
     """The tensor's own memory as an array; `force=True` detaches first."""
+    leaving(self, "numpy()")
     if not force and self.requires_grad:
         raise RuntimeError(REQUIRES_GRAD)
     return self._array.view()
@@ -235,6 +239,7 @@ def _one(x: Tensor) -> Any:
 
 @method
 def __bool__(self: Tensor) -> bool:
+    leaving(self, "bool(tensor), as in `if tensor:`,")
     array = self._array
     if array.size != 1:
         raise RuntimeError(f"Boolean value of Tensor with {'more than one value' if array.size else 'no values'} is ambiguous")
@@ -261,6 +266,7 @@ def __complex__(self: Tensor) -> Any:
 
 @method
 def __index__(self: Tensor) -> int:
+    leaving(self, "a tensor used as a Python index")
     array = self._array
     if array.size != 1 or kind(array.dtype) not in "bi":
         raise TypeError("only integer tensors of a single element can be converted to an index")

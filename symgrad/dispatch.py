@@ -312,7 +312,7 @@ def apply(row: Row, args: tuple[Any, ...], attrs: dict[str, Any]) -> Any:
                 out = _run_checked(mode, row, arrays, attrs)
                 break
         else:
-            out = mode.run(row.numpy, *arrays, **attrs)
+            out = mode.run(row.numpy, *arrays, **attrs) if mode.capture is None else _run_checked(mode, row, arrays, attrs)
     except (ValueError, IndexError, TypeError, RuntimeError) as error:
         raise failure(row, args, attrs, error) from error
     if row.view and row.outputs == 1:
@@ -383,6 +383,13 @@ def _cast(a: Any, dtype: Any) -> Any:
     return asarray(a).astype(dtype)
 
 
+def _valueless(meta: Any) -> Any:
+    """What stands for the result of a kernel that is not run: the right type, and no memory."""
+    if isinstance(meta, tuple):
+        return tuple(_valueless(m) for m in meta)
+    return np.broadcast_to(np.zeros((), meta.dtype), meta.shape)
+
+
 def _run_checked(mode: Any, row: Row, arrays: list[Any], attrs: dict[str, Any]) -> Any:
     """Run a kernel on other numbers than single and double floats.
 
@@ -391,6 +398,8 @@ def _run_checked(mode: Any, row: Row, arrays: list[Any], attrs: dict[str, Any]) 
     unsupported = _unsupported(row, arrays)
     if unsupported is not None:
         raise unsupported
+    if mode.capture is not None and mode.capture.abstract:
+        return _valueless(row.type(*arrays, **attrs))
     half = [a.__class__ is ndarray and is_half(a.dtype) for a in arrays]
     if True not in half or row.view or row.name == "cast":
         return mode.run(row.numpy, *arrays, **attrs)

@@ -15,6 +15,14 @@ class LinAlgError(SymgradError):
     """A matrix is singular or not positive-definite where it must not be; `symgrad.linalg.LinAlgError`."""
 
 
+class GraphError(SymgradError):
+    """A frozen graph is not well formed, or holds what no graph can hold."""
+
+
+class FormulaError(SymgradError):
+    """A graph has no formula in the notation asked for; the text names the operation and what to do."""
+
+
 def describe(value: object) -> str:
     """How an argument is named in an error: `Tensor(2, 3) float32`, `list of 3`, `int 5`."""
     shape = getattr(value, "shape", None)

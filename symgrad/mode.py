@@ -14,6 +14,10 @@ class Mode:
 
     It does so in a context of its own, so that the user's `np.errstate` is never touched: this costs nothing measurable,
     where entering `np.errstate` costs a microsecond.
+
+    `capture`, unless it is None, sees what a traced function does. It is called as `capture(row, args, attrs, result)` after every
+    op, `capture.written(tensor)` before memory is written to, and `capture.left(tensor, how)` before a value leaves for Python
+    (`bool(t)`, `t.item()`, `t.numpy()`: see `leaving`). If `capture.abstract`, kernels do not run: results have a type and no values.
     """
 
     __slots__ = ("anomaly", "capture", "inference", "recording", "run")
@@ -34,3 +38,10 @@ class _Local(threading.local):
 
 
 local = _Local()
+
+
+def leaving(tensor: Any, how: str) -> None:
+    """To be called before a tensor's values become Python's or NumPy's; `how` is what the user wrote: "bool(tensor)"."""
+    capture = local.mode.capture
+    if capture is not None:
+        capture.left(tensor, how)

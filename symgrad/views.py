@@ -37,6 +37,9 @@ _NO_GRAD = (
 
 def mark_written(x: Tensor) -> None:
     """Tell every node that saved this memory that it has changed: the old cell gets the new one and its number."""
+    capture = local.mode.capture
+    if capture is not None:
+        capture.written(x)
     root = x if x._base is None else x._base
     old, root._cell = root._cell, []
     root._writes += 1
@@ -127,6 +130,9 @@ def refuse(x: Tensor) -> None:
 
 def tracked(x: Tensor, *others: Any) -> bool:
     """Whether a write to `x` that reads the others changes a history. The write is refused if it must not."""
+    capture = local.mode.capture
+    if capture is not None:
+        capture.written(x)
     if not local.mode.recording or kind(x._array.dtype) not in "fc":
         return False
     if x._base is not None and x._made is None:

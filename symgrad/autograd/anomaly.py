@@ -27,7 +27,7 @@ def is_anomaly_check_nan_enabled() -> bool:
 class Watch:
     """What anomaly mode does: `__call__` sees every op that is run, `pull` runs the rules of every node in backward."""
 
-    def __init__(self, check_nan: bool, outer: Callable[..., Any] | None) -> None:
+    def __init__(self, check_nan: bool, outer: Any) -> None:
         self.check_nan = check_nan
         self.outer = outer
 
@@ -37,6 +37,18 @@ class Watch:
         for t in result if isinstance(result, tuple) else (result,):
             if t._node is not None:
                 remember(node_of(t._node))
+
+    @property
+    def abstract(self) -> bool:
+        return self.outer is not None and bool(self.outer.abstract)
+
+    def written(self, t: Any) -> None:
+        if self.outer is not None:
+            self.outer.written(t)
+
+    def left(self, t: Any, how: str) -> None:
+        if self.outer is not None:
+            self.outer.left(t, how)
 
     def pull(self, pull: Callable[..., Any], node: Node, g: Any, needs: list[bool]) -> Any:
         try:

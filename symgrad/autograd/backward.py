@@ -13,7 +13,7 @@ from symgrad.dispatch import make_node, tensors
 from symgrad.engine import Backward, RawLane, key_of, saved_arrays
 from symgrad.errors import describe
 from symgrad.graph import Node, Output
-from symgrad.mode import Mode, local
+from symgrad.mode import Mode, leaving, local
 from symgrad.ops.namespace import raw
 from symgrad.ops.table import TABLE
 from symgrad.tensor import Tensor, refresh, wrap
@@ -173,6 +173,7 @@ def backward(
     inputs: Any = None,
 ) -> None:
     """Accumulate the gradients of `tensors` into the leaves' `.grad`; with `inputs`, into theirs only."""
+    leaving(tensors, "backward()")
     outputs = _many(tensors)
     keep = create_graph if retain_graph is None else retain_graph
     lane: Any = _recorded if create_graph else _arrays
@@ -210,6 +211,8 @@ def grad(
         raise ValueError(
             "Expected allow_unused to be True or not passed when materialize_grads=True, but got: allow_unused=False."
         )
+    if not create_graph:
+        leaving(outputs, "autograd.grad() without create_graph=True")
     sources, wanted = _many(outputs), _many(inputs)
     if not wanted:
         raise RuntimeError("`inputs` argument to `grad()` cannot be empty.")

@@ -130,6 +130,7 @@ elementwise(
     type=lambda x, *, dtype: Meta(x.shape, np.dtype(dtype)), display="ToCopyBackward0",
     jax=lambda x, *, dtype: f"{x}.astype({dtype.name!r})",
 )  # fmt: skip
+elementwise("detach", "x", np.array, policy="each", complex="own", sympy=lambda sp, x: x, jax="jax.lax.stop_gradient")
 
 
 # --- powers

@@ -34,9 +34,13 @@ class Row:
     type: Callable[..., Any]
     """`type(*metas, **attrs)` gives the Meta of the result (a tuple of them for several outputs) or raises a clear error."""
     sympy: Callable[..., Any] | None = None
-    """Meaning as mathematics, of scalars for elementwise rows: `sympy(sp, *args, **attrs)`."""
+    """Meaning as mathematics, of scalars for elementwise rows: `sympy(sp, *args, **attrs)`. A meaning that is arithmetic, a Piecewise,
+    or one function of SymPy's is written out in formulas; any other (softplus, say) stays whole there under the row's name."""
     jax: str | Callable[..., str] | None = None
-    """Lowering as source text: a dotted name to call, or a function of the operands' texts and the attributes."""
+    """Lowering as source text: a dotted name to call with the operands and, as keywords, the attributes; or a function of the operands'
+    texts (which stand wherever a name can) and the attributes, giving one expression. It may use `jnp` and `jax` and no other name;
+    an attribute goes in as its `repr`. Operands have the types that the promotion policy gave them, and `jnp` may be relied on to keep
+    them. Without one it is an operator where Python has one, else `jnp.<name of the NumPy ufunc, or of the row>`."""
     pullback: Callable[..., Any] | None = None
     """All rules at once, for a user's Function: `pullback(lane, node, g, needs)` gives one cotangent for each argument."""
     attrs: tuple[str, ...] = ()

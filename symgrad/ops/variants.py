@@ -38,7 +38,8 @@ def variant(row: Row, arrays: Iterable[Any]) -> Row:
         if a.__class__ is not np.ndarray:
             if a.__class__ is complex:
                 return _in_complex(row)
-            continue
+            if not hasattr(a, "dtype"):  # else a graph value
+                continue
         dtype = a.dtype
         if dtype.kind == "c":
             return _in_complex(row)

@@ -1,0 +1,85 @@
+"""The third `xp`: a namespace whose ops add values to a frozen graph, so that one rule differentiates arrays and programs alike.
+
+Operands meet by the dispatcher's own promotion policy. What it does silently is written out here: a `cast` where an operand changes
+type, and a literal in the type of the computation where it is a Python number.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from symgrad.compiler.fold import FOLDS, normal_attrs
+from symgrad.compiler.ir import Value, application, literal, output
+from symgrad.errors import GraphError, describe
+from symgrad.ops.infix import install
+from symgrad.ops.namespace import namespace
+from symgrad.ops.promotion import compute_type, scalar_type
+from symgrad.ops.spec import Row
+from symgrad.ops.table import TABLE
+
+_NUMBERS = (bool, int, float, complex)
+
+
+def apply(row: Row, args: tuple[Any, ...], attrs: dict[str, Any]) -> Any:
+    """The value of a row applied to values and Python numbers; a tuple of values for a row with several outputs."""
+    args = _meet(row, tuple(_operand(row, arg) for arg in args))
+    meta = row.type(*args, **attrs)
+    if row.elementwise:
+        args = _unspread(args, meta.shape)
+    attrs = normal_attrs(row.name, args, attrs, meta)
+    if not isinstance(meta, tuple):
+        simpler = FOLDS[row.name](xp, args, meta, **attrs) if row.name in FOLDS else None
+        return application(row, args, attrs, meta) if simpler is None else simpler
+    whole = application(row, args, attrs, meta)
+    return tuple(output(whole, i) for i in range(len(meta)))
+
+
+def _operand(row: Row, arg: Any) -> Any:
+    if arg is None or isinstance(arg, Value):
+        return arg
+    if isinstance(arg, np.generic):
+        return arg.item()
+    if isinstance(arg, _NUMBERS):
+        return arg
+    raise GraphError(f"{row.name}: a graph is built from values and numbers, got {describe(arg)}")
+
+
+def _meet(row: Row, args: tuple[Any, ...]) -> tuple[Any, ...]:
+    given = tuple(a for a in args if a is not None)
+    dtype = compute_type(row.policy, given) if given else None
+    keep_first = row.policy == "where"
+    return tuple(_typed(arg, None if keep_first and i == 0 else dtype) for i, arg in enumerate(args))
+
+
+def _typed(arg: Any, dtype: Any) -> Any:
+    if arg is None:
+        return None
+    if isinstance(arg, Value):
+        return arg if dtype is None or arg.dtype == dtype else apply(TABLE["cast"], (arg,), {"dtype": dtype})
+    return literal(arg, scalar_type(arg) if dtype is None else dtype)
+
+
+def _unspread(args: tuple[Any, ...], shape: tuple[int, ...]) -> tuple[Any, ...]:
+    """Operands as they were before an `expand`, where broadcasting does the same."""
+    result = list(args)
+    for i, arg in enumerate(args):
+        if isinstance(arg, Value) and arg.op == "expand":
+            others = (a.shape for j, a in enumerate(result) if j != i and a is not None)
+            if np.broadcast_shapes(arg.args[0].shape, *others) == shape:
+                result[i] = arg.args[0]
+    return tuple(result)
+
+
+def _build(row: Row) -> Callable[..., Any]:
+    def op(*args: Any, **attrs: Any) -> Any:
+        return apply(row, args, attrs)
+
+    op.__name__ = row.name
+    return op
+
+
+xp: Any = namespace(_build)
+install(Value, xp)

@@ -1,0 +1,200 @@
+"""From a recorded run to a graph, in two ways.
+
+    trace     run a function under the dispatcher's capture: every op is seen, also those under no_grad. Arguments are inputs,
+              and so is every tensor that the function brings along; it is read again at each run of the graph.
+    history   freeze what led to a result, out of the autograd tape; works after backward() too, when the arrays are gone.
+
+Tracing is for functions whose values stay in the graph: a write in place, or a value that leaves for Python, is a TraceError that
+names the line.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+import symgrad
+from symgrad.compiler.builder import apply, xp
+from symgrad.compiler.ir import Graph, Value, input_value
+from symgrad.compiler.tree import flatten
+from symgrad.engine import key_of, node_of
+from symgrad.errors import TraceError, describe
+from symgrad.graph import Constant, Node, Output
+from symgrad.mode import local
+from symgrad.ops.promotion import kind
+from symgrad.ops.spec import Row
+from symgrad.ops.table import TABLE
+from symgrad.tensor import Tensor, refresh, wrap
+
+_PACKAGE = str(Path(symgrad.__file__).parent)
+
+
+def user_line() -> str:
+    """Where the user's code is now: `model.py:12`."""
+    frame: Any = sys._getframe(1)
+    while frame.f_back is not None and frame.f_code.co_filename.startswith(_PACKAGE):
+        frame = frame.f_back
+    return f"{frame.f_code.co_filename}:{frame.f_lineno}"
+
+
+class Capture:
+    """What the dispatcher calls while a function is traced: see `symgrad.mode.Mode.capture`."""
+
+    def __init__(self, abstract: bool) -> None:
+        self.abstract = abstract
+        self.inputs: list[Value] = []
+        self.labels: list[str] = []
+        self.captured: list[Tensor] = []
+        self.known: dict[int, Value] = {}
+        self.arrays: dict[int, Value] = {}
+        self.nodes: dict[Any, Value] = {}
+        self.alive: list[Tensor] = []
+
+    def __call__(self, row: Row, args: tuple[Any, ...], attrs: dict[str, Any], result: Any) -> None:
+        values = apply(row, tuple(self.value(a) if isinstance(a, Tensor) else a for a in args), attrs)
+        if not isinstance(result, tuple):
+            result, values = (result,), (values,)
+        for t, v in zip(result, values, strict=True):
+            self.enter(t, v if local.mode.recording else xp.detach(v))
+
+    def written(self, t: Tensor) -> None:
+        raise TraceError(
+            f"{user_line()}: a tensor is written to in place inside a traced function; write y = x + 1 in place of x += 1,"
+            " or leave the function eager"
+        )
+
+    def left(self, t: Tensor, how: str) -> None:
+        raise TraceError(
+            f"{user_line()}: {how} takes a value out of the graph of a traced function, and its formula and kernel cannot follow it there;"
+            " use where(condition, x, y) for a choice, or leave the function eager"
+        )
+
+    def enter(self, t: Tensor, value: Value) -> None:
+        self.known[id(t)] = self.arrays[id(t._array)] = value
+        if t._node is not None:
+            self.nodes[key_of(t._node)] = value
+        self.alive.append(t)
+
+    def value(self, t: Tensor) -> Value:
+        """What stands for a tensor: a value of the graph, or a new input if the function brought it along."""
+        found = self.known.get(id(t))
+        if found is not None:
+            return found
+        origin = None if t._node is None else self.nodes.get(key_of(t._node))
+        if origin is not None:  # an array that backward had saved, with its history given back
+            return xp.cast(origin, dtype=t._array.dtype)  # type: ignore[no-any-return]
+        same = self.arrays.get(id(t._array))
+        if same is not None:  # the same memory without its history: detach()
+            return xp.detach(same)  # type: ignore[no-any-return]
+        self.captured.append(t)
+        return self.argument(t, t.name or f"c{len(self.captured)}")
+
+    def argument(self, t: Tensor, label: str) -> Value:
+        value = input_value(len(self.inputs), t._array.shape, t._array.dtype)
+        while label in self.labels:
+            label += "_"
+        self.inputs.append(value)
+        self.labels.append(label)
+        self.enter(t, value)
+        return value
+
+
+@dataclass(frozen=True)
+class Trace:
+    """A function as a graph. Its inputs are the arguments, then the captured tensors."""
+
+    graph: Graph
+    captured: tuple[Tensor, ...]
+    structure: Any
+    """The container of the results, see `symgrad.compiler.tree`."""
+
+
+def trace(function: Callable[[Sequence[Tensor]], Any], args: Sequence[Any], labels: Sequence[str]) -> Trace:
+    """Run `function` on a list of tensors made from `args` (tensors, arrays, or shapes without data), and freeze what it did."""
+    capture = Capture(abstract=any(not isinstance(a, (Tensor, np.ndarray)) for a in args))
+    inputs = [_stand_in(a) for a in args]
+    for t, label in zip(inputs, labels, strict=True):
+        capture.argument(t, label)
+    mode = local.mode
+    if mode.capture is not None:
+        raise TraceError(f"{user_line()}: a function is already being traced: trace them one after the other")
+    before = mode.recording
+    mode.capture, mode.recording = capture, True
+    try:
+        result = function(inputs)
+    finally:
+        mode.capture, mode.recording = None, before
+    leaves, structure = flatten(result, lambda x: isinstance(x, Tensor))
+    if not leaves:
+        raise TraceError(f"the function must return a tensor or tensors, got {describe(result)}")
+    outputs = [capture.value(t) for t in leaves]
+    return Trace(Graph(capture.inputs, outputs, capture.labels), tuple(capture.captured), structure)
+
+
+def _stand_in(arg: Any) -> Tensor:
+    """A tensor of its own for an argument, so that the same tensor passed twice makes two inputs; derivatives inside may ask for it."""
+    array = arg._array if isinstance(arg, Tensor) else arg
+    array = array.view() if isinstance(array, np.ndarray) else np.broadcast_to(np.zeros((), arg.dtype), arg.shape)
+    return wrap(array, kind(array.dtype) in "fc")
+
+
+@dataclass(frozen=True)
+class History:
+    """What led to a result. `leaves` are the tensors behind the inputs, None for a constant whose values were not kept."""
+
+    graph: Graph
+    leaves: tuple[Tensor | None, ...]
+
+
+def history(result: Tensor) -> History:
+    """The recorded history of a tensor: leaves that require grad, and constants, are inputs."""
+    if result._base is not None:
+        refresh(result)
+    root = result if result._node is None else result._node
+    known: dict[Any, Any] = {}
+    inputs: list[Value] = []
+    labels: list[str] = []
+    leaves: list[Tensor | None] = []
+
+    def leaf(edge: Any) -> Value:
+        constant = isinstance(edge, Constant)
+        label = edge.name or f"{'c' if constant else 'x'}{sum((x is None) == constant for x in leaves) + 1}"
+        while label in labels:
+            label += "_"
+        dtype = edge.dtype if constant else edge._array.dtype
+        inputs.append(input_value(len(inputs), edge.shape, dtype))
+        labels.append(label)
+        leaves.append(None if constant else edge)
+        return inputs[-1]
+
+    def value(edge: Any) -> Any:
+        if edge is None or isinstance(edge, (bool, int, float, complex)):
+            return edge
+        key = key_of(edge)
+        if key not in known:
+            known[key] = leaf(edge)
+        return known[key]
+
+    for node in _oldest_first(root):
+        values = apply(TABLE.get(node.row.name, node.row), tuple(map(value, node.inputs)), node.attrs)
+        if isinstance(values, tuple):
+            known.update({(node, i): v for i, v in enumerate(values)})
+        else:
+            known[node] = values
+    return History(Graph(inputs, [value(root)], labels), tuple(leaves))
+
+
+def _oldest_first(root: Any) -> list[Node]:
+    seen: set[Node] = set()
+    stack = [root]
+    while stack:
+        edge = stack.pop()
+        if isinstance(edge, (Node, Output)) and node_of(edge) not in seen:
+            seen.add(node_of(edge))
+            stack.extend(node_of(edge).inputs)
+    return sorted(seen, key=lambda node: node.sequence)

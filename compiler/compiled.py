@@ -1,0 +1,172 @@
+"""compile(): a function whose calls run as kernels, one for each combination of argument types.
+
+A compiled function is a citizen of eager autograd. What it computes is recorded as one node, whose backward is the compiled VJP; that
+is itself such an operation, so gradients of gradients are kernels too.
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+
+from symgrad.compiler import differentiate
+from symgrad.compiler.capture import Trace, trace
+from symgrad.compiler.ir import Graph
+from symgrad.compiler.signature import Call, Signature, Spec, positions
+from symgrad.compiler.tree import unflatten
+from symgrad.compiler.verify import verify
+from symgrad.compiler.xla.kernel import Kernel
+from symgrad.dispatch import apply
+from symgrad.errors import TraceError
+from symgrad.mode import local
+from symgrad.ops.promotion import kind
+from symgrad.ops.spec import Meta, Row
+from symgrad.tensor import Tensor, wrap
+
+
+class Compiled:
+    """Call it as the function that it was made from; it takes tensors and arrays, and gives tensors."""
+
+    def __init__(self, function: Callable[..., Any]) -> None:
+        self.signature = Signature(function)
+        self._programs: dict[Any, Program] = {}
+        self._latest: Program | None = None
+        functools.update_wrapper(self, function)
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        if local.mode.capture is not None:  # inside another traced function it is ordinary code
+            return self.signature.function(*args, **kwargs)
+        call, program = self._prepare(args, kwargs)
+        results = program.operation(*program.inputs(call))
+        return unflatten(program.trace.structure, results)
+
+    def value_and_grad(self, *args: Any, wrt: Any = None, **kwargs: Any) -> tuple[Tensor, Any]:
+        """The scalar result and its gradients: one tensor if `wrt` is one name or position, else a tuple."""
+        (value, *grads), single = self._derivative("value_and_grad", args, kwargs, wrt)
+        return value, grads[0] if single else tuple(grads)
+
+    def grad(self, *args: Any, wrt: Any = None, **kwargs: Any) -> Any:
+        """The gradients of the scalar result, as `value_and_grad` gives them."""
+        grads, single = self._derivative("grad", args, kwargs, wrt)
+        return grads[0] if single else tuple(grads)
+
+    def source(self, what: str = "forward") -> str:
+        """The JAX source of the latest program: "forward", "vjp", "grad" or "value_and_grad"."""
+        program = self._traced()
+        return program.kernel(what, program.wrt).source()
+
+    def graph(self) -> Graph:
+        """The frozen graph of the latest program."""
+        return self._traced().graph
+
+    def _traced(self) -> Program:
+        if self._latest is None:
+            raise TraceError(f"{self.__name__} has no program yet: call it once, programs are made for the types of the arguments")  # type: ignore[attr-defined]
+        return self._latest
+
+    def _derivative(self, what: str, args: Any, kwargs: Any, wrt: Any) -> tuple[list[Tensor], bool]:
+        call, program = self._prepare(args, kwargs)
+        chosen = positions(wrt, program.graph.labels, (*call.leaves, *program.trace.captured))
+        arrays = [x._array for x in program.inputs(call)]
+        return [wrap(a) for a in program.kernel(what, chosen)(arrays)], len(chosen) == 1 and isinstance(wrt, (str, int))
+
+    def _prepare(self, args: Any, kwargs: Any) -> tuple[Call, Program]:
+        call = self.signature.bind(args, kwargs)
+        for leaf, label in zip(call.leaves, call.labels, strict=True):
+            if isinstance(leaf, Spec):
+                raise TypeError(f"{label} is a spec, a shape without values: derive takes those, a compiled function needs tensors")
+        key = call.key()
+        program = self._programs.get(key)
+        if program is None:
+            traced = trace(self.signature.caller(call), call.leaves, call.labels)
+            program = self._programs[key] = Program(traced, getattr(self, "__name__", "function"))
+        self._latest = program
+        return call, program
+
+
+class Program:
+    """One trace, and the kernels that were made of it so far."""
+
+    def __init__(self, traced: Trace, name: str) -> None:
+        self.trace = traced
+        self.graph = verify(traced.graph)
+        self.wrt = tuple(i for i, x in enumerate(self.graph.inputs) if kind(x.dtype) in "fc")
+        self.operation = Operation(self.graph, name)
+        self._kernels: dict[Any, Kernel] = {}
+
+    def inputs(self, call: Call) -> list[Tensor]:
+        given = [x if isinstance(x, Tensor) else wrap(x) for x in call.leaves]
+        return [*given, *self.trace.captured]
+
+    def kernel(self, what: str, wrt: tuple[int, ...]) -> Kernel:
+        if what == "forward":
+            return self.operation.kernel
+        if (what, wrt) not in self._kernels:
+            self._kernels[what, wrt] = Kernel(verify(self._derived(what, wrt)), what)
+        return self._kernels[what, wrt]
+
+    def _derived(self, what: str, wrt: tuple[int, ...]) -> Graph:
+        if what == "vjp":
+            return differentiate.vjp(self.graph, wrt)
+        if what not in ("grad", "value_and_grad"):
+            raise ValueError(f"there is source of 'forward', 'vjp', 'grad' and 'value_and_grad', not of {what!r}")
+        gradient = differentiate.grad(self.graph, wrt)
+        values = self.graph.outputs if what == "value_and_grad" else ()
+        return Graph(gradient.inputs, (*values, *gradient.outputs), gradient.labels)
+
+
+class Operation:
+    """A graph as an operation on tensors, recorded as one node whose backward is an operation of the same kind."""
+
+    def __init__(self, graph: Graph, name: str) -> None:
+        self.graph = graph
+        self.kernel = Kernel(graph)
+        self.single = len(graph.outputs) == 1
+        self.row = _row(self, name)
+        self._transposes: dict[tuple[int, ...], Operation] = {}
+
+    def __call__(self, *tensors: Tensor) -> tuple[Tensor, ...]:
+        results = apply(self.row, tensors, {})
+        return (results,) if self.single else results
+
+    def run(self, *arrays: Any) -> Any:
+        results = self.kernel(arrays)
+        return results[0] if self.single else tuple(results)
+
+    def type(self, *metas: Any) -> Any:
+        metas = tuple(Meta(v.shape, v.dtype) for v in self.graph.outputs)
+        return metas[0] if self.single else metas
+
+    def pullback(self, lane: Any, node: Any, g: Any, needs: Sequence[bool]) -> list[Any]:
+        wanted = tuple(i for i, need in enumerate(needs) if need)
+        args, _ = lane.arguments(node)
+        gs = [self._zeros(i, lane) if g is None else g for i, g in enumerate((g,) if self.single else g)]
+        transpose = self._transpose(wanted)
+        results = transpose.kernel((*args, *gs)) if lane.raw else transpose(*args, *gs)
+        found = dict(zip(wanted, results, strict=True))
+        return [found.get(i) for i in range(len(needs))]
+
+    def _transpose(self, wanted: tuple[int, ...]) -> Operation:
+        if wanted not in self._transposes:
+            graph = verify(differentiate.vjp(self.graph, wanted))
+            self._transposes[wanted] = Operation(graph, f"{self.row.name}_vjp")
+        return self._transposes[wanted]
+
+    def _zeros(self, i: int, lane: Any) -> Any:
+        v = self.graph.outputs[i]
+        return lane.value(wrap(np.zeros(v.shape, v.dtype)))
+
+
+def _never(*args: Any, **attrs: Any) -> Any:
+    raise AssertionError("a row with a pullback has no rules to call")
+
+
+def _row(operation: Operation, name: str) -> Row:
+    args = tuple(f"x{i}" for i in range(len(operation.graph.inputs)))
+    return Row(
+        name, args, operation.run, (_never,) * len(args), (frozenset(args),) * len(args), "each", operation.type,
+        pullback=operation.pullback, outputs=len(operation.graph.outputs), display="CompiledFunctionBackward",
+    )  # fmt: skip

@@ -1,0 +1,143 @@
+"""Derivatives, graph to graph: the chain rule along the shared values, each step by the rules of the op table.
+
+    vjp    outputs, their cotangents  ->  the cotangents of inputs
+    jvp    the transpose of the vjp: differentiate it in the cotangent
+
+A derivative is a graph like any other, so any order is a repetition.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+from symgrad.compiler.builder import xp
+from symgrad.compiler.fold import filled
+from symgrad.compiler.ir import INPUT, LITERAL, OUTPUT, Graph, Value, input_value, output, row_of, toposort, type_text
+from symgrad.errors import GraphError
+from symgrad.ops.promotion import kind
+from symgrad.ops.shapes import unbroadcast
+from symgrad.ops.spec import Meta
+from symgrad.ops.variants import variant
+
+
+def pull(cotangents: Mapping[Value, Value], wrt: Sequence[Value]) -> list[Value]:
+    """The cotangents of `wrt`, given those of some values that depend on them."""
+    pending: dict[Value, Value] = {}
+    order = toposort(cotangents)
+    on_the_way = _depending(order, wrt)
+    for value, g in cotangents.items():
+        _receive(pending, value, g)
+    wanted: dict[Value, Value | None] = dict.fromkeys(wrt)
+    for value in reversed(order):
+        if value in wanted:
+            wanted[value] = pending.get(value)
+        if value in on_the_way and value.op not in (INPUT, OUTPUT):
+            _pull_one(value, pending, on_the_way)
+    zeros = {v: filled(xp, 0, Meta(v.shape, v.dtype)) for v, g in wanted.items() if g is None}
+    return [zeros[v] if v in zeros else wanted[v] for v in wrt]  # type: ignore[misc]
+
+
+def _depending(order: Iterable[Value], wrt: Sequence[Value]) -> set[Value]:
+    """The values that depend on `wrt`."""
+    found = set(wrt)
+    for value in order:
+        if any(a in found for a in value.args if a is not None):
+            found.add(value)
+    return found
+
+
+def _receive(pending: dict[Value, Value], value: Value, g: Value) -> None:
+    pending[value] = pending[value] + g if value in pending else g  # type: ignore[operator]
+
+
+def _pull_one(value: Value, pending: dict[Value, Value], on_the_way: set[Value]) -> None:
+    """Hand the cotangent of an application to its arguments."""
+    row = variant(row_of(value), (a for a in value.args if a is not None))
+    g, out = _arrived(value, pending)
+    if g is None:
+        return
+    if row.pullback is not None:
+        raise GraphError(f"{row.name} is a Function of the user's: its backward is Python code, which no graph can differentiate yet")
+    args = tuple(a.value if a is not None and a.op == LITERAL else a for a in value.args)  # numbers stay weak, as in eager rules
+    for i, arg in enumerate(value.args):
+        rule = row.rule(i) if arg in on_the_way else None
+        if rule is None or kind(arg.dtype) not in "fc":
+            continue
+        attrs = {"index": i, **value.attrs} if row.variadic else value.attrs
+        result = rule(xp, g, out, *args, **attrs)
+        if result is None:
+            continue
+        if result.shape != arg.shape:
+            result = unbroadcast(xp, result, arg.shape)
+        _receive(pending, arg, xp.cast(result, dtype=arg.dtype))
+
+
+def _arrived(value: Value, pending: dict[Value, Value]) -> tuple[Any, Any]:
+    """The cotangent and the result of an application, as its rules want them."""
+    if not isinstance(value.dtype, tuple):
+        return pending.pop(value, None), value
+    outs = tuple(output(value, i) for i in range(len(value.dtype)))
+    gs = tuple(pending.pop(o, None) for o in outs)
+    return (gs if any(g is not None for g in gs) else None), outs
+
+
+def vjp(graph: Graph, wrt: Sequence[int] | None = None) -> Graph:
+    """A graph of the same inputs and a cotangent for each output, which gives the cotangents of the inputs `wrt` (by position)."""
+    start = len(graph.inputs)
+    cotangents = [input_value(start + i, v.shape, v.dtype) for i, v in enumerate(graph.outputs)]
+    names = ["g"] if len(cotangents) == 1 else [f"g{i}" for i in range(len(cotangents))]
+    labels = (*graph.labels, *(_fresh(name, graph.labels) for name in names))
+    return Graph((*graph.inputs, *cotangents), pull(_sum_by_output(graph, cotangents), _chosen(graph, wrt)), labels)
+
+
+def _sum_by_output(graph: Graph, cotangents: Sequence[Value]) -> dict[Value, Value]:
+    total: dict[Value, Value] = {}
+    for v, g in zip(graph.outputs, cotangents, strict=True):
+        if kind(v.dtype) in "fc":
+            _receive(total, v, g)
+    return total
+
+
+def grad(graph: Graph, wrt: Sequence[int] | None = None) -> Graph:
+    """A graph of the same inputs, which gives the gradients of its single scalar output in the inputs `wrt`."""
+    if len(graph.outputs) != 1 or graph.outputs[0].size != 1:
+        given = ", ".join(type_text(v) for v in graph.outputs)
+        raise GraphError(f"grad can be implicitly created only for scalar outputs, got {given}")
+    (y,) = graph.outputs
+    if kind(y.dtype) not in "fc":
+        raise GraphError(f"only floating-point outputs have a gradient, got {type_text(y)}")
+    seed = filled(xp, 1, Meta(y.shape, y.dtype))
+    return Graph(graph.inputs, pull({y: seed}, _chosen(graph, wrt)), graph.labels)
+
+
+def jvp(graph: Graph, wrt: Sequence[int] | None = None) -> Graph:
+    """A graph of the same inputs and a tangent for each of `wrt`, which gives the tangents of the outputs."""
+    chosen = _chosen(graph, wrt)
+    start = len(graph.inputs)
+    tangents = [input_value(start + i, v.shape, v.dtype) for i, v in enumerate(chosen)]
+    seeds = [input_value(start + len(chosen) + i, v.shape, v.dtype) for i, v in enumerate(graph.outputs)]
+    pulled = pull(_sum_by_output(graph, seeds), chosen)  # linear in the seeds, so its own transpose does not read them
+    total: dict[Value, Value] = {}
+    for v, t in zip(pulled, tangents, strict=True):
+        _receive(total, v, t)
+    labels = (*graph.labels, *(_fresh(f"d{graph.labels[v.attrs['index']]}", graph.labels) for v in chosen))
+    return Graph((*graph.inputs, *tangents), pull(total, seeds), labels)
+
+
+def _chosen(graph: Graph, wrt: Sequence[int] | None) -> list[Value]:
+    if wrt is None:
+        return [x for x in graph.inputs if kind(x.dtype) in "fc"]
+    for i in wrt:
+        if kind(graph.inputs[i].dtype) not in "fc":
+            raise GraphError(f"{graph.labels[i]} is {type_text(graph.inputs[i])}: only floating-point inputs have a derivative")
+    return [graph.inputs[i] for i in wrt]
+
+
+def _fresh(name: str, taken: Sequence[str]) -> str:
+    while name in taken:
+        name += "_"
+    return name
+
+
+__all__ = ["grad", "jvp", "pull", "vjp"]

@@ -1,0 +1,99 @@
+"""Elements notation: small tensors spelled out as arrays of scalar expressions.
+
+Elementwise rows apply their meaning to each element; the rows that move elements, add them or multiply them run their own NumPy
+kernels, on arrays of expressions.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from symgrad.compiler.formula import meaning
+from symgrad.compiler.formula.program import Binder, Program
+from symgrad.compiler.ir import INPUT, LITERAL, Graph, Value, row_of, type_text
+from symgrad.errors import FormulaError
+
+_MOST, _PLEASANT = 512, 16
+"""Values with more elements are refused, and not chosen unless asked for."""
+_KERNELS: dict[str, Any] = {"expand": lambda x, shape: np.broadcast_to(x, shape)}
+
+
+def fits(graph: Graph) -> bool:
+    if any(v.dtype.__class__ is tuple or v.size > _PLEASANT for v in graph.values):
+        return False
+    try:
+        lower(graph)
+    except FormulaError:
+        return False
+    return True
+
+
+def lower(graph: Graph) -> Program:
+    binder = Binder(graph)
+    known: dict[Value, Any] = {}
+    for i, (x, label) in enumerate(zip(graph.inputs, graph.labels, strict=True)):
+        known[x] = _symbols(binder, f"x{i}", label, x)
+    for v in graph.values:
+        if v.op != INPUT:
+            array = _array(v, known)
+            if binder.wants(v, list(array.ravel())):
+                array = _bound(binder, v, array)
+            known[v] = array
+    outputs = tuple(known[v] if v.shape else known[v][()] for v in graph.outputs)
+    return Program(graph, "elements", tuple(known[x] for x in graph.inputs), tuple(binder.bindings), outputs, binder.labels)
+
+
+def _symbols(binder: Binder, name: str, label: str, v: Value) -> Any:
+    if v.size > _MOST:
+        raise FormulaError(f"elements notation is for small tensors: {label} is {type_text(v)}")
+    array = np.empty(v.shape, object)
+    for index in np.ndindex(v.shape):
+        array[index] = meaning.symbol("_".join(map(str, (name, *index))), v.dtype)
+        binder.labels[array[index]] = f"{label}[{', '.join(map(str, index))}]" if index else label
+    return array
+
+
+def _bound(binder: Binder, v: Value, array: Any) -> Any:
+    name = binder.next_name
+    symbols = _symbols(binder, name, name, v)
+    for index in np.ndindex(v.shape):
+        binder.bindings.append((symbols[index], array[index]))
+    return symbols
+
+
+def _array(v: Value, known: dict[Value, Any]) -> Any:
+    if isinstance(v.dtype, tuple) or v.op == "output":
+        raise FormulaError(f"{v.op} has several outputs: elements notation has no form for it")
+    if v.size > _MOST:
+        raise FormulaError(f"elements notation is for small tensors: {v.op} gives {type_text(v)}")
+    if v.op == LITERAL:
+        return _boxed(meaning.literal(v))
+    args = [None if a is None else known[a] for a in v.args]
+    row = row_of(v)
+    if not row.elementwise:
+        return _moved(v, args)
+    shape = v.shape
+    spread = [np.broadcast_to(a, shape) for a in args if a is not None]
+    result = np.empty(shape, object)
+    for index in np.ndindex(shape):
+        result[index] = meaning.elementwise(v, [a[index] for a in spread])
+    return result
+
+
+def _moved(v: Value, args: list[Any]) -> Any:
+    """A row that only moves, adds or multiplies elements works on expressions as it does on numbers."""
+    try:
+        result = np.asarray(_KERNELS.get(v.op, row_of(v).numpy)(*args, **v.attrs), object)
+    except (TypeError, ValueError, AttributeError, NotImplementedError) as error:
+        raise FormulaError(f"{v.op} has no form in elements notation: {error}") from error
+    if result.shape != v.shape:
+        raise FormulaError(f"{v.op} has no form in elements notation")
+    return result
+
+
+def _boxed(e: Any) -> Any:
+    array = np.empty((), object)
+    array[()] = e
+    return array

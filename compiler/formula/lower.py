@@ -1,0 +1,31 @@
+"""From a graph to a symbolic program, in a chosen notation.
+
+    scalar     every value is a number, or an array treated element by element
+    elements   small tensors spelled out, one expression for each element
+    matrix     products, transposes and Hadamard products of matrices
+    tensor     elementwise operations written out, every other under its own name: any graph has this one
+    auto       the first that fits, of scalar, matrix, elements (if small) and tensor
+"""
+
+from __future__ import annotations
+
+from symgrad.compiler.formula import elements, matrix, scalar
+from symgrad.compiler.formula.program import Program
+from symgrad.compiler.ir import Graph
+from symgrad.errors import FormulaError
+
+_LOWERINGS = {"scalar": scalar.lower, "matrix": matrix.lower, "elements": elements.lower, "tensor": scalar.lower_tensors}
+NOTATIONS = ("auto", *_LOWERINGS)
+
+
+def lower(graph: Graph, notation: str = "auto") -> Program:
+    if notation != "auto":
+        if notation not in _LOWERINGS:
+            raise ValueError(f"notation must be one of {', '.join(NOTATIONS)}, got {notation!r}")
+        return _LOWERINGS[notation](graph)
+    if scalar.fits(graph):
+        return scalar.lower(graph)
+    try:
+        return matrix.lower(graph)
+    except FormulaError:
+        return elements.lower(graph) if elements.fits(graph) else scalar.lower_tensors(graph)

@@ -1,0 +1,136 @@
+"""What a row means as an expression of SymPy's.
+
+An elementwise row whose meaning is arithmetic, a Piecewise, or one function of SymPy's is written out. Any other keeps its name: softplus
+stays `softplus(x)`, since `log(1 + exp(x))` overflows where softplus does not. So does every row that is not elementwise, in the notations
+that have no form of their own for it.
+"""
+
+from __future__ import annotations
+
+import functools
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from fractions import Fraction
+from typing import Any
+
+import sympy as sp
+from sympy.functions.elementary.piecewise import ExprCondPair
+from sympy.logic.boolalg import BooleanFunction
+
+from symgrad.compiler.ir import Value, freeze, row_of
+from symgrad.ops.promotion import kind
+from symgrad.ops.spec import Row
+
+_ARITHMETIC = (
+    sp.Add, sp.Mul, sp.Pow, sp.Piecewise, ExprCondPair, sp.Rel, BooleanFunction, sp.Max, sp.Min, sp.Heaviside,
+)  # fmt: skip
+
+
+def number(x: Any) -> Any:
+    """A Python number, exactly; a float that is a short fraction becomes one, any other keeps its bits."""
+    if isinstance(x, bool):
+        return sp.true if x else sp.false
+    if isinstance(x, int):
+        return sp.Integer(x)
+    if isinstance(x, complex):
+        return number(x.real) + sp.I * number(x.imag)
+    if not isinstance(x, float):
+        return x
+    if not math.isfinite(x):
+        return sp.nan if math.isnan(x) else sp.oo if x > 0 else -sp.oo
+    fraction = Fraction(x)
+    short = fraction.denominator <= 64 and abs(fraction.numerator) < 10**6
+    return sp.Rational(fraction.numerator, fraction.denominator) if short else sp.Float(x, 17)
+
+
+def literal(v: Value) -> Any:
+    """A literal in the kind of its type: True as a float is 1."""
+    value = v.value
+    if isinstance(value, bool) and v.dtype.kind != "b":
+        value = int(value)
+    return number(value)
+
+
+def symbol(name: str, dtype: Any) -> Any:
+    """A symbol for one number; its name is ours, never a user's."""
+    return sp.Symbol(name) if dtype.kind in "bc" else sp.Symbol(name, real=True)
+
+
+def elementwise(v: Value, args: Sequence[Any]) -> Any:
+    """The meaning of an elementwise application for one element."""
+    if v.op == "cast":
+        return _cast(v, args[0])
+    row = row_of(v)
+    attrs = {k: number(x) for k, x in v.attrs.items()}
+    if v.op == "where" and args[1] == 0 and _is_off(args[0]):
+        return args[2] * sp.Heaviside(_rectified(args[0].lhs), 0)  # how relu's rule is written
+    if _written_out(row, len(args), freeze(v.attrs), tuple(v.attrs.items())):
+        return row.sympy(sp, *args, **attrs)  # type: ignore[misc]
+    return opaque(v, args)
+
+
+def _cast(v: Value, x: Any) -> Any:
+    given, wanted = kind(v.args[0].dtype), kind(v.dtype)
+    if given == "b" and wanted != "b":
+        return indicator(x)
+    if "bifc".index(given) <= "bifc".index(wanted):
+        return x
+    return opaque(v, (x,))
+
+
+def indicator(condition: Any) -> Any:
+    """1 where the condition holds, else 0."""
+    if condition in (sp.true, sp.false):
+        return sp.Integer(bool(condition))
+    if isinstance(condition, sp.StrictGreaterThan) and condition.rhs == 0:
+        return sp.Heaviside(_rectified(condition.lhs), 0)
+    return sp.Piecewise((1, condition), (0, True))
+
+
+def _is_off(condition: Any) -> bool:
+    """max(0, x) <= 0: a relu that lets nothing through."""
+    return isinstance(condition, sp.LessThan) and condition.rhs == 0 and _rectified(condition.lhs) is not condition.lhs
+
+
+def _rectified(e: Any) -> Any:
+    """x, given max(0, x)."""
+    return sp.Max(*(a for a in e.args if a != 0)) if isinstance(e, sp.Max) and 0 in e.args else e
+
+
+@functools.lru_cache(maxsize=4096)
+def _written_out(row: Row, count: int, key: Any, attrs: tuple[tuple[str, Any], ...]) -> bool:
+    if row.sympy is None:
+        return False
+    names = sp.symbols(f"a:{count}", real=True)
+    given = (sp.Gt(names[0], 0), *names[1:]) if row.policy == "where" else names
+    try:
+        meaning = row.sympy(sp, *given, **{k: number(x) for k, x in attrs})
+    except (TypeError, ValueError, NotImplementedError):
+        return False
+    if not isinstance(meaning, sp.Basic):
+        return False
+    functions = [e for e in sp.preorder_traversal(meaning) if e.args and not isinstance(e, _ARITHMETIC)]
+    return not functions or (functions == [meaning] and meaning.args == tuple(names))
+
+
+@dataclass(frozen=True)
+class Application:
+    """What the function of an opaque row applies: enough to run it. Equal ones are equal to SymPy, too."""
+
+    row: Row
+    key: Any
+    shapes: tuple[Any, ...]
+    dtypes: tuple[Any, ...]
+    index: int | None
+    attrs: Mapping[str, Any] = field(compare=False)
+
+
+def opaque(v: Value, args: Sequence[Any], index: int | None = None) -> Any:
+    """A row under its own name; `index` chooses one of several outputs."""
+    shapes = tuple(None if a is None else a.shape for a in v.args)
+    dtypes = tuple(None if a is None else str(a.dtype) for a in v.args)
+    function = sp.Function(v.op, real=True, application=Application(row_of(v), freeze(v.attrs), shapes, dtypes, index, v.attrs))
+    result = function(*(a if isinstance(a, sp.Expr) else indicator(a) for a in args if a is not None))
+    dtype = v.dtype if index is None else v.dtype[index]
+    return sp.Ne(result, 0) if dtype.kind == "b" else result

@@ -1,0 +1,223 @@
+"""Formulas as text and as LaTeX. Labels come from the program's table, and are made harmless here: nothing printed is ever read back."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+import sympy as sp
+from sympy.printing.latex import LatexPrinter
+from sympy.printing.str import StrPrinter
+
+from symgrad.compiler.formula.matrices import Elementwise
+from symgrad.compiler.printer import attribute
+
+_GREEK = frozenset(
+    ("alpha", "beta", "gamma", "delta", "epsilon", "zeta", "eta", "theta", "iota", "kappa", "lambda", "mu", "nu", "xi", "pi", "rho",
+     "sigma", "tau", "upsilon", "phi", "chi", "psi", "omega")
+)  # fmt: skip
+_ESCAPES = {c: f"\\{c}" for c in "{}$&#_%"} | {"\\": r"\backslash ", "^": r"\hat{}", "~": r"\sim "}
+_KINDS = ((sp.Add, sp.MatAdd), sp.HadamardProduct, (sp.Mul, sp.MatMul), (sp.Pow, sp.HadamardPower))
+
+
+def _level(e: Any) -> int:
+    """How tightly an expression holds together: sums 0, Hadamard products 1, products 2, powers 3, everything else 4."""
+    if isinstance(e, Elementwise):
+        return _level(e.function.expr)
+    if e.is_Rational:
+        return 0 if e < 0 else 4 if e.is_Integer else 2
+    return next((level for level, kinds in enumerate(_KINDS) if isinstance(e, kinds)), 4)
+
+
+def _squared(e: Any) -> Any:
+    """M, if the expression is the sum of the squares of its elements."""
+    matrix = e.args[0]
+    return matrix.base if isinstance(matrix, sp.HadamardPower) and matrix.exp == 2 else None
+
+
+class _Printer:
+    """What both printers do: labels for symbols, brackets for matrices, and matrices in place of the variables of a function.
+
+    How tightly a matrix must hold together there is `around`: not at all as the whole argument of a call, a little in a sum.
+    """
+
+    bracket: str
+    circle: str
+
+    def __init__(self, labels: Mapping[Any, str], **settings: Any) -> None:
+        super().__init__(settings)  # type: ignore[call-arg]
+        self.labels = labels
+        self.inserted: dict[Any, Any] = {}
+        self.around = 2
+
+    def label(self, text: str) -> str:
+        raise NotImplementedError
+
+    def array(self, e: Any) -> str:
+        raise NotImplementedError
+
+    def _print(self, e: Any, **options: Any) -> str:
+        if isinstance(e, np.ndarray):
+            return self.array(e)
+        before = self.around
+        if isinstance(e, sp.Basic) and e.args:
+            self.around = -1 if isinstance(e, (sp.Function, sp.Max, sp.Min)) else 0 if isinstance(e, sp.Add) else 2
+        try:
+            return super()._print(e, **options)  # type: ignore[misc, no-any-return]
+        finally:
+            self.around = before
+
+    def inside(self, e: Any, level: int) -> str:
+        """In brackets, unless it holds together more tightly than `level`."""
+        text = self._print(e)
+        return text if _level(e) > level else self.bracket % text
+
+    def _print_Symbol(self, e: Any, style: str = "plain") -> str:
+        if e not in self.inserted:
+            return self.label(self.labels.get(e, e.name))
+        return self.inside(self.inserted[e], self.around)
+
+    def _print_MatrixSymbol(self, e: Any) -> str:
+        return self.label(self.labels.get(e, e.name))
+
+    def _print_Elementwise(self, e: Any) -> str:
+        self.inserted.update(zip(e.function.variables, e.matrices, strict=True))
+        return self._print(e.function.expr)
+
+    def _print_MatMul(self, e: Any) -> str:
+        factors = [self._print(f) if f.is_Rational else self.inside(f, 1) for f in e.args]
+        return " ".join([f"-{factors[1]}", *factors[2:]] if factors[0] == "-1" else factors)
+
+    def _print_MatAdd(self, e: Any) -> str:
+        terms = sorted(e.args, key=lambda term: isinstance(term, sp.MatMul) and bool(term.args[0].is_negative))
+        return " + ".join(self._print(term) for term in terms).replace("+ -", "- ")
+
+    def _print_HadamardProduct(self, e: Any) -> str:
+        return self.circle.join(self.inside(f, 2) for f in e.args)
+
+
+class TextPrinter(_Printer, StrPrinter):  # type: ignore[misc]
+    """`2 xᵀ ((x w - y) ∘ H(x w))`"""
+
+    bracket, circle = "(%s)", " ∘ "
+
+    def label(self, text: str) -> str:
+        return _clean(text)
+
+    def array(self, e: Any) -> str:
+        return f"[{', '.join(self._print(part) for part in e)}]" if e.ndim else self._print(e[()])
+
+    def _print_Float(self, e: Any) -> str:
+        return repr(float(e))
+
+    def _print_Heaviside(self, e: Any) -> str:
+        return f"H({self._print(e.args[0])})" if e.args[1] == 0 else f"[{self._print(e.args[0])} >= 0]"
+
+    def _print_Max(self, e: Any) -> str:
+        return f"max({', '.join(self._print(a) for a in sorted(e.args, key=sp.default_sort_key))})"
+
+    def _print_Min(self, e: Any) -> str:
+        return f"min({', '.join(self._print(a) for a in sorted(e.args, key=sp.default_sort_key))})"
+
+    def _print_Piecewise(self, e: Any) -> str:
+        parts = [f"{self._print(x)} if {self._print(c)}" if c != sp.true else self._print(x) for x, c in e.args]
+        return f"({' else '.join(parts)})"
+
+    def _print_HadamardPower(self, e: Any) -> str:
+        return f"{self.inside(e.base, 3)}^∘{self._print(e.exp)}"
+
+    def _print_Transpose(self, e: Any) -> str:
+        return f"{self.inside(e.arg, 3)}ᵀ"
+
+    def _print_OneMatrix(self, e: Any) -> str:
+        return "1ᵀ" if e.shape[0] == 1 else "1"
+
+    def _print_ZeroMatrix(self, e: Any) -> str:
+        return "0"
+
+    def _print_Total(self, e: Any) -> str:
+        root = _squared(e)
+        return f"sum({self._print(e.args[0])})" if root is None else f"‖{self._print(root)}‖²"
+
+    def _print_Entry(self, e: Any) -> str:
+        return self._print(e.args[0])
+
+    def _print_AppliedUndef(self, e: Any) -> str:
+        details = [f"{k}={attribute(x)}" for k, x in e.func.application.attrs.items()]
+        return f"{type(e).__name__}({', '.join([*map(self._print, e.args), *details])})"
+
+
+class FormulaLatexPrinter(_Printer, LatexPrinter):  # type: ignore[misc]
+    bracket, circle = r"\left(%s\right)", r" \circ "
+
+    def label(self, text: str) -> str:
+        return latex_label(text)
+
+    def array(self, e: Any) -> str:
+        if e.ndim > 2:
+            return rf"\left[{', '.join(self.array(part) for part in e)}\right]"
+        rows = e if e.ndim == 2 else e.reshape(-1, 1)
+        return r"\begin{bmatrix}" + r" \\ ".join(" & ".join(self._print(x) for x in row) for row in rows) + r"\end{bmatrix}"
+
+    def _print_Float(self, e: Any) -> str:
+        mantissa, _, exponent = repr(float(e)).partition("e")
+        return rf"{mantissa} \cdot 10^{{{int(exponent)}}}" if exponent else mantissa
+
+    def _print_Heaviside(self, e: Any, exp: Any = None) -> str:
+        argument = self._print(e.args[0])
+        return _raised(rf"H\left({argument}\right)" if e.args[1] == 0 else rf"\left[{argument} \ge 0\right]", exp)
+
+    def _print_HadamardPower(self, e: Any) -> str:
+        return rf"{self.inside(e.base, 3)}^{{\circ {self._print(e.exp)}}}"
+
+    def _print_Transpose(self, e: Any) -> str:
+        return rf"{self.inside(e.arg, 3)}^{{\top}}"
+
+    def _print_OneMatrix(self, e: Any) -> str:
+        return r"\mathbf{1}^{\top}" if e.shape[0] == 1 else r"\mathbf{1}"
+
+    def _print_ZeroMatrix(self, e: Any) -> str:
+        return r"\mathbf{0}"
+
+    def _print_Total(self, e: Any, exp: Any = None) -> str:
+        root = _squared(e)
+        if root is None:
+            return _raised(rf"\operatorname{{sum}}\left({self._print(e.args[0])}\right)", exp)
+        text = rf"\left\|{self._print(root)}\right\|^{{2}}"
+        return text if exp is None else _raised(self.bracket % text, exp)
+
+    def _print_Entry(self, e: Any, exp: Any = None) -> str:
+        text = self._print(e.args[0])
+        return text if exp is None else _raised(self.bracket % text, exp)
+
+    def _print_Function(self, e: Any, exp: Any = None) -> str:
+        if not hasattr(e.func, "application"):
+            return super()._print_Function(e, exp)  # type: ignore[no-any-return]
+        details = [rf"\mathrm{{{_escaped(f'{k}={attribute(x)}')}}}" for k, x in e.func.application.attrs.items()]
+        arguments = ", ".join([*map(self._print, e.args), *details])
+        return _raised(rf"\operatorname{{{_escaped(type(e).__name__)}}}\left({arguments}\right)", exp)
+
+
+def _raised(text: str, exponent: Any) -> str:
+    return text if exponent is None else f"{text}^{{{exponent}}}"
+
+
+def _clean(label: str) -> str:
+    return "".join(c if c.isprintable() else "?" for c in label)
+
+
+def _escaped(text: str) -> str:
+    return "".join(_ESCAPES.get(c, c) for c in _clean(text))
+
+
+def latex_label(label: str) -> str:
+    """`w1` is w₁, `theta` is θ, words are upright, an element's index is a subscript."""
+    found = re.fullmatch(r"([A-Za-z]+)_?([0-9]*)(?:\[([0-9, ]*)\])?", label)
+    if found is None:
+        return rf"\mathrm{{{_escaped(label)}}}"
+    word, digits, index = found.groups()
+    text = f"\\{word}" if word in _GREEK else word if len(word) == 1 else rf"\mathrm{{{word}}}"
+    subscript = ", ".join(part for part in (digits, (index or "").replace(" ", "")) if part)
+    return f"{text}_{{{subscript}}}" if subscript else text

@@ -1,0 +1,82 @@
+"""A symbolic program: bindings `name = expression` in order, and an expression (or an array of them) for each output of a graph.
+
+Symbols have internal names. What a user calls them stands in `labels`, which only printers read.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import sympy as sp
+
+from symgrad.compiler.formula.evaluate import Evaluator
+from symgrad.compiler.ir import Graph
+from symgrad.mode import local
+from symgrad.typing import Array
+
+_SHARED_LEAVES, _MOST_LEAVES, _MOST_PARTS = 8, 48, 96
+"""An expression that mentions more symbols than this gets a name: if it is used more than once, or in any case; so does a deep one."""
+
+
+@dataclass(frozen=True)
+class Program:
+    graph: Graph
+    notation: str
+    inputs: tuple[Any, ...]
+    """For each input of the graph a Symbol, a MatrixSymbol, or an object array of Symbols."""
+    bindings: tuple[tuple[Any, Any], ...]
+    outputs: tuple[Any, ...]
+    """For each output an expression, or in elements notation an object array of them."""
+    labels: Mapping[Any, str]
+
+    def evaluate(self, arrays: Sequence[Array]) -> list[Array]:
+        """Run the formula on arrays, one for each input."""
+        return local.mode.run(self._evaluate, arrays)
+
+    def _evaluate(self, arrays: Sequence[Array]) -> list[Array]:
+        run = Evaluator()
+        for name, array in zip(self.inputs, arrays, strict=True):
+            run.give(name, array)
+        for name, expression in self.bindings:
+            run.give(name, run.value(expression))
+        return [run.output(e, v.shape, v.dtype) for e, v in zip(self.outputs, self.graph.outputs, strict=True)]
+
+
+class Binder:
+    """Gives names to expressions that are too long to stand in others."""
+
+    def __init__(self, graph: Graph) -> None:
+        self.uses = graph.uses()
+        self.bindings: list[tuple[Any, Any]] = []
+        self.labels: dict[Any, str] = {}
+
+    def wants(self, value: Any, expressions: Sequence[Any]) -> bool:
+        limit = _SHARED_LEAVES if self.uses[value] > 1 else _MOST_LEAVES
+        return any(_longer(e, limit) for e in expressions)
+
+    def bind(self, name: Any, label: str, expression: Any) -> Any:
+        self.bindings.append((name, expression))
+        self.labels[name] = label
+        return name
+
+    @property
+    def next_name(self) -> str:
+        return f"t{len(self.bindings) + 1}"
+
+
+def _longer(expression: Any, limit: int) -> bool:
+    """Does it have more symbols than the limit, or too many parts? Counting stops there."""
+    leaves = parts = 0
+    stack = [expression]
+    while stack:
+        e = stack.pop()
+        leaf = isinstance(e, (sp.Symbol, sp.MatrixSymbol))
+        leaves += leaf
+        parts += 1
+        if leaves > limit or parts > _MOST_PARTS:
+            return True
+        if not leaf:
+            stack.extend(e.args)
+    return False

@@ -1,0 +1,74 @@
+"""Scalar notation, where a symbol is a number or one element of an array; and tensor notation, where it is a whole tensor."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from symgrad.compiler.formula import meaning
+from symgrad.compiler.formula.program import Binder, Program
+from symgrad.compiler.ir import INPUT, LITERAL, OUTPUT, Graph, Value, row_of, type_text
+from symgrad.errors import FormulaError
+
+_FREE = ("expand", "reshape")
+
+
+def fits(graph: Graph) -> bool:
+    """All values are elementwise, and of one shape besides scalars."""
+    return _misfit(graph) is None
+
+
+def _misfit(graph: Graph) -> Value | None:
+    shapes = {v.shape for v in (*graph.inputs, *graph.outputs)} - {()}
+    for v in graph.values:
+        if v.op in (INPUT, LITERAL) or (v.op in _FREE and _is_filled(v)):
+            continue
+        if v.row is None or not v.row.elementwise or len(shapes | {v.shape} - {()}) > 1:
+            return v
+    return graph.outputs[0] if len(shapes) > 1 else None
+
+
+def _is_filled(v: Value) -> bool:
+    while v.op in _FREE:
+        v = v.args[0]
+    return not v.shape
+
+
+def lower(graph: Graph) -> Program:
+    misfit = _misfit(graph)
+    if misfit is not None:
+        given = f"{misfit.op} gives {type_text(misfit)}"
+        raise FormulaError(f"scalar notation is for elementwise functions: {given}; try 'elements' or 'tensor'")
+    return _lower(graph, "scalar")
+
+
+def lower_tensors(graph: Graph) -> Program:
+    return _lower(graph, "tensor")
+
+
+def _lower(graph: Graph, notation: str) -> Program:
+    binder = Binder(graph)
+    known: dict[Value, Any] = {}
+    for i, (x, label) in enumerate(zip(graph.inputs, graph.labels, strict=True)):
+        known[x] = meaning.symbol(f"x{i}", x.dtype)
+        binder.labels[known[x]] = label
+    for v in graph.values:
+        if v.op == INPUT or isinstance(v.dtype, tuple):
+            continue
+        e = _expression(v, known, notation)
+        if binder.wants(v, [e]):
+            e = binder.bind(meaning.symbol(binder.next_name, v.dtype), binder.next_name, e)
+        known[v] = e
+    outputs = tuple(known[v] for v in graph.outputs)
+    return Program(graph, notation, tuple(known[x] for x in graph.inputs), tuple(binder.bindings), outputs, binder.labels)
+
+
+def _expression(v: Value, known: dict[Value, Any], notation: str) -> Any:
+    if v.op == LITERAL:
+        return meaning.literal(v)
+    if v.op == OUTPUT:
+        whole = v.args[0]
+        return meaning.opaque(whole, [None if a is None else known[a] for a in whole.args], v.attrs["index"])
+    args = [None if a is None else known[a] for a in v.args]
+    if row_of(v).elementwise:
+        return meaning.elementwise(v, args)
+    return args[0] if notation == "scalar" else meaning.opaque(v, args)

@@ -1,0 +1,119 @@
+"""How the arguments of a user's function become the inputs of a graph: tensors are inputs, everything else is part of the program."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from symgrad import dtypes
+from symgrad.compiler.ir import freeze
+from symgrad.compiler.tree import LEAF, flatten, paths, unflatten
+from symgrad.errors import GraphError, TraceError, describe
+from symgrad.ops.promotion import default_float, kind
+from symgrad.tensor import Tensor
+
+
+class Spec:
+    """A tensor of which only shape and dtype are known."""
+
+    def __init__(self, shape: Iterable[int], dtype: Any = None) -> None:
+        self.shape = tuple(int(n) for n in shape)
+        self.dtype = default_float() if dtype is None else dtypes.numpy_type(dtype)
+
+    def __repr__(self) -> str:
+        return f"spec({self.shape}, dtype={self.dtype})"
+
+
+def array_of(x: Any) -> Any:
+    """The array of a tensor; arrays and specs are themselves."""
+    return x._array if isinstance(x, Tensor) else x
+
+
+def is_data(x: Any) -> bool:
+    return isinstance(x, (Tensor, np.ndarray, Spec))
+
+
+@dataclass(frozen=True)
+class Call:
+    """The arguments of one call: what becomes inputs, and the rest."""
+
+    leaves: tuple[Any, ...]
+    labels: tuple[str, ...]
+    structure: Any
+
+    def key(self) -> Any:
+        """What a graph of this call depends on, besides the values of its inputs."""
+        types = tuple((array_of(x).shape, str(array_of(x).dtype)) for x in self.leaves)
+        return types, _frozen(self.structure)
+
+    def arrays(self) -> list[Any]:
+        return [array_of(x) for x in self.leaves]
+
+
+def _frozen(structure: Any) -> Any:
+    if structure is LEAF:
+        return "*"
+    if isinstance(structure, dict):
+        return "dict", tuple((k, _frozen(v)) for k, v in structure.items())
+    if isinstance(structure, (list, tuple)):
+        return type(structure).__name__, tuple(map(_frozen, structure))
+    try:
+        return freeze(structure)
+    except GraphError:
+        return "object", id(structure)
+
+
+class Signature:
+    """A function that can be called with the leaves of a call in place of its arguments."""
+
+    def __init__(self, function: Callable[..., Any]) -> None:
+        if not callable(function):
+            raise TypeError(f"expected a function of tensors, got {describe(function)}")
+        self.function = function
+        self.signature = inspect.signature(function)
+
+    def bind(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Call:
+        bound = self.signature.bind(*args, **kwargs)
+        bound.apply_defaults()
+        leaves, structure = flatten(dict(bound.arguments), is_data)
+        labels = [path for name, part in structure.items() for path in self._labels(name, part)]
+        return Call(tuple(leaves), tuple(labels), structure)
+
+    def _labels(self, name: str, part: Any) -> list[str]:
+        star = self.signature.parameters[name].kind is inspect.Parameter.VAR_KEYWORD
+        return [path.partition(".")[2] for path in paths(part, name)] if star else paths(part, name)
+
+    def caller(self, call: Call) -> Callable[[Sequence[Tensor]], Any]:
+        def run(tensors: Sequence[Tensor]) -> Any:
+            bound = inspect.BoundArguments(self.signature, unflatten(call.structure, tensors))
+            return self.function(*bound.args, **bound.kwargs)
+
+        return run
+
+
+def positions(wrt: Any, labels: Sequence[str], leaves: Sequence[Any]) -> tuple[int, ...]:
+    """Which inputs are meant: by name, by position, several of them; None: those that require grad, or else every float."""
+    if wrt is None:
+        floats = [i for i, x in enumerate(leaves) if kind(array_of(x).dtype) in "fc"]
+        asked = [i for i in floats if isinstance(leaves[i], Tensor) and leaves[i].requires_grad]
+        if not floats:
+            raise TraceError("no argument is a floating-point tensor: there is nothing to differentiate in")
+        return tuple(asked or floats)
+    many = wrt if isinstance(wrt, (tuple, list)) else (wrt,)
+    return tuple(i for item in many for i in _position(item, labels))
+
+
+def _position(item: Any, labels: Sequence[str]) -> list[int]:
+    if isinstance(item, int) and not isinstance(item, bool):
+        if not -len(labels) <= item < len(labels):
+            raise ValueError(f"wrt={item}: there are {len(labels)} tensor arguments ({', '.join(labels)})")
+        return [item % len(labels)]
+    if isinstance(item, str):
+        found = [i for i, label in enumerate(labels) if label == item or label.startswith(f"{item}.")]
+        if found:
+            return found
+    raise ValueError(f"wrt={item!r}: the tensor arguments are {', '.join(labels)}")
