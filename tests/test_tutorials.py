@@ -1,0 +1,36 @@
+"""The tutorials print what PyTorch prints: `expected/` was written by PyTorch 2.13 running the same scripts."""
+
+from __future__ import annotations
+
+import pathlib
+import subprocess
+import sys
+
+import pytest
+
+TUTORIALS = pathlib.Path(__file__).parents[1] / "examples" / "tutorials"
+SCRIPTS = sorted(TUTORIALS.glob("tutorial_*.py"))
+
+
+def output_of(source: str) -> list[str]:
+    done = subprocess.run([sys.executable, "-W", "ignore", "-c", source], capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    return done.stdout.splitlines()
+
+
+def test_all_five_are_here():
+    assert [s.stem for s in SCRIPTS] == [f"tutorial_00{i}" for i in range(5)]
+
+
+@pytest.mark.parametrize("script", SCRIPTS, ids=lambda s: s.stem)
+def test_output(script):
+    expected = (TUTORIALS / "expected" / f"{script.stem}.txt").read_text().splitlines()
+    assert output_of(script.read_text()) == expected
+
+
+@pytest.mark.peer
+@pytest.mark.parametrize("script", SCRIPTS, ids=lambda s: s.stem)
+def test_output_is_still_what_pytorch_prints(script):
+    pytest.importorskip("torch")
+    source = script.read_text().replace("import symgrad as torch", "import torch").replace("from symgrad", "from torch")
+    assert output_of(source) == (TUTORIALS / "expected" / f"{script.stem}.txt").read_text().splitlines()
