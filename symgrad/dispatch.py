@@ -71,13 +71,14 @@ def _unary(row: Row) -> Callable[..., Any]:
         mode = local.mode
         try:
             a = x._array
-            if x._base is not None or mode.capture is not None:
-                return apply(row, (x,), _NO_ATTRS)
+            base = x._base
         except AttributeError:
             return apply(row, (x,), _NO_ATTRS)
         dtype = a.dtype
-        if dtype is not FLOAT32 and dtype is not FLOAT64:
+        if (dtype is not FLOAT32 and dtype is not FLOAT64) or mode.capture is not None:
             return apply(row, (x,), _NO_ATTRS)
+        if base is not None:
+            refresh(x)
         out = mode.run(kernel, a)
         if out.__class__ is not ndarray:
             out = asarray(out)
@@ -86,19 +87,22 @@ def _unary(row: Row) -> Callable[..., Any]:
         t._base = None
         t._cell = cell = []
         if x._requires_grad and differentiable and mode.recording:
-            edge = x._node or x
             t._requires_grad = True
             t._node = node = new_node(Node)
             node.row = row
-            node.inputs = (edge,)
+            node.inputs = node.saved = (x._node or x,)
             node.attrs = _NO_ATTRS
             node.sequence = next_sequence()
             node.shape = out.shape
             node.dtype = dtype
             node.hooks = None
-            node.saved = (a,) if saves_x else node.inputs
+            if saves_x:
+                node.saved = (a,)
+                source = x._cell if base is None else base._cell
+                node.cells = (source, cell) if saves_out else (source,)
+            else:
+                node.cells = (cell,) if saves_out else None
             node.out = out if saves_out else None
-            node.cells = ((x._cell, cell) if saves_out else (x._cell,)) if saves_x else (cell,) if saves_out else None
         else:
             t._requires_grad = False
             t._node = None
@@ -219,31 +223,25 @@ def share(view: Tensor, x: Tensor, step: tuple[str, Any] | None) -> None:
 def _binary(row: Row) -> Callable[..., Any]:
     kernel = row.numpy
     both = _keeps(row, (True, True))
+    with_number = _binary_with_number(row) if row.elementwise else lambda x, y: apply(row, (x, y), _NO_ATTRS)
 
     def op(x: Any, y: Any) -> Any:
-        mode = local.mode
         cls = y.__class__
         if cls is float or cls is int:
-            if not isinstance(x, Tensor) or x._base is not None or mode.capture is not None:
-                return apply(row, (x, y), _NO_ATTRS)
-            a, b = x._array, y
-            dtype = a.dtype
-            if dtype is not FLOAT32 and dtype is not FLOAT64:
-                return apply(row, (x, y), _NO_ATTRS)
-            needs_x, needs_y = x._requires_grad, False
-        else:
-            try:
-                a = x._array
-                b = y._array
-                if x._base is not None or y._base is not None or mode.capture is not None:
-                    return apply(row, (x, y), _NO_ATTRS)
-            except AttributeError:
-                return apply(row, (x, y), _NO_ATTRS)
-            dtype = a.dtype
-            if dtype is not b.dtype or (dtype is not FLOAT32 and dtype is not FLOAT64):
-                return apply(row, (x, y), _NO_ATTRS)
-            needs_x = x._requires_grad
-            needs_y = y._requires_grad
+            return with_number(x, y)
+        mode = local.mode
+        try:
+            a = x._array
+            b = y._array
+            base = x._base if x._base is not None else y._base
+        except AttributeError:
+            return apply(row, (x, y), _NO_ATTRS)
+        dtype = a.dtype
+        if dtype is not b.dtype or (dtype is not FLOAT32 and dtype is not FLOAT64) or mode.capture is not None:
+            return apply(row, (x, y), _NO_ATTRS)
+        if base is not None:
+            refresh(x)
+            refresh(y)
         try:
             out = mode.run(kernel, a, b)
         except ValueError as error:
@@ -254,39 +252,84 @@ def _binary(row: Row) -> Callable[..., Any]:
         t._array = out
         t._base = None
         t._cell = cell = []
-        if (needs_x or needs_y) and mode.recording:
-            if needs_x and needs_y:
+        if (x._requires_grad or y._requires_grad) and mode.recording:
+            if x._requires_grad and y._requires_grad:
                 edges = (x._node or x, y._node or y)
                 keep_x, keep_y, keep_out = both
             else:
-                edges = (edge_of(x), y if b is y else edge_of(y))
-                keep_x, keep_y, keep_out = _keeps(row, (needs_x, needs_y))
+                edges = (edge_of(x), edge_of(y))
+                keep_x, keep_y, keep_out = _keeps(row, (x._requires_grad, y._requires_grad))
             t._requires_grad = True
             t._node = node = new_node(Node)
             node.row = row
-            node.inputs = edges
+            node.inputs = node.saved = edges
             node.attrs = _NO_ATTRS
             node.sequence = next_sequence()
             node.shape = out.shape
             node.dtype = dtype
-            node.hooks = None
-            node.out = out if keep_out else None
-            if keep_x and keep_y and b is not y:
-                node.saved = (a, b)
-                node.cells = (x._cell, y._cell, cell) if keep_out else (x._cell, y._cell)
-            elif keep_x or keep_y or keep_out:
+            node.hooks = node.out = node.cells = None
+            if keep_x or keep_y:
                 node.saved = (a if keep_x else edges[0], b if keep_y else edges[1])
-                cells = (x._cell,) if keep_x else (y._cell,) if keep_y and b is not y else ()
-                node.cells = (*cells, cell) if keep_out else cells
-            else:
-                node.saved = edges
-                node.cells = None
+                if keep_x and keep_y:
+                    node.cells = (x._cell, y._cell) if base is None else (version_cell(x), version_cell(y))
+                else:
+                    node.cells = (version_cell(x if keep_x else y),)
+            if keep_out:
+                node.out = out
+                node.cells = (cell,) if node.cells is None else (*node.cells, cell)
         else:
             t._requires_grad = False
             t._node = None
         return t
 
     op.__name__ = row.name
+    return op
+
+
+def _binary_with_number(row: Row) -> Callable[..., Any]:
+    """The second operand is a Python float or int."""
+    kernel = row.numpy
+    keep_x, _, keep_out = _keeps(row, (True, False))
+
+    def op(x: Any, y: Any) -> Any:
+        mode = local.mode
+        try:
+            a = x._array
+            base = x._base
+        except AttributeError:
+            return apply(row, (x, y), _NO_ATTRS)
+        dtype = a.dtype
+        if (dtype is not FLOAT32 and dtype is not FLOAT64) or mode.capture is not None:
+            return apply(row, (x, y), _NO_ATTRS)
+        if base is not None:
+            refresh(x)
+        out = mode.run(kernel, a, y)
+        if out.__class__ is not ndarray:
+            out = asarray(out)
+        t = new(Tensor)
+        t._array = out
+        t._base = None
+        t._cell = cell = []
+        if x._requires_grad and mode.recording:
+            edge = x._node or x
+            t._requires_grad = True
+            t._node = node = new_node(Node)
+            node.row = row
+            node.inputs = (edge, y)
+            node.saved = (a if keep_x else edge, y)
+            node.attrs = _NO_ATTRS
+            node.sequence = next_sequence()
+            node.shape = out.shape
+            node.dtype = dtype
+            node.hooks = None
+            node.out = out if keep_out else None
+            cells = (version_cell(x),) if keep_x else ()
+            node.cells = (*cells, cell) if keep_out else cells or None
+        else:
+            t._requires_grad = False
+            t._node = None
+        return t
+
     return op
 
 

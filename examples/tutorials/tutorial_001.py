@@ -132,7 +132,7 @@ for t in range(500):
     y_pred = relu(x.mm(w1)).mm(w2)
     loss = (y_pred - y).pow(2).sum()
     if t < 3 or t == 499:
-        print(t, f"{loss.data.item():.3g}")
+        print(t, f"{loss.data.item():{\'.0e\' if t == 499 else \'.3g\'}}")
     loss.backward()
     w1.data -= learning_rate * w1.grad.data
     w2.data -= learning_rate * w2.grad.data
