@@ -22,7 +22,7 @@ def test_all_five_are_here():
     assert [s.stem for s in SCRIPTS] == [f"tutorial_00{i}" for i in range(5)]
 
 
-@pytest.mark.parametrize("script", SCRIPTS, ids=lambda s: s.stem)
+@pytest.mark.parametrize("script", [*SCRIPTS, TUTORIALS / "legacy_001.py"], ids=lambda s: s.stem)
 def test_output(script):
     expected = (TUTORIALS / "expected" / f"{script.stem}.txt").read_text().splitlines()
     assert output_of(script.read_text()) == expected

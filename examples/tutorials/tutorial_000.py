@@ -32,7 +32,8 @@ for t in range(500):
 
     loss = (y_pred - y).pow(2).sum().item()
     if t < 3 or t == 499:
-        print(t, f"{loss:{\'.0e\' if t == 499 else \'.3g\'}}")
+        digits = ".0e" if t == 499 else ".3g"
+        print(t, f"{loss:{digits}}")
 
     grad_y_pred = 2.0 * (y_pred - y)
     grad_w2 = h_relu.t().mm(grad_y_pred)
@@ -170,7 +171,8 @@ for t in range(500):
     y_pred = relu(x.mm(w1)).mm(w2)
     loss = (y_pred - y).pow(2).sum()
     if t < 3 or t == 499:
-        print(t, f"{loss.item():{\'.0e\' if t == 499 else \'.3g\'}}")
+        digits = ".0e" if t == 499 else ".3g"
+        print(t, f"{loss.item():{digits}}")
     loss.backward()
     with torch.no_grad():
         w1 -= learning_rate * w1.grad

@@ -78,23 +78,6 @@ print(x.grad)
 handle.remove()
 
 
-# --- Function, non-static: refused by PyTorch since 1.5, and here ---------------------------------------------------------------------
-class OldReLU(torch.autograd.Function):
-    def forward(self, input):
-        self.save_for_backward(input)
-        return input.clamp(min=0)
-
-    def backward(self, grad_output):
-        (input,) = self.saved_tensors
-        grad_input = grad_output.clone()
-        grad_input[input < 0] = 0
-        return grad_input
-
-
-try:
-    OldReLU()(x)
-except RuntimeError as error:
-    print(str(error).split(".")[0])
 loss = x.sum()
 try:
     print(loss.data[0])
@@ -102,9 +85,8 @@ except IndexError as error:
     print(str(error).split(".")[0])
 
 
+# --- Function -----------------------------------------------------------------------------------------------------------------------
 class MyReLU(torch.autograd.Function):
-    """The same with static methods."""
-
     @staticmethod
     def forward(ctx, input):
         ctx.save_for_backward(input)
@@ -132,7 +114,8 @@ for t in range(500):
     y_pred = relu(x.mm(w1)).mm(w2)
     loss = (y_pred - y).pow(2).sum()
     if t < 3 or t == 499:
-        print(t, f"{loss.data.item():{\'.0e\' if t == 499 else \'.3g\'}}")
+        digits = ".0e" if t == 499 else ".3g"
+        print(t, f"{loss.data.item():{digits}}")
     loss.backward()
     w1.data -= learning_rate * w1.grad.data
     w2.data -= learning_rate * w2.grad.data
