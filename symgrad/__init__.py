@@ -69,17 +69,40 @@ from symgrad import cuda as cuda, interop as interop  # isort: skip
 from symgrad import random as random  # isort: skip
 
 if _TYPE_CHECKING:
+    from symgrad import func as func, io as io, nn as nn, optim as optim, testing as testing, utils as utils
     from symgrad.compiler.api import compile as compile, derive as derive, spec as spec
+    from symgrad.io import load as load, save as save
+
+
+_LATER = {  # what is loaded when it is first asked for: a module, or a name in one
+    "compile": "symgrad.compiler.api:compile",
+    "derive": "symgrad.compiler.api:derive",
+    "func": "symgrad.func",
+    "io": "symgrad.io",
+    "load": "symgrad.io:load",
+    "nn": "symgrad.nn",
+    "optim": "symgrad.optim",
+    "save": "symgrad.io:save",
+    "spec": "symgrad.compiler.api:spec",
+    "testing": "symgrad.testing",
+    "utils": "symgrad.utils",
+}
 
 
 def __getattr__(name: str) -> object:
-    """What is read only when asked for."""
-    if name in ("compile", "derive", "spec"):
-        from symgrad.compiler import api
-
-        return globals().setdefault(name, getattr(api, name))
     if name == "__version__":
         from importlib.metadata import version
 
         return version("symgrad")
-    raise AttributeError(f"module 'symgrad' has no attribute {name!r}")
+    if name not in _LATER:
+        raise AttributeError(f"module 'symgrad' has no attribute {name!r}")
+    from importlib import import_module
+
+    module, _, attribute = _LATER[name].partition(":")
+    value = getattr(import_module(module), attribute) if attribute else import_module(module)
+    globals()[name] = value
+    return value
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *_LATER})
