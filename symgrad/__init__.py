@@ -91,9 +91,12 @@ _LATER = {  # what is loaded when it is first asked for: a module, or a name in 
 
 def __getattr__(name: str) -> object:
     if name == "__version__":
-        from importlib.metadata import version
+        from importlib import metadata
 
-        return version("symgrad")
+        try:
+            return metadata.version("symgrad")
+        except metadata.PackageNotFoundError:  # run from its folder
+            return "0+unknown"
     if name not in _LATER:
         raise AttributeError(f"module 'symgrad' has no attribute {name!r}")
     from importlib import import_module

@@ -12,6 +12,7 @@ import numpy as np
 from symgrad import devices, dtypes, legacy
 from symgrad.from_data import finish, tensor
 from symgrad.ops import promotion
+from symgrad.ops.boxmuller import fma
 from symgrad.ops.promotion import INT64, kind, scalar_type
 from symgrad.tensor import Tensor, wrap
 from symgrad.typing import Array
@@ -210,16 +211,20 @@ def linspace(
 
 
 def _spaced(start: Any, end: Any, steps: Any, dtype: np.dtype[Any]) -> Array:
-    """From both ends towards the middle, in the type of the result, as PyTorch's kernel does: so the ends are exact."""
+    """From both ends towards the middle with fused multiply-adds, as PyTorch's kernel does: so the ends are exact."""
     count = _size("linspace", 3, steps)
     if count < 0:
         raise RuntimeError(f"number of steps must be non-negative, got {count}")
-    compute = dtype if dtype.kind in "fc" and dtype.itemsize > 2 else promotion.FLOAT32
+    compute = dtype if kind(dtype) in "fc" else promotion.FLOAT64
     first: Any = compute.type(start)
     last: Any = compute.type(end)
-    step = (last - first) / compute.type(max(count - 1, 1))
+    step: Any = (last - first) / compute.type(max(count - 1, 1))
     indices = np.arange(count)
-    ahead, behind = first + step * indices.astype(compute), last - step * (count - 1 - indices).astype(compute)
+    if compute in (promotion.FLOAT32, promotion.FLOAT64):
+        ups, downs = indices.astype(compute), (count - 1 - indices).astype(compute)
+        ahead, behind = fma(ups, float(step), float(first)), fma(downs, -float(step), float(last))
+    else:
+        ahead, behind = first + step * indices.astype(compute), last - step * (count - 1 - indices).astype(compute)
     values: Array = np.where(indices < count // 2 + (count == 1), ahead, behind)
     return values.astype(dtype)
 

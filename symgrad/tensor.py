@@ -263,7 +263,6 @@ class Tensor:
             default_dtype_name=repr(dtypes.get_default_dtype()),
             requires_grad=self.requires_grad,
             grad_fn_name=None if self.grad_fn is None else self.grad_fn.name(),
-            is_parameter=getattr(self, "_is_param", False),
         )
 
     if TYPE_CHECKING:  # operators and methods are attached by symgrad.functional

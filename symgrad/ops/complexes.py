@@ -48,14 +48,19 @@ def _angle_rule(xp, g, out, x):
 
 
 def _complex(x, y):
+    if x.dtype != y.dtype:
+        raise TypeError("two types")  # the type rule has the words
     out = np.empty(np.broadcast_shapes(np.shape(x), np.shape(y)), COMPLEX128 if x.dtype == FLOAT64 else COMPLEX64)
     out.real, out.imag = x, y
     return out
 
 
 def _complex_type(x: Any, y: Any) -> Meta:
-    if x.dtype != y.dtype or x.dtype.kind != "f":
-        raise RuntimeError(f"Expected both inputs to be Float or Double tensors of one type but got {x.dtype} and {y.dtype}")
+    words = [a.dtype.name for a in (x, y)]
+    if any(a.dtype.kind != "f" for a in (x, y)):
+        raise RuntimeError(f"Expected both inputs to be Half, Float or Double tensors but got {' and '.join(words)} (complex)")
+    if x.dtype != y.dtype:
+        raise RuntimeError(f"Expected object of scalar type {words[0]} but got scalar type {words[1]} for second argument (complex)")
     return Meta(broadcast_shapes("complex", x.shape, y.shape), COMPLEX128 if x.dtype == FLOAT64 else COMPLEX64)
 
 

@@ -1,1 +1,3 @@
 """Helpers beside the tensors themselves."""
+
+from symgrad.utils import dlpack as dlpack

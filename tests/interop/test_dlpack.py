@@ -7,7 +7,6 @@ import pytest
 
 import symgrad as sg
 from symgrad.tensor import wrap
-from symgrad.utils import dlpack
 
 TYPES = ["float64", "float32", "float16", "int64", "int32", "int16", "int8", "uint8", "bool", "complex64", "complex128"]
 
@@ -54,7 +53,7 @@ def test_device():
 
 def test_capsules():
     t = sg.ones(3)
-    back = dlpack.from_dlpack(dlpack.to_dlpack(t))
+    back = sg.utils.dlpack.from_dlpack(sg.utils.dlpack.to_dlpack(t))
     assert np.shares_memory(back.numpy(), t.numpy())
 
 
