@@ -8,7 +8,6 @@ from symgrad import dtypes, return_types
 from symgrad.dispatch import tensors as ops
 from symgrad.functional.names import method, public
 from symgrad.functional.sorting import along, in_type
-from symgrad.ops.promotion import kind
 from symgrad.ops.reduction import axes_of
 from symgrad.tensor import Tensor
 from symgrad.typing import Dims
@@ -21,14 +20,16 @@ __all__ = [
 
 def axes(name: str, dim: Any, ndim: int) -> tuple[int, ...]:
     """Dimensions as a sorted tuple; PyTorch's error for what is no dimension."""
+    if dim is None or dim.__class__ is int:
+        return axes_of(dim, ndim)
     if isinstance(dim, (tuple, list)):
         if not _integers(dim):
             raise TypeError(f"{name}(): argument 'dim' must be tuple of ints, but found element of type {_odd(dim)}")
-    elif dim is not None and not hasattr(dim, "__index__"):
+    elif not hasattr(dim, "__index__"):
         raise TypeError(
             f"{name}() received an invalid combination of arguments: argument 'dim' must be int or tuple of ints, not {type(dim).__name__}"
         )
-    elif dim is not None and dim.__class__ is not int:
+    else:
         dim = dim.__index__()
     return axes_of(dim, ndim)
 
@@ -49,7 +50,7 @@ def one_axis(name: str, dim: Any, ndim: int) -> tuple[int, ...]:
 
 
 def _require_inexact(input: Tensor, message: str) -> None:
-    if kind(input._array.dtype) in "bi":
+    if input._array.dtype.kind in "biu":
         raise RuntimeError(message.format(dtypes.type_word(input._array.dtype)))
 
 
@@ -57,8 +58,8 @@ def _require_inexact(input: Tensor, message: str) -> None:
 def sum(input: Tensor, dim: Dims = None, keepdim: bool = False, *, dtype: Any = None) -> Tensor:
     """Sum over all elements, or over the dimensions `dim`; booleans and integers are summed in int64."""
     if dtype is None:
-        return ops.sum(input, axis=axes("sum", dim, input.ndim), keepdims=keepdim)  # type: ignore[no-any-return]
-    return in_type(ops.sum(in_type(input, dtype), axis=axes("sum", dim, input.ndim), keepdims=keepdim), dtype)
+        return ops.sum(input, axis=axes("sum", dim, input._array.ndim), keepdims=keepdim)  # type: ignore[no-any-return]
+    return in_type(ops.sum(in_type(input, dtype), axis=axes("sum", dim, input._array.ndim), keepdims=keepdim), dtype)
 
 
 @method
@@ -68,13 +69,13 @@ def mean(input: Tensor, dim: Dims = None, keepdim: bool = False, *, dtype: Any =
     _require_inexact(
         input, "mean(): could not infer output dtype. Input dtype must be either a floating point or complex dtype. Got: {}"
     )
-    return ops.mean(input, axis=axes("mean", dim, input.ndim), keepdims=keepdim)  # type: ignore[no-any-return]
+    return ops.mean(input, axis=axes("mean", dim, input._array.ndim), keepdims=keepdim)  # type: ignore[no-any-return]
 
 
 @method
 def prod(input: Tensor, dim: int | None = None, keepdim: bool = False, *, dtype: Any = None) -> Tensor:
     """Product of all elements, or along one dimension."""
-    result = ops.prod(in_type(input, dtype), axis=one_axis("prod", dim, input.ndim), keepdims=keepdim)
+    result = ops.prod(in_type(input, dtype), axis=one_axis("prod", dim, input._array.ndim), keepdims=keepdim)
     return in_type(result, dtype)
 
 
@@ -82,7 +83,7 @@ def prod(input: Tensor, dim: int | None = None, keepdim: bool = False, *, dtype:
 def nansum(input: Tensor, dim: Dims = None, keepdim: bool = False, *, dtype: Any = None) -> Tensor:
     """Sum in which NaN counts as zero."""
     _refuse_complex("nansum", input)
-    result = ops.nansum(in_type(input, dtype), axis=axes("nansum", dim, input.ndim), keepdims=keepdim)
+    result = ops.nansum(in_type(input, dtype), axis=axes("nansum", dim, input._array.ndim), keepdims=keepdim)
     return in_type(result, dtype)
 
 
@@ -90,7 +91,7 @@ def nansum(input: Tensor, dim: Dims = None, keepdim: bool = False, *, dtype: Any
 def nanmean(input: Tensor, dim: Dims = None, keepdim: bool = False, *, dtype: Any = None) -> Tensor:
     """Average of what is not NaN."""
     _require_inexact(input, "nanmean(): expected input to have floating point or complex dtype but got {}")
-    axis = axes("nanmean", dim, input.ndim)
+    axis = axes("nanmean", dim, input._array.ndim)
     return nansum(input, dim, keepdim, dtype=dtype) / ops.sum(ops.eq(input, input), axis=axis, keepdims=keepdim)  # type: ignore[no-any-return]
 
 
@@ -103,20 +104,20 @@ def _refuse_complex(name: str, input: Tensor) -> None:
 def amax(input: Tensor, dim: Dims = (), keepdim: bool = False) -> Tensor:
     """Largest value; equal ones share the gradient."""
     _refuse_complex("amax", input)
-    return ops.amax(input, axis=axes("amax", dim or None if dim.__class__ is tuple else dim, input.ndim), keepdims=keepdim)  # type: ignore[no-any-return]
+    return ops.amax(input, axis=axes("amax", dim or None if dim.__class__ is tuple else dim, input._array.ndim), keepdims=keepdim)  # type: ignore[no-any-return]
 
 
 @method
 def amin(input: Tensor, dim: Dims = (), keepdim: bool = False) -> Tensor:
     """Smallest value; equal ones share the gradient."""
     _refuse_complex("amin", input)
-    return ops.amin(input, axis=axes("amin", dim or None if dim.__class__ is tuple else dim, input.ndim), keepdims=keepdim)  # type: ignore[no-any-return]
+    return ops.amin(input, axis=axes("amin", dim or None if dim.__class__ is tuple else dim, input._array.ndim), keepdims=keepdim)  # type: ignore[no-any-return]
 
 
 @method
 def aminmax(input: Tensor, *, dim: int | None = None, keepdim: bool = False) -> return_types.aminmax:
     """Smallest and largest value."""
-    return return_types.aminmax(*ops.aminmax(input, axis=one_axis("aminmax", dim, input.ndim), keepdims=keepdim))
+    return return_types.aminmax(*ops.aminmax(input, axis=one_axis("aminmax", dim, input._array.ndim), keepdims=keepdim))
 
 
 @overload
@@ -154,8 +155,8 @@ def _extreme(name: str, pair: Any, input: Tensor, dim: Any, keepdim: bool, other
         return getattr(ops, f"{name}imum")(input, other)
     _refuse_complex(name, input)
     if dim is None:
-        return getattr(ops, f"{name}_all")(input, axis=axes_of(None, input.ndim), keepdims=False)
-    one_axis(name, dim, input.ndim)
+        return getattr(ops, f"{name}_all")(input, axis=axes_of(None, input._array.ndim), keepdims=False)
+    one_axis(name, dim, input._array.ndim)
     return pair(*along(getattr(ops, f"{name}_along"), input, dim, keepdims=keepdim))
 
 
@@ -174,25 +175,25 @@ def argmin(input: Tensor, dim: int | None = None, keepdim: bool = False) -> Tens
 def _index(name: str, input: Tensor, dim: Any, keepdim: bool) -> Tensor:
     if input._array.dtype.kind in "bc":
         raise RuntimeError(f"{name}(): does not support {'bool' if input._array.dtype.kind == 'b' else 'complex'} input")
-    return getattr(ops, name)(input, axis=one_axis(name, dim, input.ndim), keepdims=keepdim)  # type: ignore[no-any-return]
+    return getattr(ops, name)(input, axis=one_axis(name, dim, input._array.ndim), keepdims=keepdim)  # type: ignore[no-any-return]
 
 
 @method
 def all(input: Tensor, dim: Dims = None, keepdim: bool = False) -> Tensor:
     """Whether every element is true (not zero)."""
-    return ops.all(input, axis=axes("all", dim, input.ndim), keepdims=keepdim)  # type: ignore[no-any-return]
+    return ops.all(input, axis=axes("all", dim, input._array.ndim), keepdims=keepdim)  # type: ignore[no-any-return]
 
 
 @method
 def any(input: Tensor, dim: Dims = None, keepdim: bool = False) -> Tensor:
     """Whether some element is true (not zero)."""
-    return ops.any(input, axis=axes("any", dim, input.ndim), keepdims=keepdim)  # type: ignore[no-any-return]
+    return ops.any(input, axis=axes("any", dim, input._array.ndim), keepdims=keepdim)  # type: ignore[no-any-return]
 
 
 @method
 def count_nonzero(input: Tensor, dim: Dims = None) -> Tensor:
     """How many elements are not zero."""
-    return ops.count_nonzero(input, axis=axes("count_nonzero", dim, input.ndim), keepdims=False)  # type: ignore[no-any-return]
+    return ops.count_nonzero(input, axis=axes("count_nonzero", dim, input._array.ndim), keepdims=False)  # type: ignore[no-any-return]
 
 
 @method
@@ -200,7 +201,7 @@ def logsumexp(input: Tensor, dim: int | tuple[int, ...] | list[int], keepdim: bo
     """log(sum(exp(input))), without overflow."""
     if dim is None:
         raise TypeError("logsumexp(): argument 'dim' must be tuple of ints, not NoneType")
-    return ops.logsumexp(input, axis=axes("logsumexp", dim, input.ndim), keepdims=keepdim)  # type: ignore[no-any-return]
+    return ops.logsumexp(input, axis=axes("logsumexp", dim, input._array.ndim), keepdims=keepdim)  # type: ignore[no-any-return]
 
 
 def _spread(
@@ -215,7 +216,7 @@ def _spread(
         correction = 1 if unbiased is None else int(unbiased)
     subject = "std and var" if name in ("std", "var") else name
     _require_inexact(input, f"{subject} only support floating point and complex dtypes")
-    return getattr(ops, name)(input, axis=axes(name, dim, input.ndim), correction=correction, keepdims=keepdim)
+    return getattr(ops, name)(input, axis=axes(name, dim, input._array.ndim), correction=correction, keepdims=keepdim)
 
 
 @method
@@ -253,7 +254,7 @@ def std_mean(
 def vector_norm(input: Tensor, ord: float, dim: Any, keepdim: bool, dtype: Any) -> Tensor:
     input = in_type(input, dtype)
     _require_inexact(input, "linalg.vector_norm: Expected a floating point or complex tensor as input. Got {}")
-    return ops.vector_norm(input, ord=ord, axis=axes("norm", dim, input.ndim), keepdims=keepdim)  # type: ignore[no-any-return]
+    return ops.vector_norm(input, ord=ord, axis=axes("norm", dim, input._array.ndim), keepdims=keepdim)  # type: ignore[no-any-return]
 
 
 @method

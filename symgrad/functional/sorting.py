@@ -18,8 +18,9 @@ __all__ = [
 
 def along(op: Any, input: Tensor, dim: int, **attrs: Any) -> Any:
     """A row that works along one dimension, on a tensor that may have none: then it is taken for a tensor of one element."""
-    axis = normalize_axis(dim, input.ndim)
-    if input.ndim:
+    ndim = input._array.ndim
+    axis = normalize_axis(dim, ndim)
+    if ndim:
         return op(input, axis=axis, **attrs)
     results = op(ops.reshape(input, shape=(1,)), axis=0, **attrs)
     if isinstance(results, Tensor):

@@ -119,6 +119,8 @@ def _vector_norm(x, *, ord, axis, keepdims):
         return wide_sum(size, axis, keepdims)
     if abs(ord) == inf:
         return (maximum if ord > 0 else minimum).reduce(size, axis, None, None, keepdims)
+    if ord < 0 and count(x.shape, axis) == 0:
+        raise ValueError("nothing to divide by")
     return wide_sum(size**ord, axis, keepdims) ** (1 / ord)
 
 

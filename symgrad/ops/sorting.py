@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from symgrad.ops.promotion import INT64
-from symgrad.ops.reduction import add, restore
+from symgrad.ops.reduction import add, maximum, minimum, restore
 from symgrad.ops.shapes import reduced_shape
 from symgrad.ops.spec import Meta
 from symgrad.ops.table import row
@@ -45,8 +45,11 @@ def _scatter_along_type(g: Any, indices: Any, *, axis: int, size: int) -> Meta:
 
 
 def _scatter_along(g, indices, *, axis, size):
-    """Indices are flattened first: `np.add.at` is several times as fast on one dimension."""
+    """Indices are flattened first: `np.add.at` is several times as fast on one dimension. A single one per line meets no other."""
     out = np.zeros((*g.shape[:axis], size, *g.shape[axis + 1 :]), g.dtype)
+    if g.shape[axis] == 1:
+        np.put_along_axis(out, indices, g, axis)
+        return out
     inner = int(np.prod(g.shape[axis + 1 :], dtype=np.int64))
     outer = int(np.prod(g.shape[:axis], dtype=np.int64))
     places = indices.reshape(outer, -1, inner)
@@ -101,7 +104,7 @@ def _head(ndim: int, axis: int, k: int) -> tuple[Any, ...]:
 def _topk(x, *, k, axis, largest):
     """A partition finds the k-th value; the elements beyond it, and the first of its equals, are the answer."""
     n = x.shape[axis]
-    if k * 4 >= n or n < 64 or (x.dtype.kind == "f" and np.isnan(x).any()) or x.dtype.kind not in "fiu":
+    if k * 4 >= n or n < 512 or (x.dtype.kind == "f" and np.isnan(x).any()) or x.dtype.kind not in "fiu":
         indices = np.ascontiguousarray(order(x, axis, largest)[_head(x.ndim, axis, k)])
     else:
         last = np.moveaxis(x, axis, -1)
@@ -185,9 +188,9 @@ def one_along(name: str, args: str, kernel: Any, type_name: str, jax: Any, **col
     row(name, args, kernel, (_one_rule,), saves="out1", outputs=2, policy="each", kinds="bif", type=type_rule, jax=jax, **columns)
 
 
-def _extreme_along(name: str) -> None:
+def _extreme_along(name: str, ufunc: Any) -> None:
     def kernel(x, *, axis, keepdims):
-        return _kept(x, np.asarray(getattr(x, f"arg{name}")(axis, keepdims=True)), axis, keepdims)
+        return ufunc.reduce(x, axis, None, None, keepdims), getattr(x, f"arg{name}")(axis, keepdims=keepdims)
 
     def text(x, *, axis, keepdims):
         attrs = f"axis={axis}, keepdims={keepdims}"
@@ -210,8 +213,8 @@ def _kthvalue(x, *, k, axis, keepdims):
     return _kept(x, order(x, axis, False)[(*lead, slice(k - 1, k))], axis, keepdims)
 
 
-_extreme_along("max")
-_extreme_along("min")
+_extreme_along("max", maximum)
+_extreme_along("min", minimum)
 one_along(
     "kthvalue", "x / k axis keepdims", _kthvalue, "kthvalue",
     lambda x, *, k, axis, keepdims: _rank_text(x, axis, keepdims, str(k - 1)),
