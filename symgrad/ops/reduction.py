@@ -65,7 +65,9 @@ def restore(xp: Any, g: Any, x: Any, axis: tuple[int, ...], keepdims: bool) -> A
 
 def spread(xp: Any, g: Any, x: Any, axis: tuple[int, ...], keepdims: bool) -> Any:
     """`g` repeated over the folded dimensions: the transpose of a sum."""
-    return xp.expand(restore(xp, g, x, axis, keepdims), shape=x.shape)
+    if keepdims or len(axis) < len(x.shape):  # a single number spreads as it is
+        g = restore(xp, g, x, axis, keepdims)
+    return xp.expand(g, shape=x.shape)
 
 
 def numbered(name: str) -> Any:

@@ -10,7 +10,7 @@ from symgrad.typing import Array
 
 _BITS: dict[np.dtype[Any], np.dtype[Any]] = {np.dtype(np.float32): np.dtype(np.int32), np.dtype(np.float64): np.dtype(np.int64)}
 _ZERO = {dtype: np.zeros((), dtype) for dtype in _BITS}
-_LARGE = 1 << 13
+_LARGE = 1 << 9
 
 
 def select(condition: Any, x: Any, y: Any) -> Any:
