@@ -20,12 +20,14 @@ METHODS: dict[str, Any] = {}
 
 def public(function: Callable[P, R]) -> Callable[P, R]:
     """A public function: takes `axis`/`keepdims` for `dim`/`keepdim`, and `out=`."""
+    own = function.__code__.co_varnames  # type: ignore[attr-defined]
+    renamed = {theirs: ours for theirs, ours in _NUMPY_NAMES.items() if theirs not in own}
 
     @functools.wraps(function)
     def call(*args: P.args, **kwargs: P.kwargs) -> R:
         if kwargs:
             out = kwargs.pop("out", None)
-            for theirs, ours in _NUMPY_NAMES.items():
+            for theirs, ours in renamed.items():
                 if theirs in kwargs:
                     kwargs[ours] = kwargs.pop(theirs)
             if out is not None:

@@ -351,6 +351,17 @@ def test_the_distance_of_a_point_from_itself_has_gradient_0():
     assert np.isfinite(x.grad._array).all()
 
 
+def test_arguments_by_pytorchs_names():
+    x, a = leaf(2, 3), regular(3, 3)
+    np.testing.assert_array_equal(linalg.vecdot(x=x, y=x)._array, linalg.vecdot(x, x)._array)
+    np.testing.assert_array_equal(linalg.vector_norm(x=x, axis=1, keepdims=True)._array, linalg.vector_norm(x, 2, 1, True)._array)
+    np.testing.assert_array_equal(sg.tensordot(a=x, b=a, dims=1)._array, (x @ a)._array)
+    np.testing.assert_array_equal(linalg.solve(A=a, B=a)._array, linalg.solve(a, a)._array)
+    out = wrap(np.empty((2, 3)))
+    assert sg.mm(x.detach(), a.detach(), out=out) is out
+    np.testing.assert_array_equal(out._array, (x @ a)._array)
+
+
 # --- refusals
 
 ZERO, EYE = np.zeros((2, 2)), np.eye(2)
