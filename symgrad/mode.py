@@ -32,6 +32,33 @@ class Mode:
         self.run = context.run
 
 
+class Observer:
+    """A capture that only looks on, at `seen`: whatever it is told it tells the capture that was there before."""
+
+    def __init__(self, outer: Any) -> None:
+        self.outer = outer
+
+    @property
+    def abstract(self) -> bool:
+        return self.outer is not None and self.outer.abstract
+
+    def __call__(self, row: Any, args: Any, attrs: Any, result: Any) -> None:
+        if self.outer is not None:
+            self.outer(row, args, attrs, result)
+        self.seen(row, result)
+
+    def seen(self, row: Any, result: Any) -> None:
+        """An op has run."""
+
+    def written(self, tensor: Any) -> None:
+        if self.outer is not None:
+            self.outer.written(tensor)
+
+    def left(self, tensor: Any, how: str) -> None:
+        if self.outer is not None:
+            self.outer.left(tensor, how)
+
+
 class _Local(threading.local):
     def __init__(self) -> None:
         self.mode = Mode()

@@ -1,5 +1,6 @@
 """Reverse-mode differentiation of what was recorded: `backward`, `grad`, grad modes, `Function`, checks."""
 
+from symgrad.autograd import functional as functional, graph as graph
 from symgrad.autograd.anomaly import (
     detect_anomaly as detect_anomaly,
     is_anomaly_check_nan_enabled as is_anomaly_check_nan_enabled,

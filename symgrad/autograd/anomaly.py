@@ -11,7 +11,7 @@ import numpy as np
 
 from symgrad.engine import node_of
 from symgrad.graph import Node
-from symgrad.mode import local
+from symgrad.mode import Observer, local
 
 
 def is_anomaly_enabled() -> bool:
@@ -24,31 +24,17 @@ def is_anomaly_check_nan_enabled() -> bool:
     return local.mode.anomaly is not None and local.mode.anomaly.check_nan
 
 
-class Watch:
-    """What anomaly mode does: `__call__` sees every op that is run, `pull` runs the rules of every node in backward."""
+class Watch(Observer):
+    """What anomaly mode does: `seen` looks at every op that is run, `pull` runs the rules of every node in backward."""
 
     def __init__(self, check_nan: bool, outer: Any) -> None:
+        super().__init__(outer)
         self.check_nan = check_nan
-        self.outer = outer
 
-    def __call__(self, row: Any, args: Any, attrs: Any, result: Any) -> None:
-        if self.outer is not None:
-            self.outer(row, args, attrs, result)
+    def seen(self, row: Any, result: Any) -> None:
         for t in result if isinstance(result, tuple) else (result,):
             if t._node is not None:
                 remember(node_of(t._node))
-
-    @property
-    def abstract(self) -> bool:
-        return self.outer is not None and bool(self.outer.abstract)
-
-    def written(self, t: Any) -> None:
-        if self.outer is not None:
-            self.outer.written(t)
-
-    def left(self, t: Any, how: str) -> None:
-        if self.outer is not None:
-            self.outer.left(t, how)
 
     def pull(self, pull: Callable[..., Any], node: Node, g: Any, needs: list[bool]) -> Any:
         try:

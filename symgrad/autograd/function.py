@@ -94,10 +94,13 @@ class _Saved:
 
     __slots__ = ("array", "cell", "edge")
 
-    def __init__(self, t: Tensor, edge: Any) -> None:
-        self.array = t._array
-        self.cell = version_cell(t)
+    def __init__(self, array: Any, cell: list[Any], edge: Any) -> None:
+        self.array = array
+        self.cell = cell
         self.edge = edge
+
+    def moved(self, edge: Any) -> _Saved:
+        return _Saved(self.array, self.cell, edge)
 
     def unpack(self, node: Node) -> Tensor:
         edge = Output(node, self.edge) if self.edge.__class__ is int else self.edge
@@ -248,9 +251,9 @@ def _save(ctx: Any, node: FunctionNode, finished: tuple[Any, ...]) -> None:
         if t is None:
             entries.append(None)
         elif index is None:
-            entries.append(_Saved(t, _way_back(t)))
+            entries.append(_Saved(t._array, version_cell(t), _way_back(t)))
         else:
-            entries.append(_Saved(t, index if finished[index]._requires_grad else None))
+            entries.append(_Saved(t._array, version_cell(t), index if t._requires_grad else None))
     ctx._to_save = ()
     if entries:
         node.saved, node.cells = tuple(entries), ()

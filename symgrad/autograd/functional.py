@@ -1,0 +1,203 @@
+"""Derivatives of functions by rows: jacobian, hessian, and products with vectors. PyTorch's `torch.autograd.functional`."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from symgrad.autograd.backward import grad
+from symgrad.autograd.grad_mode import enable_grad
+from symgrad.dispatch import tensors as ops
+from symgrad.tensor import Tensor, wrap
+from symgrad.views import detach
+
+Function = Callable[..., Any]
+
+
+def jacobian(
+    func: Function, inputs: Any, create_graph: bool = False, strict: bool = False, vectorize: bool = False,
+    strategy: str = "reverse-mode",
+) -> Any:  # fmt: skip
+    """The Jacobian of `func` at `inputs`: a tensor of shape (*output, *input), in tuples where there are several of either."""
+    with enable_grad():
+        xs, one_input = _fresh(inputs, create_graph)
+        ys, one_output = _outputs(func(*xs), "jacobian", strict)
+        blocks = [rows(y, xs, create_graph, (i, strict)) for i, y in enumerate(ys)]
+    columns = [block[0] if one_input else block for block in blocks]
+    return columns[0] if one_output else tuple(columns)
+
+
+def hessian(
+    func: Function, inputs: Any, create_graph: bool = False, strict: bool = False, vectorize: bool = False,
+    outer_jacobian_strategy: str = "reverse-mode",
+) -> Any:  # fmt: skip
+    """The Hessian of a scalar `func` at `inputs`: shape (*input, *input), in a tuple of tuples for several inputs."""
+    one = isinstance(inputs, Tensor)
+
+    def gradients(*xs: Tensor) -> Any:
+        value = _scalar(func(*xs), "hessian")
+        found = _grad((value,), xs, None, True, strict)
+        return found[0] if one else found
+
+    return jacobian(gradients, inputs, create_graph, strict)
+
+
+def vjp(func: Function, inputs: Any, v: Any = None, create_graph: bool = False, strict: bool = False) -> Any:
+    """The outputs of `func`, and the product of the vector `v` with its Jacobian."""
+    with enable_grad():
+        xs, one_input = _fresh(inputs, create_graph)
+        ys, one_output = _outputs(func(*xs), "vjp", strict)
+        vs = _vectors(v, ys, "the user-provided function returns a single Tensor with a single element")
+        found = _grad(ys, xs, vs, create_graph, strict)
+    return _given(ys, one_output, create_graph), _given(found, one_input, create_graph)
+
+
+def jvp(func: Function, inputs: Any, v: Any = None, create_graph: bool = False, strict: bool = False) -> Any:
+    """The outputs of `func`, and the product of its Jacobian with the vector `v`."""
+    with enable_grad():
+        xs, _ = _fresh(inputs, create_graph)
+        ys, one_output = _outputs(func(*xs), "jvp", strict)
+        vs = _vectors(v, xs, "the input to the user-provided function is a single Tensor with a single element")
+        found = push_forward(ys, xs)(vs, create_graph)
+    return _given(ys, one_output, create_graph), _given(found, one_output, create_graph)
+
+
+def vhp(func: Function, inputs: Any, v: Any = None, create_graph: bool = False, strict: bool = False) -> Any:
+    """The value of a scalar `func`, and the product of the vector `v` with its Hessian."""
+    with enable_grad():
+        xs, one = _fresh(inputs, create_graph)
+        vs = _vectors(v, xs, "the input to the user-provided function is a single Tensor with a single element")
+        value = _scalar(func(*xs), "vhp")
+        slopes = _grad((value,), xs, None, True, strict)
+        found = _grad(slopes, xs, vs, create_graph, strict)
+    return _given((value,), True, create_graph), _given(found, one, create_graph)
+
+
+def hvp(func: Function, inputs: Any, v: Any = None, create_graph: bool = False, strict: bool = False) -> Any:
+    """The value of a scalar `func`, and the product of its Hessian with the vector `v`: the Hessian is symmetric."""
+    with enable_grad():
+        _scalar(func(*(_fresh(inputs, create_graph)[0])), "hvp")
+    return vhp(func, inputs, v, create_graph, strict)
+
+
+def rows(output: Tensor, inputs: tuple[Tensor, ...], create_graph: bool, strict: tuple[int, bool] = (0, False)) -> tuple[Any, ...]:
+    """The Jacobians of one output in several inputs: one backward pass for each element of the output."""
+    found = [_row(output, inputs, k, create_graph, strict) for k in range(output._array.size)]
+    return tuple(
+        _stacked([row[j] for row in found], (*output._array.shape, *x._array.shape), x, create_graph)
+        for j, x in enumerate(inputs)
+    )
+
+
+def _row(output: Tensor, inputs: tuple[Tensor, ...], k: int, create_graph: bool, strict: tuple[int, bool]) -> tuple[Any, ...]:
+    if not output.requires_grad:
+        return tuple(wrap(np.zeros_like(x._array)) for x in inputs)
+    seed = np.zeros_like(output._array, order="C")
+    seed.reshape(-1)[k] = 1
+    found = grad(output, inputs, wrap(seed), retain_graph=True, create_graph=create_graph, allow_unused=True)
+    for j, g in enumerate(found):
+        if g is None and strict[1]:
+            raise RuntimeError(
+                f"Output {strict[0]} of the user-provided function is independent of input {j}. This is not allowed in strict mode."
+            )
+    return tuple(wrap(np.zeros_like(x._array)) if g is None else g for g, x in zip(found, inputs, strict=True))
+
+
+def _stacked(found: list[Tensor], shape: tuple[int, ...], x: Tensor, create_graph: bool) -> Tensor:
+    if not create_graph or not found:
+        arrays = [g._array for g in found]
+        return wrap(np.stack(arrays).reshape(shape) if arrays else np.zeros(shape, x._array.dtype))
+    return ops.reshape(ops.stack(*found, axis=0), shape=shape)  # type: ignore[no-any-return]
+
+
+def push_forward(outputs: tuple[Any, ...], inputs: tuple[Tensor, ...]) -> Callable[..., tuple[Any, ...]]:
+    """A function from tangents of the inputs to tangents of the outputs, recorded if asked.
+
+    A vector-Jacobian product is linear in its vector, and the product of the Jacobian with tangents is the transpose of that.
+    """
+    moving = [y for y in outputs if y.requires_grad]
+    vectors = [wrap(np.zeros_like(y._array), True) for y in moving]
+    pulled = grad(moving, inputs, vectors, create_graph=True, allow_unused=True) if moving else ()
+
+    def push(tangents: tuple[Any, ...], create_graph: bool) -> tuple[Any, ...]:
+        pairs = [(p, t) for p, t in zip(pulled, tangents, strict=False) if p is not None and p.requires_grad]
+        found: tuple[Any, ...] = tuple(wrap(np.zeros_like(y._array)) for y in moving)
+        if pairs:
+            sources, seeds = zip(*pairs, strict=True)
+            found = grad(sources, vectors, seeds, retain_graph=True, create_graph=create_graph, materialize_grads=True)
+        results = iter(found)
+        return tuple(next(results) if y.requires_grad else wrap(np.zeros_like(y._array)) for y in outputs)
+
+    return push
+
+
+def _fresh(inputs: Any, create_graph: bool) -> tuple[tuple[Tensor, ...], bool]:
+    """The inputs as tensors of their own that require grad; with create_graph they stay connected to what was given."""
+    one = isinstance(inputs, Tensor)
+    given = (inputs,) if one else tuple(inputs)
+    xs = []
+    for i, x in enumerate(given):
+        if not isinstance(x, Tensor):
+            raise TypeError(f"The inputs given to the function must be Tensors, but input {i} is {type(x).__name__}")
+        t = ops.cast(x, dtype=x._array.dtype) if create_graph and x.requires_grad else detach(x)
+        t._requires_grad = True
+        xs.append(t)
+    return tuple(xs), one
+
+
+def _outputs(result: Any, name: str, strict: bool) -> tuple[tuple[Tensor, ...], bool]:
+    one = isinstance(result, Tensor)
+    ys = (result,) if one else tuple(result)
+    for i, y in enumerate(ys):
+        if not isinstance(y, Tensor):
+            raise TypeError(f"The outputs of the function given to {name} must be Tensors, but output {i} is {type(y).__name__}")
+        if strict and not y.requires_grad:
+            raise RuntimeError(
+                f"Output {i} of the user-provided function does not require gradients. The outputs must be computed in a"
+                " differentiable manner from the input when running in strict mode."
+            )
+    return ys, one
+
+
+def _scalar(result: Any, name: str) -> Tensor:
+    if not isinstance(result, Tensor):
+        raise RuntimeError(f"The function given to {name} should return a single Tensor")
+    if result._array.size != 1:
+        raise RuntimeError(f"The Tensor returned by the function given to {name} should contain a single element")
+    return result if result._array.shape == () else ops.reshape(result, shape=())
+
+
+def _vectors(v: Any, like: tuple[Tensor, ...], single: str) -> tuple[Tensor, ...]:
+    if v is None:
+        if len(like) != 1 or like[0]._array.size != 1:
+            raise RuntimeError(f"The vector v can only be None if {single}.")
+        return (wrap(np.ones_like(like[0]._array)),)
+    vs = (v,) if isinstance(v, Tensor) else tuple(v)
+    if len(vs) != len(like):
+        raise RuntimeError(f"v is a tuple of invalid length: should be {len(like)} but got {len(vs)}.")
+    for i, (given, x) in enumerate(zip(vs, like, strict=True)):
+        if given._array.shape != x._array.shape:
+            raise RuntimeError(f"Entry {i} in v has invalid size: should be {x.shape} but got {given.shape}.")
+    return vs
+
+
+def _grad(ys: tuple[Any, ...], xs: tuple[Any, ...], vs: Any, create_graph: bool, strict: bool) -> tuple[Any, ...]:
+    """`grad` for outputs that may not depend on the inputs: zeros, or an error if strict."""
+    kept = [(y, None if vs is None else v) for y, v in zip(ys, ys if vs is None else vs, strict=True) if y.requires_grad]
+    if not kept:
+        return tuple(wrap(np.zeros_like(x._array)) for x in xs)
+    sources, seeds = zip(*kept, strict=True)
+    found = grad(sources, xs, seeds, retain_graph=True, create_graph=create_graph, allow_unused=True)
+    for j, g in enumerate(found):
+        if g is None and strict:
+            raise RuntimeError(
+                f"The output of the user-provided function is independent of input {j}. This is not allowed in strict mode."
+            )
+    return tuple(wrap(np.zeros_like(x._array)) if g is None else g for g, x in zip(found, xs, strict=True))
+
+
+def _given(values: tuple[Any, ...], one: bool, create_graph: bool) -> Any:
+    results = values if create_graph else tuple(detach(v) for v in values)
+    return results[0] if one else results

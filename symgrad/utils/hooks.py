@@ -1,0 +1,3 @@
+"""The handle that registering a hook returns."""
+
+from symgrad.autograd.hooks import RemovableHandle as RemovableHandle
