@@ -302,12 +302,17 @@ def _solve_triangular_a(xp, g, out, a, b, *, upper, unitriangular):
     return -_triangle(xp, xp.matmul(gb, transposed(xp, out)), upper, unitriangular)
 
 
+def _solve_triangular_text(a, b, *, upper, unitriangular):
+    """JAX's own does not broadcast batches of different rank."""
+    one = f"lambda l, r: jax.scipy.linalg.solve_triangular(l, r, lower={not upper}, unit_diagonal={unitriangular})"
+    return f"jnp.vectorize({one}, signature='(n,n),(n,m)->(n,m)')({a}, {b})"
+
+
 row(
     "solve_triangular", "a b / upper unitriangular", _solve_triangular, (_solve_triangular_a, _solve_triangular_b), saves=("a out", "a"),
     policy="same", type=_solve_triangular_type, display="LinalgSolveTriangularBackward0",
     sympy=lambda sp, a, b, upper, unitriangular: sp.Inverse(a) * b,
-    jax=lambda a, b, *, upper, unitriangular:
-        f"jax.scipy.linalg.solve_triangular({a}, {b}, lower={not upper}, unit_diagonal={unitriangular})",
+    jax=_solve_triangular_text,
 )  # fmt: skip
 
 # --- Cholesky
@@ -336,5 +341,5 @@ def _cholesky_rule(xp, g, out, x):
 
 row(
     "cholesky", "x", _cholesky, (_cholesky_rule,), saves="out", policy="each", type=square_type("linalg.cholesky"),
-    complex="own", display="LinalgCholeskyExBackward0", jax="jax.numpy.linalg.cholesky",
+    complex="own", display="LinalgCholeskyExBackward0", jax=lambda x: f"jnp.linalg.cholesky({x}, symmetrize_input=False)",
 )  # fmt: skip

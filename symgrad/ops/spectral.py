@@ -193,9 +193,14 @@ def _qr_rule(xp, g, out, x, *, mode):
     return ga if rest is None else xp.matmul(ga, adjoint(xp, first)) + rest
 
 
+def _qr_text(x, *, mode):
+    text = f"jnp.linalg.qr({x}, mode={mode!r})"
+    return text if mode != "r" else f"(jnp.zeros(0, {x}.dtype), {text})"  # JAX gives R alone
+
+
 row(
     "qr", "x / mode", _qr, (_qr_rule,), saves="out", policy="each", type=qr_type, outputs=2, complex="own", display="LinalgQrBackward0",
-    jax=lambda x, *, mode: f"jnp.linalg.qr({x}, mode={mode!r})",
+    jax=_qr_text,
 )  # fmt: skip
 
 # --- pseudo-inverse
