@@ -171,7 +171,7 @@ class Tensor:
 
     @property
     def requires_grad(self) -> bool:
-        if self._base is not None:
+        if self._base is not None and self._made is None:
             refresh(self)
         return self._requires_grad
 

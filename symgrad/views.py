@@ -140,7 +140,9 @@ def tracked(x: Tensor, *others: Any) -> bool:
     needed = x._requires_grad or (x._owner is not None and x._owner._requires_grad)
     for other in others:
         if isinstance(other, Tensor):
-            needed = needed or other.requires_grad
+            if other._base is not None:
+                refresh(other)
+            needed = needed or other._requires_grad
     if needed:
         refuse(x)
     return needed

@@ -147,7 +147,9 @@ def _along(name: str, input: Tensor, dim: int, index: Tensor, source: Any) -> Te
     axis = normalize_axis(dim, x._array.ndim)
     if isinstance(source, Tensor) and name != "index_fill":
         if source._array.dtype != input._array.dtype:
-            raise RuntimeError(f"{name}_(): self and source expected to have the same dtype, but got (self) {input.dtype} and (source) {source.dtype}")
+            raise RuntimeError(
+                f"{name}_(): self and source expected to have the same dtype, but got (self) {input.dtype} and (source) {source.dtype}"
+            )
         source = _raised(source)
         if source._array.ndim != x._array.ndim:
             raise IndexError(
@@ -301,7 +303,9 @@ def _replaced(input: Tensor, src: Tensor, row: str, **attrs: Any) -> Tensor:
     place = ((row, tuple(attrs.items())),)
     wanted = getattr(ops, row)(input, **attrs)._array.shape
     if src._array.shape != wanted:
-        raise RuntimeError(f"expected src to have a size equal to the slice of self. src size = {list(src.shape)}, slice size = {list(wanted)}")
+        raise RuntimeError(
+            f"expected src to have a size equal to the slice of self. src size = {list(src.shape)}, slice size = {list(wanted)}"
+        )
     return ops.view_write(input, src, path=place)  # type: ignore[no-any-return]
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from itertools import pairwise
 from typing import Any
 
 from symgrad.dispatch import tensors as ops
@@ -120,14 +121,15 @@ def tensor_split(input: Tensor, indices_or_sections: Any, dim: int = 0) -> tuple
         if given <= 0:
             raise RuntimeError(f"number of sections must be larger than 0, got {given}")
         cuts = [i * (n // given) + min(i, n % given) for i in range(given + 1)]
-    pieces = zip(cuts[:-1], cuts[1:], strict=True)
-    return tuple(ops.getitem(input, index=region(shape, axis, (a, max(a, b), 1))) for a, b in pieces)
+    return tuple(ops.getitem(input, index=region(shape, axis, (a, max(a, b), 1))) for a, b in pairwise(cuts))
 
 
 def _splitter(name: str, rank: int, axis: int) -> Any:
     def function(input: Tensor, indices_or_sections: Any) -> tuple[Tensor, ...]:
         if input.ndim < rank:
-            raise RuntimeError(f"torch.{name} requires a tensor with at least {rank} dimension, but got a tensor with {input.ndim} dimensions!")
+            raise RuntimeError(
+                f"torch.{name} requires a tensor with at least {rank} dimension, but got a tensor with {input.ndim} dimensions!"
+            )
         along = 0 if name == "hsplit" and input.ndim == 1 else axis
         if isinstance(indices_or_sections, int) and input.shape[along] % indices_or_sections:
             raise RuntimeError(

@@ -120,5 +120,6 @@ def storage_offset(self: Tensor) -> int:
 
 METHODS.update(
     copy_=copy_, fill_=fill_, zero_=zero_, t_=t_, transpose_=transpose_, swapaxes_=transpose_, swapdims_=transpose_, squeeze_=squeeze_,
-    unsqueeze_=unsqueeze_, resize_=resize_, resize_as_=resize_as_, is_contiguous=is_contiguous, stride=stride, storage_offset=storage_offset,
+    unsqueeze_=unsqueeze_, resize_=resize_, resize_as_=resize_as_, is_contiguous=is_contiguous, stride=stride,
+    storage_offset=storage_offset,
 )  # fmt: skip

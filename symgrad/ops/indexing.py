@@ -229,7 +229,8 @@ def nonzero_type(x: Any) -> Meta:
 elementwise(
     "masked_fill", "x mask value", lambda x, mask, value: np.where(mask, np.asarray(value).astype(x.dtype), x),
     (lambda xp, g, out, x, mask, value: xp.where(mask, 0, g), None, lambda xp, g, out, x, mask, value: xp.where(mask, g, 0)),
-    saves=("mask", "", "mask"), policy="each", type=masked_fill_type, sympy=lambda sp, x, mask, value: sp.Piecewise((value, mask), (x, True)),
+    saves=("mask", "", "mask"), policy="each", type=masked_fill_type,
+    sympy=lambda sp, x, mask, value: sp.Piecewise((value, mask), (x, True)),
     jax=lambda x, mask, value: f"jnp.where({mask}, {value}, {x}).astype({x}.dtype)", display=numbered("MaskedFillBackward", 2),
 )  # fmt: skip
 row("nonzero", "x", _nonzero, policy="each", type=nonzero_type, jax="jnp.argwhere")

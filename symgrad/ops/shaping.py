@@ -87,16 +87,18 @@ def _unsqueeze(x, *, axis):
 
 
 def _expand(x, *, shape):
-    """Zero strides, like np.broadcast_to, which takes four times as long."""
-    if x.__class__ is not np.ndarray or not x.flags.c_contiguous or x.size == 0:
+    """Zero strides, like np.broadcast_to, which takes four times as long and forbids writing."""
+    if x.__class__ is not np.ndarray:
         return np.broadcast_to(x, shape)
-    if x.size == 1 and x.ndim <= len(shape):
+    if x.size == 1 and x.ndim <= len(shape) and x.flags.c_contiguous:
         return np.ndarray(shape, x.dtype, x, 0, (0,) * len(shape))
     lead = len(shape) - x.ndim
-    strides = tuple(0 if i < lead or x.shape[i - lead] != n else x.strides[i - lead] for i, n in enumerate(shape))
-    if any(n not in (1, m) for n, m in zip(x.shape, shape[lead:], strict=True)):
+    strides = tuple([0 if i < lead or x.shape[i - lead] != n else x.strides[i - lead] for i, n in enumerate(shape)])
+    if lead < 0 or any(n not in (1, m) for n, m in zip(x.shape, shape[lead:], strict=True)):
         raise ValueError("shapes do not broadcast")
-    return np.ndarray(shape, x.dtype, x, 0, strides)
+    if x.size and x.flags.c_contiguous:
+        return np.ndarray(shape, x.dtype, x, 0, strides)
+    return np.lib.stride_tricks.as_strided(x, shape, strides)
 
 
 def _diagonal(x, *, offset, axis1, axis2):

@@ -8,7 +8,7 @@ import numpy as np
 
 from symgrad.ops.shapes import broadcast_shapes
 from symgrad.ops.spec import Meta
-from symgrad.ops.table import row
+from symgrad.ops.table import TABLE, row
 
 
 def _like(x: Any, *rest: Any, **attrs: Any) -> Meta:
@@ -42,8 +42,26 @@ def _view_write(base, value, *, path):
     from symgrad.ops.namespace import raw
 
     out = base.copy()
-    follow(raw, out, path)[...] = value
+    if any(name in _LAYOUT for name, _ in path):
+        places = follow(raw, np.arange(base.size).reshape(base.shape), path)
+        out.reshape(-1)[places] = value
+    else:
+        follow(raw, out, path)[...] = value
     return out
+
+
+_LAYOUT = frozenset(("reshape", "expand"))
+"""Rows that give a view of one layout and a copy of another."""
+
+
+def _view_write_text(base: str, value: str, *, path: Any) -> str:
+    """Follow the path on the numbers of the elements, and write there."""
+    places = f"jnp.arange({base}.size).reshape({base}.shape)"
+    for name, attrs in path:
+        lower = TABLE[name].jax
+        keywords = "".join(f", {key}={item!r}" for key, item in attrs)
+        places = lower(places, **dict(attrs)) if callable(lower) else f"{lower}({places}{keywords})"
+    return f"{base}.reshape(-1).at[{places}].set({value}).reshape({base}.shape)"
 
 
 def _outside(xp, g, out, base, value, *, path):
@@ -58,5 +76,5 @@ row(
 )  # fmt: skip
 row(
     "view_write", "base value / path", _view_write, (_outside, lambda xp, g, out, base, value, *, path: follow(xp, g, path)),
-    policy="first", type=_like, display="CopySlices",
+    policy="first", type=_like, display="CopySlices", jax=_view_write_text,
 )  # fmt: skip
