@@ -12,6 +12,7 @@ from symgrad.functional.indexing import *  # noqa: F403
 from symgrad.functional.joining import *  # noqa: F403
 from symgrad.functional.matrices import *  # noqa: F403
 from symgrad.functional.names import METHODS
+from symgrad.functional.neural import *  # noqa: F403
 from symgrad.functional.reduction import *  # noqa: F403
 from symgrad.functional.shaping import *  # noqa: F403
 from symgrad.functional.sorting import *  # noqa: F403

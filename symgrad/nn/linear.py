@@ -6,8 +6,7 @@ import math
 from typing import Any
 
 from symgrad.creation import empty
-from symgrad.nn import functional as F
-from symgrad.nn import init
+from symgrad.nn import functional as F, init
 from symgrad.nn.module import Module
 from symgrad.nn.parameter import Parameter
 from symgrad.tensor import Tensor

@@ -1,4 +1,4 @@
-"""Activation rows: elementwise, one tape node each, with PyTorch's conventions at the kinks."""
+"""Activation rows: one tape node each, with PyTorch's conventions at the kinks, also of the second derivative."""
 
 from __future__ import annotations
 
@@ -7,7 +7,9 @@ from typing import Any
 
 import numpy as np
 
-from symgrad.ops.table import elementwise
+from symgrad.ops.kernels.select import select
+from symgrad.ops.spec import Meta
+from symgrad.ops.table import elementwise, row
 
 ROOT_HALF = math.sqrt(0.5)
 NORMAL = 1 / math.sqrt(2 * math.pi)
@@ -18,13 +20,24 @@ GELU_CUBE = 0.044715
 def _sigmoid(x):
     """Stable on both sides: exp never sees a positive argument."""
     e = np.exp(-np.abs(x))
-    return np.where(x >= 0, 1, e) / (1 + e)
+    return select(x >= 0, 1, e) / (1 + e)
+
+
+def _log1p_exp(x):
+    """log(1 + exp(x)) without overflow."""
+    e = np.exp(-np.abs(x))
+    return np.maximum(x, 0) + np.log1p(e)
 
 
 def _softplus(x, *, beta, threshold):
     scaled = x * beta
-    smooth = (np.maximum(scaled, 0) + np.log1p(np.exp(-np.abs(scaled)))) / beta
-    return np.where(scaled > threshold, x, smooth)
+    return select(scaled > threshold, x, _log1p_exp(scaled) / beta)
+
+
+def _softplus_rule(xp, g, out, x, *, beta, threshold):
+    """Beyond the threshold the function is the identity; the second derivative ends at the threshold itself."""
+    scaled = x * beta
+    return xp.where(scaled > threshold, g, g * xp.sigmoid(xp.where(scaled < threshold, scaled, threshold)))
 
 
 def _erf(x):
@@ -34,7 +47,7 @@ def _erf(x):
 
 
 def _leaky_relu(x, *, negative_slope):
-    return np.where(x > 0, x, x * negative_slope)
+    return np.maximum(x, x * negative_slope) if 0 < negative_slope <= 1 else select(x > 0, x, x * negative_slope)
 
 
 elementwise(
@@ -44,36 +57,47 @@ elementwise(
     jax=lambda x, *, negative_slope: f"jnp.where({x} > 0, {x}, {x} * {negative_slope!r})",
 )  # fmt: skip
 elementwise(
-    "prelu", "x y", lambda x, y: np.where(x > 0, x, x * y),
-    (lambda xp, g, out, x, y: xp.where(x > 0, g, g * y), lambda xp, g, out, x, y: xp.where(x > 0, 0, g * x)), saves=("x y", "x"),
+    "prelu", "x y", lambda x, y: select(x > 0, x, x * y),
+    (lambda xp, g, out, x, y: xp.where(x > 0, g, g * y), lambda xp, g, out, x, y: xp.where(x < 0, g * x, 0)), saves=("x y", "x"),
     sympy=lambda sp, x, y: sp.Piecewise((x, x > 0), (y * x, True)), display="PreluKernelBackward0",
     jax=lambda x, y: f"jnp.where({x} > 0, {x}, {x} * {y})",
 )  # fmt: skip
 
 
 def _elu(x, *, alpha, scale, rate):
-    return np.where(x > 0, x, np.expm1(np.minimum(x, 0) * rate) * alpha) * scale
+    y = np.minimum(x, 0) * rate
+    return select(x > 0, x, np.expm1(y, out=y if y.__class__ is np.ndarray else None) * alpha) * scale
 
 
 def _elu_rule(xp, g, out, x, *, alpha, scale, rate):
-    """The left branch holds at 0; its exponential never sees a positive argument."""
-    return xp.where(x > 0, g * scale, g * (scale * alpha * rate) * xp.exp(xp.where(x > 0, 0, x) * rate))
+    """The left branch holds at 0, where its second derivative is 0; its exponential never sees a positive argument."""
+    return xp.where(x > 0, g * scale, g * (scale * alpha * rate) * xp.exp(xp.where(x < 0, x, 0) * rate))
 
 
 def _elu_jax(x: str, *, alpha: float, scale: float, rate: float) -> str:
     return f"jnp.where({x} > 0, {x}, jnp.expm1(jnp.minimum({x}, 0) * {rate!r}) * {alpha!r}) * {scale!r}"
 
 
+def _elu_sympy(sp: Any, x: Any, alpha: Any, scale: Any, rate: Any) -> Any:
+    return scale * sp.Piecewise((x, x > 0), (alpha * (sp.exp(rate * x) - 1), True))
+
+
 elementwise(
-    "elu", "x / alpha scale rate", _elu, (_elu_rule,), saves="x", policy="float", jax=_elu_jax,
-    sympy=lambda sp, x, alpha, scale, rate: scale * sp.Piecewise((x, x > 0), (alpha * (sp.exp(rate * x) - 1), True)), special=(0.0,),
+    "elu", "x / alpha scale rate", _elu, (_elu_rule,), saves="x", kinds="f", jax=_elu_jax, sympy=_elu_sympy, special=(0.0,),
+)  # fmt: skip
+elementwise(
+    "celu", "x / alpha", lambda x, *, alpha: _elu(x, alpha=alpha, scale=1, rate=1 / alpha),
+    (lambda xp, g, out, x, *, alpha: _elu_rule(xp, g, out, x, alpha=alpha, scale=1, rate=1 / alpha),), saves="x", kinds="f", special=(0.0,),
+    jax=lambda x, *, alpha: _elu_jax(x, alpha=alpha, scale=1, rate=1 / alpha), sympy=lambda sp, x, alpha: _elu_sympy(sp, x, alpha, 1, 1 / alpha),
 )  # fmt: skip
 
 
 def _gelu(x, *, approximate):
     if approximate == "tanh":
-        return 0.5 * x * (1 + np.tanh(GELU_ROOT * (x + GELU_CUBE * x * x * x)))
-    return 0.5 * x * (1 + _erf(x * ROOT_HALF))
+        y = x * x
+        y = (y * GELU_CUBE + 1) * x * GELU_ROOT
+        return (np.tanh(y) + 1) * x * 0.5
+    return (_erf(x * ROOT_HALF) + 1) * x * 0.5
 
 
 def _gelu_rule(xp, g, out, x, *, approximate):
@@ -92,7 +116,7 @@ def _gelu_sympy(sp: Any, x: Any, approximate: str) -> Any:
 
 
 elementwise(
-    "gelu", "x / approximate", _gelu, (_gelu_rule,), saves="x", policy="float", sympy=_gelu_sympy,
+    "gelu", "x / approximate", _gelu, (_gelu_rule,), saves="x", kinds="f", sympy=_gelu_sympy,
     jax=lambda x, *, approximate: f"jax.nn.gelu({x}, approximate={approximate == 'tanh'})",
 )  # fmt: skip
 
@@ -103,7 +127,7 @@ def _silu_rule(xp, g, out, x):
 
 
 def _mish(x):
-    return x * np.tanh(_softplus(x, beta=1, threshold=math.inf))
+    return x * np.tanh(_log1p_exp(x))
 
 
 def _mish_rule(xp, g, out, x):
@@ -111,17 +135,16 @@ def _mish_rule(xp, g, out, x):
     return g * (t + x * xp.sigmoid(x) * (1 - t * t))
 
 
-elementwise("silu", "x", lambda x: x * _sigmoid(x), (_silu_rule,), saves="x", policy="float", sympy=lambda sp, x: x / (1 + sp.exp(-x)), jax="jax.nn.silu")
-elementwise("mish", "x", _mish, (_mish_rule,), saves="x", policy="float", sympy=lambda sp, x: x * sp.tanh(sp.log(1 + sp.exp(x))), jax="jax.nn.mish")
+elementwise("silu", "x", lambda x: x * _sigmoid(x), (_silu_rule,), saves="x", kinds="f", sympy=lambda sp, x: x / (1 + sp.exp(-x)), jax="jax.nn.silu")
+elementwise("mish", "x", _mish, (_mish_rule,), saves="x", kinds="f", sympy=lambda sp, x: x * sp.tanh(sp.log(1 + sp.exp(x))), jax="jax.nn.mish")
 elementwise(
-    "softplus", "x / beta threshold", _softplus,
-    (lambda xp, g, out, x, *, beta, threshold: xp.where(x * beta > threshold, g, g * xp.sigmoid(x * beta)),), saves="x", policy="float",
+    "softplus", "x / beta threshold", _softplus, (_softplus_rule,), saves="x", kinds="f",
     sympy=lambda sp, x, beta, threshold: sp.log(1 + sp.exp(beta * x)) / beta,
     jax=lambda x, *, beta, threshold: f"jnp.where({x} * {beta!r} > {_number(threshold)}, {x}, jax.nn.softplus({x} * {beta!r}) / {beta!r})",
 )  # fmt: skip
 elementwise(
     "log_sigmoid", "x", lambda x: np.minimum(x, 0) - np.log1p(np.exp(-np.abs(x))), (lambda xp, g, out, x: g * xp.sigmoid(-x),), saves="x",
-    policy="float", sympy=lambda sp, x: -sp.log(1 + sp.exp(-x)), jax="jax.nn.log_sigmoid",
+    kinds="f", sympy=lambda sp, x: -sp.log(1 + sp.exp(-x)), jax="jax.nn.log_sigmoid",
 )  # fmt: skip
 
 
@@ -138,30 +161,58 @@ elementwise(
 )  # fmt: skip
 elementwise(
     "hardsigmoid", "x", lambda x: np.clip(x + 3, 0, 6) / 6, (lambda xp, g, out, x: xp.where(xp.logical_and(x > -3, x < 3), g / 6, 0),), saves="x",
-    policy="float", sympy=lambda sp, x: sp.Piecewise((0, x < -3), (1, x > 3), (x / 6 + sp.Rational(1, 2), True)),
+    kinds="f", sympy=lambda sp, x: sp.Piecewise((0, x < -3), (1, x > 3), (x / 6 + sp.Rational(1, 2), True)),
     jax=lambda x: f"jnp.clip({x} + 3, 0, 6) / 6", special=(-3.0, 3.0),
 )  # fmt: skip
 elementwise(
     "hardswish", "x", lambda x: x * np.clip(x + 3, 0, 6) / 6,
-    (lambda xp, g, out, x: xp.where(x <= -3, 0, xp.where(x < 3, g * (x / 3 + 0.5), g)),), saves="x", policy="float",
+    (lambda xp, g, out, x: xp.where(x <= -3, 0, xp.where(x < 3, g * (x / 3 + 0.5), g)),), saves="x", kinds="f",
     sympy=lambda sp, x: sp.Piecewise((0, x < -3), (x, x > 3), (x * (x + 3) / 6, True)), jax=lambda x: f"{x} * jnp.clip({x} + 3, 0, 6) / 6",
     special=(-3.0, 3.0),
 )  # fmt: skip
 elementwise(
-    "softshrink", "x / lambd", lambda x, *, lambd: np.where(x > lambd, x - lambd, np.where(x < -lambd, x + lambd, x * 0)),
+    "softshrink", "x / lambd", lambda x, *, lambd: select(x > lambd, x - lambd, select(x < -lambd, x + lambd, x * 0)),
     (lambda xp, g, out, x, *, lambd: xp.where(xp.logical_or(x > lambd, x < -lambd), g, 0),), kinds="f", saves="x",
     sympy=lambda sp, x, lambd: sp.Piecewise((x - lambd, x > lambd), (x + lambd, x < -lambd), (0, True)), special=(0.5, -0.5),
     jax=lambda x, *, lambd: f"jnp.where({x} > {lambd!r}, {x} - {lambd!r}, jnp.where({x} < -{lambd!r}, {x} + {lambd!r}, 0 * {x}))",
 )  # fmt: skip
 elementwise(
-    "hardshrink", "x / lambd", lambda x, *, lambd: np.where(np.abs(x) <= lambd, 0, x),
+    "hardshrink", "x / lambd", lambda x, *, lambd: select(np.abs(x) <= lambd, 0, x),
     (lambda xp, g, out, x, *, lambd: xp.where(xp.logical_or(x > lambd, x < -lambd), g, 0),), kinds="f", saves="x",
     sympy=lambda sp, x, lambd: sp.Piecewise((x, sp.Or(x > lambd, x < -lambd)), (0, True)), special=(0.5, -0.5),
     jax=lambda x, *, lambd: f"jnp.where(jnp.abs({x}) <= {lambd!r}, 0, {x})",
 )  # fmt: skip
 elementwise(
-    "threshold", "x / threshold value", lambda x, *, threshold, value: np.where(x <= threshold, value, x).astype(x.dtype, copy=False),
+    "threshold", "x / threshold value", lambda x, *, threshold, value: select(x <= threshold, value, x).astype(x.dtype, copy=False),
     (lambda xp, g, out, x, *, threshold, value: xp.where(x > threshold, g, 0),), kinds="if", saves="x",
     sympy=lambda sp, x, threshold, value: sp.Piecewise((x, x > threshold), (value, True)), special=(0.0,),
     jax=lambda x, *, threshold, value: f"jnp.where({x} <= {threshold!r}, {value!r}, {x})",
 )  # fmt: skip
+
+
+def glu_type(x: Any, *, axis: int) -> Meta:
+    if x.shape[axis] % 2:
+        raise RuntimeError(f"glu: Halving dimension must be even, but dimension {axis} is size {x.shape[axis]}")
+    return Meta((*x.shape[:axis], x.shape[axis] // 2, *x.shape[axis + 1 :]), x.dtype)
+
+
+def _halves(x: Any, axis: int) -> tuple[Any, Any]:
+    """The indices of the two halves along an axis."""
+    n = x.shape[axis] // 2
+    whole = tuple((0, size, 1) for size in x.shape)
+    return (*whole[:axis], (0, n, 1), *whole[axis + 1 :]), (*whole[:axis], (n, 2 * n, 1), *whole[axis + 1 :])
+
+
+def _glu(x, *, axis):
+    a, b = np.split(x, 2, axis)
+    return a * _sigmoid(b)
+
+
+def _glu_rule(xp, g, out, x, *, axis):
+    first, second = _halves(x, axis)
+    a, s = xp.getitem(x, index=first), xp.sigmoid(xp.getitem(x, index=second))
+    gated = g * s
+    return xp.cat(gated, gated * a * (1 - s), axis=axis)
+
+
+row("glu", "x / axis", _glu, (_glu_rule,), saves="x", policy="each", kinds="f", type=glu_type, jax="jax.nn.glu")

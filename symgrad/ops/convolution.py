@@ -45,6 +45,30 @@ def _convolution(x, w, bias, *, stride, padding, dilation, groups):
     return out
 
 
+# In JAX all three are one function; the two transposes are written as transposes of it, which XLA turns back into convolutions.
+
+
+def _convolution_text(x: str, w: str, bias: str | None, *, stride: Any, padding: Any, dilation: Any, groups: int) -> str:
+    text = (
+        f"jax.lax.conv_general_dilated({x}, {w}, {stride!r}, {tuple((p, p) for p in padding)!r}, rhs_dilation={dilation!r},"
+        f" feature_group_count={groups})"
+    )
+    return text if bias is None else f"{text} + {bias}.reshape({(-1, *(1,) * len(stride))!r})"
+
+
+def _transpose_text(g: str, w: str, bias: str | None, *, output_shape: Any, groups: int, **geometry: Any) -> str:
+    shape = f"({g}.shape[0], {w}.shape[1] * {groups}, {', '.join(map(str, output_shape))})"
+    forward = _convolution_text("t", w, None, groups=groups, **geometry)
+    text = f"jax.linear_transpose(lambda t: {forward}, jax.ShapeDtypeStruct({shape}, {g}.dtype))({g})[0]"
+    return text if bias is None else f"{text} + {bias}.reshape({(-1, *(1,) * len(output_shape))!r})"
+
+
+def _weight_text(x: str, g: str, *, kernel_shape: Any, groups: int, **geometry: Any) -> str:
+    shape = f"({g}.shape[1], {x}.shape[1] // {groups}, {', '.join(map(str, kernel_shape))})"
+    forward = _convolution_text(x, "t", None, groups=groups, **geometry)
+    return f"jax.linear_transpose(lambda t: {forward}, jax.ShapeDtypeStruct({shape}, {g}.dtype))({g})[0]"
+
+
 def _bias_rule(xp, g, out, x, w, bias, **geometry):
     return xp.sum(g, axis=(0, *range(2, len(g.shape))), keepdims=False)
 
@@ -52,37 +76,57 @@ def _bias_rule(xp, g, out, x, w, bias, **geometry):
 row(
     "convolution", "x w bias / stride padding dilation groups", _convolution,
     (
-        lambda xp, g, out, x, w, bias, **geometry: xp.convolution_transpose(g, w, output_shape=tuple(x.shape[2:]), **geometry),
+        lambda xp, g, out, x, w, bias, **geometry: xp.convolution_transpose(g, w, None, output_shape=tuple(x.shape[2:]), **geometry),
         lambda xp, g, out, x, w, bias, **geometry: xp.convolution_weight(x, g, kernel_shape=tuple(w.shape[2:]), **geometry),
         _bias_rule,
     ),
-    saves=("w", "x", ""), type=convolution_type,
+    saves=("w", "x", ""), type=convolution_type, jax=_convolution_text,
 )  # fmt: skip
 
 
-def _transpose_type(g: Any, w: Any, *, output_shape: Any, groups: int, **geometry: Any) -> Meta:
-    return Meta((g.shape[0], w.shape[1] * groups, *output_shape), g.dtype)
+def _transpose_type(g: Any, w: Any, bias: Any, *, output_shape: Any, groups: int, **geometry: Any) -> Meta:
+    if g.shape[1] != w.shape[0]:
+        raise RuntimeError(
+            f"Given transposed=1, weight of size {list(w.shape)}, expected input{list(g.shape)} to have {w.shape[0]} channels, but got"
+            f" {g.shape[1]} channels instead"
+        )
+    channels = w.shape[1] * groups
+    if bias is not None and tuple(bias.shape) != (channels,):
+        raise RuntimeError(
+            f"Given transposed=1, weight of size {list(w.shape)}, expected bias to be 1-dimensional with {channels} elements, but got bias of"
+            f" size {list(bias.shape)} instead"
+        )
+    return Meta((g.shape[0], channels, *output_shape), g.dtype)
 
 
 def _weight_type(x: Any, g: Any, *, kernel_shape: Any, groups: int, **geometry: Any) -> Meta:
     return Meta((g.shape[1], x.shape[1] // groups, *kernel_shape), x.dtype)
 
 
+def _convolution_transpose(g, w, bias, **geometry):
+    _transpose_type(g, w, bias, **geometry)
+    out = kernels.convolution_transpose(g, w, **geometry)
+    if bias is not None:
+        out += bias.reshape(-1, *(1,) * (g.ndim - 2))
+    return out
+
+
 row(
-    "convolution_transpose", "g w / output_shape stride padding dilation groups", kernels.convolution_transpose,
+    "convolution_transpose", "g w bias / output_shape stride padding dilation groups", _convolution_transpose,
     (
-        lambda xp, h, out, g, w, *, output_shape, **geometry: xp.convolution(h, w, None, **geometry),
-        lambda xp, h, out, g, w, *, output_shape, **geometry: xp.convolution_weight(h, g, kernel_shape=tuple(w.shape[2:]), **geometry),
+        lambda xp, h, out, g, w, bias, *, output_shape, **geometry: xp.convolution(h, w, None, **geometry),
+        lambda xp, h, out, g, w, bias, *, output_shape, **geometry: xp.convolution_weight(h, g, kernel_shape=tuple(w.shape[2:]), **geometry),
+        _bias_rule,
     ),
-    saves=("w", "g"), type=_transpose_type, display="ConvolutionBackward0",
+    saves=("w", "g", ""), type=_transpose_type, display="ConvolutionBackward0", jax=_transpose_text,
 )  # fmt: skip
 row(
     "convolution_weight", "x g / kernel_shape stride padding dilation groups", kernels.convolution_weight,
     (
-        lambda xp, h, out, x, g, *, kernel_shape, **geometry: xp.convolution_transpose(g, h, output_shape=tuple(x.shape[2:]), **geometry),
+        lambda xp, h, out, x, g, *, kernel_shape, **geometry: xp.convolution_transpose(g, h, None, output_shape=tuple(x.shape[2:]), **geometry),
         lambda xp, h, out, x, g, *, kernel_shape, **geometry: xp.convolution(x, h, None, **geometry),
     ),
-    saves=("g", "x"), type=_weight_type, display="ConvolutionBackwardBackward0",
+    saves=("g", "x"), type=_weight_type, display="ConvolutionBackwardBackward0", jax=_weight_text,
 )  # fmt: skip
 
 
@@ -94,23 +138,113 @@ def max_pool_type(x: Any, *, kernel: Any, stride: Any, padding: Any, dilation: A
     return Meta(shape, x.dtype), Meta(shape, np.dtype(np.int64))
 
 
+# Pools in JAX: a window is reduced by lax.reduce_window. The places of a maximum travel with it, the first of equal values wins.
+
+
+def _pool_window(kernel: Any, stride: Any) -> str:
+    return f"{(1, 1, *kernel)!r}, {(1, 1, *stride)!r}"
+
+
+def _edges(x: str, kernel: Any, stride: Any, padding: Any, dilation: Any, ceil_mode: bool) -> str:
+    """Padding as source text; in ceil mode its right side depends on the size of x."""
+    if not ceil_mode:
+        return repr(((0, 0), (0, 0), *((p, p) for p in padding)))
+    parts = []
+    for axis, (k, s, p, d) in enumerate(zip(kernel, stride, padding, dilation, strict=True), 2):
+        span = d * (k - 1) + 1
+        last = f"min(-(-({x}.shape[{axis}] + {2 * p - span}) // {s}), ({x}.shape[{axis}] + {p - 1}) // {s})"
+        parts.append(f"({p}, max(0, {last} * {s} + {span - p} - {x}.shape[{axis}]))")
+    return f"((0, 0), (0, 0), {', '.join(parts)})"
+
+
+def _max_pool_text(x: str, *, kernel: Any, stride: Any, padding: Any, dilation: Any, ceil_mode: bool) -> str:
+    axes = tuple(range(2, 2 + len(kernel)))
+    size = " * ".join(f"{x}.shape[{axis}]" for axis in axes)
+    places = f"jnp.broadcast_to(jnp.arange({size}).reshape({x}.shape[2:]), {x}.shape)"
+    lowest = f"(-jnp.inf if jnp.issubdtype({x}.dtype, jnp.floating) else jnp.iinfo({x}.dtype).min)"
+    better = "(b[0] > a[0]) | ((b[0] == a[0]) & (b[1] < a[1])) | ((b[0] != b[0]) & ((a[0] == a[0]) | (b[1] > a[1])))"
+    better = f"({better}) & ((a[0] == a[0]) | (b[0] != b[0]))"
+    choose = f"lambda a, b: tuple(jnp.where({better}, v, u) for u, v in zip(a, b))"
+    return (
+        f"jax.lax.reduce_window(({x}, {places}), (jnp.asarray({lowest}, {x}.dtype), jnp.asarray(jnp.iinfo(jnp.int32).max, jnp.arange(0).dtype)),"
+        f" {choose}, {_pool_window(kernel, stride)}, {_edges(x, kernel, stride, padding, dilation, ceil_mode)},"
+        f" window_dilation={(1, 1, *dilation)!r})"
+    )
+
+
+def _sum_text(x: str, *, kernel: Any, stride: Any, padding: Any, ceil_mode: bool, like: str) -> str:
+    edges = _edges(like, kernel, stride, padding, (1,) * len(kernel), ceil_mode)
+    return f"jax.lax.reduce_window({x}, jnp.asarray(0, {like}.dtype), jax.lax.add, {_pool_window(kernel, stride)}, {edges})"
+
+
+def _avg_pool_text(x: str, *, count_include_pad: bool, divisor_override: Any, **window: Any) -> str:
+    total = _sum_text(x, like=x, **window)
+    if divisor_override:
+        return f"{total} / {divisor_override!r}"
+    if not count_include_pad:
+        return f"{total} / {_sum_text(f'jnp.ones_like({x})', like=x, **window)}"
+    if not window["ceil_mode"]:
+        return f"{total} / {int(np.prod(window['kernel']))}"
+    # what lies beyond the padding that was asked for does not count: sum ones over the padded input
+    pads = ((0, 0), (0, 0), *((p, p) for p in window["padding"]))
+    ones = f"jnp.pad(jnp.ones_like({x}), {pads!r}, constant_values=1)"
+    edges = _edges(x, window["kernel"], window["stride"], window["padding"], (1,) * len(pads[2:]), True)
+    rest = f"tuple((0, max(0, b - p)) for (_, b), (p, _) in zip({edges}, {pads!r}))"
+    return (
+        f"{total} / jax.lax.reduce_window({ones}, jnp.asarray(0, {x}.dtype), jax.lax.add,"
+        f" {_pool_window(window['kernel'], window['stride'])}, {rest})"
+    )
+
+
+def _avg_unpool_text(g: str, *, input_shape: Any, **window: Any) -> str:
+    shape = f"({g}.shape[0], {g}.shape[1], {', '.join(map(str, input_shape))})"
+    return f"jax.linear_transpose(lambda t: {_avg_pool_text('t', **window)}, jax.ShapeDtypeStruct({shape}, {g}.dtype))({g})[0]"
+
+
+def _adaptive_text(x: str, *, output_size: Any) -> str:
+    """A mean over windows is a product with a matrix of weights along each axis."""
+    text = x
+    for axis, n in enumerate(output_size, 2):
+        size = f"{x}.shape[{axis}]"
+        start, stop = f"jnp.arange({n})[:, None] * {size} // {n}", f"-(-(jnp.arange({n})[:, None] + 1) * {size} // {n})"
+        inside = f"((jnp.arange({size}) >= {start}) & (jnp.arange({size}) < {stop}))"
+        text = f"jnp.moveaxis(jnp.tensordot({text}, ({inside} / ({stop} - {start})).astype({x}.dtype), ((({axis}),), (1,))), -1, {axis})"
+    return text
+
+
+def _adaptive_unpool_text(g: str, *, input_shape: Any) -> str:
+    shape = f"({g}.shape[0], {g}.shape[1], {', '.join(map(str, input_shape))})"
+    sizes = [f"{g}.shape[{axis}]" for axis in range(2, 2 + len(input_shape))]
+    forward = _adaptive_text("t", output_size=sizes)
+    return f"jax.linear_transpose(lambda t: {forward}, jax.ShapeDtypeStruct({shape}, {g}.dtype))({g})[0]"
+
+
+def _flat_text(x: str, indices: str) -> str:
+    return f"jnp.take_along_axis({x}.reshape(*{x}.shape[:2], -1), {indices}.reshape(*{indices}.shape[:2], -1), 2).reshape({indices}.shape)"
+
+
+def _scatter_text(g: str, indices: str, *, input_shape: Any) -> str:
+    shape = f"({g}.shape[0], {g}.shape[1], {', '.join(map(str, input_shape))})"
+    return f"jax.linear_transpose(lambda t: {_flat_text('t', indices)}, jax.ShapeDtypeStruct({shape}, {g}.dtype))({g})[0]"
+
+
 def _max_pool_rule(xp, g, out, x, **geometry):
     return xp.pool_scatter(g[0], out[1], input_shape=tuple(x.shape[2:]))
 
 
 row(
     "max_pool", "x / kernel stride padding dilation ceil_mode", kernels.max_pool, (_max_pool_rule,), saves="out1", policy="each", type=max_pool_type,
-    outputs=2, display=lambda node: f"MaxPool{len(node.attrs['kernel'])}DWithIndicesBackward0",
+    outputs=2, kinds="bif", display=lambda node: f"MaxPool{len(node.attrs['kernel'])}DWithIndicesBackward0", jax=_max_pool_text,
 )  # fmt: skip
 row(
     "pool_scatter", "g indices / input_shape", kernels.pool_scatter,
     (lambda xp, h, out, g, indices, *, input_shape: xp.pool_gather(h, indices), None), saves=("indices", ""), policy="each",
-    type=lambda g, indices, *, input_shape: Meta((*g.shape[:2], *input_shape), g.dtype),
+    type=lambda g, indices, *, input_shape: Meta((*g.shape[:2], *input_shape), g.dtype), jax=_scatter_text,
 )  # fmt: skip
 row(
     "pool_gather", "x indices", kernels.pool_gather,
     (lambda xp, g, out, x, indices: xp.pool_scatter(g, indices, input_shape=tuple(x.shape[2:])), None), saves=("indices", ""), policy="each",
-    type=lambda x, indices: Meta(tuple(indices.shape), x.dtype),
+    type=lambda x, indices: Meta(tuple(indices.shape), x.dtype), jax=_flat_text,
 )  # fmt: skip
 
 
@@ -125,20 +259,21 @@ def avg_pool_type(x: Any, *, kernel: Any, stride: Any, padding: Any, ceil_mode: 
 row(
     "avg_pool", "x / kernel stride padding ceil_mode count_include_pad divisor_override", kernels.avg_pool,
     (lambda xp, g, out, x, **geometry: xp.avg_unpool(g, input_shape=tuple(x.shape[2:]), **geometry),), policy="each", type=avg_pool_type,
-    display=lambda node: f"AvgPool{len(node.attrs['kernel'])}DBackward0",
+    display=lambda node: f"AvgPool{len(node.attrs['kernel'])}DBackward0", jax=_avg_pool_text,
 )  # fmt: skip
 row(
     "avg_unpool", "g / input_shape kernel stride padding ceil_mode count_include_pad divisor_override", kernels.avg_unpool,
     (lambda xp, h, out, g, *, input_shape, **geometry: xp.avg_pool(h, **geometry),), policy="each",
-    type=lambda g, *, input_shape, **geometry: Meta((*g.shape[:2], *input_shape), g.dtype),
+    type=lambda g, *, input_shape, **geometry: Meta((*g.shape[:2], *input_shape), g.dtype), jax=_avg_unpool_text,
 )  # fmt: skip
 row(
     "adaptive_avg_pool", "x / output_size", kernels.adaptive_avg_pool,
     (lambda xp, g, out, x, *, output_size: xp.adaptive_avg_unpool(g, input_shape=tuple(x.shape[2:])),), policy="each",
     type=lambda x, *, output_size: Meta((*x.shape[:2], *output_size), x.dtype), display="AdaptiveAvgPool2DBackward0",
+    jax=_adaptive_text,
 )  # fmt: skip
 row(
     "adaptive_avg_unpool", "g / input_shape", kernels.adaptive_avg_unpool,
     (lambda xp, h, out, g, *, input_shape: xp.adaptive_avg_pool(h, output_size=tuple(g.shape[2:])),), policy="each",
-    type=lambda g, *, input_shape: Meta((*g.shape[:2], *input_shape), g.dtype),
+    type=lambda g, *, input_shape: Meta((*g.shape[:2], *input_shape), g.dtype), jax=_adaptive_unpool_text,
 )  # fmt: skip

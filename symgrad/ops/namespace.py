@@ -24,6 +24,7 @@ from symgrad.ops import (  # noqa: F401  (entering the rows)
     indexing,
     joining,
     linalg,
+    lookup,
     loss,
     moments,
     normalization,

@@ -2,98 +2,146 @@
 
 from __future__ import annotations
 
+from math import prod
 from typing import Any
 
 import numpy as np
 
+from symgrad.ops.reduction import wide_sum
 from symgrad.ops.shapes import broadcast_shapes, reduced_shape
 from symgrad.ops.spec import Meta
-from symgrad.ops.table import row
+from symgrad.ops.table import elementwise, row
 
 
 def same_type(x: Any, **attrs: Any) -> Meta:
     return Meta(x.shape, x.dtype)
 
 
+# The axis of softmax is a tuple, as everywhere: of one dimension, or of none for a 0-d tensor.
+
+
+def _shifted(x, axis):
+    """x minus its largest element, in fresh memory."""
+    return np.subtract(x, np.maximum.reduce(x, axis, keepdims=True, initial=None if x.size else 0), out=np.empty_like(x))
+
+
 def _softmax(x, *, axis):
-    e = np.exp(x - np.maximum.reduce(x, axis=axis, keepdims=True))
-    e /= np.add.reduce(e, axis=axis, keepdims=True)
+    e = _shifted(x, axis)
+    np.exp(e, out=e)
+    e /= np.add.reduce(e, axis, keepdims=True)
     return e
 
 
 def _log_softmax(x, *, axis):
-    shifted = x - np.maximum.reduce(x, axis=axis, keepdims=True)
-    shifted -= np.log(np.add.reduce(np.exp(shifted), axis=axis, keepdims=True))
+    shifted = _shifted(x, axis)
+    shifted -= np.log(np.add.reduce(np.exp(shifted), axis, keepdims=True))
     return shifted
 
 
 def _softmax_rule(xp, g, out, x, *, axis):
-    weighted = g * out
-    return weighted - out * xp.sum(weighted, axis=(axis,), keepdims=True)
+    return out * (g - xp.sum(g * out, axis=axis, keepdims=True))
 
 
 def _log_softmax_rule(xp, g, out, x, *, axis):
-    return g - xp.exp(out) * xp.sum(g, axis=(axis,), keepdims=True)
+    return g - xp.exp(out) * xp.sum(g, axis=axis, keepdims=True)
 
 
-row("softmax", "x / axis", _softmax, (_softmax_rule,), saves="out", policy="float", type=same_type, jax="jax.nn.softmax")
-row("log_softmax", "x / axis", _log_softmax, (_log_softmax_rule,), saves="out", policy="float", type=same_type, jax="jax.nn.log_softmax")
+row("softmax", "x / axis", _softmax, (_softmax_rule,), saves="out", policy="each", kinds="f", type=same_type, jax="jax.nn.softmax")
+row("log_softmax", "x / axis", _log_softmax, (_log_softmax_rule,), saves="out", policy="each", kinds="f", type=same_type, jax="jax.nn.log_softmax")
+
+# Batch norm with statistics that are given.
+elementwise(
+    "normalize_by", "x mean rate weight bias", lambda x, mean, rate, weight, bias: (x - mean) * (rate * weight) + bias,
+    (
+        lambda xp, g, out, x, mean, rate, weight, bias: g * (rate * weight),
+        lambda xp, g, out, x, mean, rate, weight, bias: -g * (rate * weight),
+        lambda xp, g, out, x, mean, rate, weight, bias: g * (x - mean) * weight,
+        lambda xp, g, out, x, mean, rate, weight, bias: g * ((x - mean) * rate),
+        lambda xp, g, out, x, mean, rate, weight, bias: g,
+    ),
+    saves=("rate weight", "rate weight", "x mean weight", "x mean rate", ""), sympy=lambda sp, x, mean, rate, weight, bias: (x - mean) * rate * weight + bias,
+    jax=lambda x, mean, rate, weight, bias: f"({x} - {mean}) * ({rate} * {weight}) + {bias}", kinds="f", display="NativeBatchNormBackward0",
+)  # fmt: skip
 
 
 # affine_norm: y = (x - mean) * scale * weight + bias, where mean and scale = 1 / sqrt(variance + eps) are taken over `axes` and are
-# results, too: a derivative of the rule below goes through them. `weight` and `bias` broadcast against x; 1 and 0 stand for none.
+# results, too: a derivative of the rules below goes through them. `weight` and `bias` broadcast against x; 1 and 0 stand for none.
+# With `shape` all this happens to x in that shape (group norm).
 
 
-def _affine_norm(x, weight, bias, *, axes, eps, title):
-    count = x.size // max(1, int(np.prod(reduced_shape(x.shape, axes, False), dtype=np.int64)))
-    mean = np.add.reduce(x, axis=axes, keepdims=True) / count
+def _affine_norm(x, weight, bias, *, axes, eps, shape, title):
+    given = x.shape
+    x = x if shape is None else x.reshape(shape)
+    count = _count(x, axes)
+    mean = wide_sum(x, axes, True)
+    mean /= count
     y = x - mean
-    scale = 1 / np.sqrt(np.add.reduce(y * y, axis=axes, keepdims=True) / count + eps)
+    scale = wide_sum(y * y, axes, True)
+    scale /= count
+    scale += eps
+    np.sqrt(scale, out=scale)
+    np.reciprocal(scale, out=scale)
     y *= scale
     if weight.__class__ is np.ndarray:
         y *= weight
     if bias.__class__ is np.ndarray:
         y += bias
-    return y, mean.astype(x.dtype, copy=False), scale.astype(x.dtype, copy=False)
-
-
-def _average(xp, value, axes, count):
-    return xp.sum(value, axis=axes, keepdims=True) / count
+    return y.reshape(given), mean, scale
 
 
 def _count(x: Any, axes: tuple[int, ...]) -> int:
-    return int(np.prod([x.shape[a] for a in axes], dtype=np.int64))
+    return prod(x.shape[a] for a in axes)
 
 
-def _affine_norm_x(xp, g, out, x, weight, bias, *, axes, eps, title):
+def _shaped(xp, x, shape):
+    return x if shape is None else xp.reshape(x, shape=shape)
+
+
+def _affine_norm_x(xp, g, out, x, weight, bias, *, axes, eps, shape, title):
     _, mean, scale = out
-    count, total = _count(x, axes), None
+    given, total = x.shape, None
+    x = _shaped(xp, x, shape)
     centred = x - mean
     if g[0] is not None:
-        gy = g[0] * weight
-        unit = centred * scale
-        total = scale * (gy - _average(xp, gy, axes, count) - unit * _average(xp, gy * unit, axes, count))
+        gy = _shaped(xp, g[0], shape)
+        gy = gy if weight.__class__ is int else gy * weight
+        slope = scale * scale * scale * xp.mean(gy * centred, axis=axes, keepdims=True)
+        total = (gy - xp.mean(gy, axis=axes, keepdims=True)) * scale - centred * slope
     if g[1] is not None:
-        part = xp.expand(g[1] / count, shape=x.shape)
+        part = xp.expand(g[1] / _count(x, axes), shape=tuple(x.shape))
         total = part if total is None else total + part
     if g[2] is not None:
-        part = -g[2] * (scale * scale * scale) * centred / count
+        part = (g[2] * (scale * scale * scale) / -_count(x, axes)) * centred
         total = part if total is None else total + part
-    return total
+    return _shaped(xp, total, None if shape is None else tuple(given))
 
 
-def _affine_norm_weight(xp, g, out, x, weight, bias, *, axes, eps, title):
-    return None if g[0] is None else g[0] * ((x - out[1]) * out[2])
+def _affine_norm_weight(xp, g, out, x, weight, bias, *, axes, eps, shape, title):
+    return None if g[0] is None else (_shaped(xp, x, shape) - out[1]) * out[2] * _shaped(xp, g[0], shape)
 
 
-def _affine_norm_type(x: Any, weight: Any, bias: Any, *, axes: tuple[int, ...], eps: float, title: str) -> tuple[Meta, ...]:
-    shape = broadcast_shapes(title, x.shape, *(tuple(p.shape) for p in (weight, bias) if hasattr(p, "shape")))
-    statistics = Meta(reduced_shape(x.shape, axes, True), x.dtype)
-    return Meta(shape, x.dtype), statistics, statistics
+def _affine_norm_bias(xp, g, out, x, weight, bias, *, axes, eps, shape, title):
+    return None if g[0] is None else _shaped(xp, g[0], shape)
+
+
+def _affine_norm_type(x: Any, weight: Any, bias: Any, *, axes: Any, eps: float, shape: Any, title: str) -> tuple[Meta, ...]:
+    inner = tuple(x.shape) if shape is None else shape
+    for name, parameter in (("weight", weight), ("bias", bias)):
+        if hasattr(parameter, "shape") and broadcast_shapes(title, inner, tuple(parameter.shape)) != inner:
+            raise RuntimeError(f"{title}: {name} of shape {list(parameter.shape)} does not fit an input of shape {list(inner)}")
+    statistics = Meta(reduced_shape(inner, axes, True), x.dtype)
+    return Meta(tuple(x.shape), x.dtype), statistics, statistics
+
+
+def _affine_norm_text(x: str, weight: str, bias: str, *, axes: Any, eps: float, shape: Any, title: str) -> str:
+    x, given = (x, "") if shape is None else (f"{x}.reshape({shape!r})", f".reshape({x}.shape)")
+    mean, variance = f"jnp.mean({x}, axis={axes!r}, keepdims=True)", f"jnp.var({x}, axis={axes!r}, keepdims=True)"
+    scale = f"jax.lax.rsqrt({variance} + {eps!r})"
+    return f"((({x} - {mean}) * {scale} * {weight} + {bias}){given}, {mean}, {scale})"
 
 
 row(
-    "affine_norm", "x weight bias / axes eps title", _affine_norm,
-    (_affine_norm_x, _affine_norm_weight, lambda xp, g, out, x, weight, bias, *, axes, eps, title: g[0]),
-    saves=("x weight out1 out2", "x out1 out2", ""), type=_affine_norm_type, outputs=3, display=lambda node: node.attrs["title"],
+    "affine_norm", "x weight bias / axes eps shape title", _affine_norm, (_affine_norm_x, _affine_norm_weight, _affine_norm_bias),
+    saves=("x weight out1 out2", "x out1 out2", ""), kinds="f", type=_affine_norm_type, outputs=3, display=lambda node: node.attrs["title"],
+    jax=_affine_norm_text,
 )  # fmt: skip

@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 from symgrad.dispatch import tensors as ops
+from symgrad.ops.table import TABLE
 from symgrad.tensor import wrap
 from symgrad.testing import gradcheck, gradgradcheck
 
@@ -17,10 +18,10 @@ def leaf(*shape, low=-2.0, high=2.0, seed=0):
 
 
 ACTIVATIONS = {
-    "leaky_relu": {"negative_slope": 0.1}, "elu": {"alpha": 1.5, "scale": 1.2, "rate": 0.7}, "gelu": {"approximate": "none"}, "silu": {},
+    "leaky_relu": {"negative_slope": 0.1}, "celu": {"alpha": 0.7}, "elu": {"alpha": 1.5, "scale": 1.2, "rate": 0.7}, "gelu": {"approximate": "none"}, "silu": {},
     "mish": {}, "softplus": {"beta": 2, "threshold": 20}, "log_sigmoid": {}, "hardtanh": {"low": -1.0, "high": 1.0}, "hardsigmoid": {},
     "hardswish": {}, "softshrink": {"lambd": 0.5}, "hardshrink": {"lambd": 0.5}, "threshold": {"threshold": 0.3, "value": 7.0},
-    "softmax": {"axis": 1}, "log_softmax": {"axis": 0},
+    "softmax": {"axis": (1,)}, "log_softmax": {"axis": (0,)}, "glu": {"axis": 1},
 }  # fmt: skip
 
 
@@ -44,7 +45,7 @@ def test_prelu():
 
 LOSSES = {
     "mse_loss": {}, "huber_loss": {"delta": 0.7}, "smooth_l1_loss": {"beta": 0.6}, "binary_cross_entropy": {},
-    "binary_cross_entropy_with_logits": {},
+    "binary_cross_entropy_with_logits": {}, "soft_margin_loss": {},
 }  # fmt: skip
 
 
@@ -53,7 +54,8 @@ LOSSES = {
 def test_loss(name, reduction):
     low, high = (0.1, 0.9) if name == "binary_cross_entropy" else (-2.0, 2.0)
     x, y = leaf(3, 4, low=low, high=high), leaf(3, 4, low=low, high=high, seed=1)
-    function = lambda x, y: getattr(ops, name)(x, y, reduction=reduction, **LOSSES[name])
+    weights = (None,) * (len(TABLE[name].args) - 2)
+    function = lambda x, y: getattr(ops, name)(x, y, *weights, reduction=reduction, **LOSSES[name])
     assert gradcheck(function, (x, y))
     assert gradgradcheck(function, (x, y))
 
@@ -62,7 +64,7 @@ def test_affine_norm_with_its_statistics():
     """All three results are differentiated, also through each other."""
 
     def function(x, w, b):
-        y, mean, scale = ops.affine_norm(x, w, b, axes=(0, 2), eps=1e-3, title="NativeBatchNormBackward0")
+        y, mean, scale = ops.affine_norm(x, w, b, axes=(0, 2), eps=1e-3, shape=None, title="NativeBatchNormBackward0")
         return y, mean, scale
 
     args = leaf(3, 2, 4), leaf(1, 2, 1, seed=1), leaf(1, 2, 1, seed=2)
@@ -71,7 +73,7 @@ def test_affine_norm_with_its_statistics():
 
 
 def test_affine_norm_without_parameters():
-    function = lambda x: ops.affine_norm(x, 1, 0, axes=(1,), eps=1e-3, title="NativeLayerNormBackward0")[0]
+    function = lambda x: ops.affine_norm(x, 1, 0, axes=(1,), eps=1e-3, shape=None, title="NativeLayerNormBackward0")[0]
     assert gradcheck(function, (leaf(3, 5),))
     np.testing.assert_allclose(function(leaf(3, 5))._array.mean(1), 0, atol=1e-12)
 
@@ -97,7 +99,7 @@ def test_transposed_convolution(geometry):
         (n - 1) * s - 2 * p + d * (k - 1) + 1
         for n, s, p, d, k in zip((3, 4), geometry["stride"], geometry["padding"], geometry["dilation"], (3, 2), strict=True)
     )
-    function = lambda x, w: ops.convolution_transpose(x, w, output_shape=sizes, **geometry)
+    function = lambda x, w: ops.convolution_transpose(x, w, None, output_shape=sizes, **geometry)
     assert gradcheck(function, (x, w))
     assert gradgradcheck(function, (x, w))
 

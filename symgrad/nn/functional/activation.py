@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import warnings
 from typing import Any
 
 from symgrad.dispatch import tensors as ops
-from symgrad.functional.names import attach
+from symgrad.functional.neural import hardshrink, over_axis, prelu
 from symgrad.ops.shapes import normalize_axis
 from symgrad.tensor import Tensor
 from symgrad.views import inplace as in_place
@@ -43,7 +44,7 @@ def selu(input: Tensor, inplace: bool = False) -> Tensor:
 def celu(input: Tensor, alpha: float = 1.0, inplace: bool = False) -> Tensor:
     if alpha == 0:
         raise RuntimeError("ZeroDivisionError: alpha cannot be 0 for CELU")
-    return _maybe_inplace(ops.elu, input, inplace, alpha=alpha, scale=1, rate=1 / alpha)
+    return _maybe_inplace(ops.celu, input, inplace, alpha=alpha)
 
 
 def gelu(input: Tensor, approximate: str = "none") -> Tensor:
@@ -100,21 +101,8 @@ def softshrink(input: Tensor, lambd: float = 0.5) -> Tensor:
     return ops.softshrink(input, lambd=lambd)  # type: ignore[no-any-return]
 
 
-def hardshrink(input: Tensor, lambd: float = 0.5) -> Tensor:
-    return ops.hardshrink(input, lambd=lambd)  # type: ignore[no-any-return]
-
-
 def threshold(input: Tensor, threshold: float, value: float, inplace: bool = False) -> Tensor:
     return _maybe_inplace(ops.threshold, input, inplace, threshold=threshold, value=value)
-
-
-def prelu(input: Tensor, weight: Tensor) -> Tensor:
-    """`weight` has one element, or one for each channel (dimension 1)."""
-    channels = input.shape[1] if input.ndim > 1 else 1
-    if weight.numel() not in (1, channels):
-        raise RuntimeError(f"Mismatch of parameter numbers and input channel size. Found parameter numbers = {weight.numel()} and channel size = {channels}.")
-    shape = (1, -1, *(1,) * (input.ndim - 2)) if input.ndim > 1 and weight.numel() > 1 else (1,) * input.ndim
-    return ops.prelu(input, ops.reshape(weight, shape=shape))  # type: ignore[no-any-return]
 
 
 def rrelu(input: Tensor, lower: float = 1 / 8, upper: float = 1 / 3, training: bool = False, inplace: bool = False) -> Tensor:
@@ -129,34 +117,28 @@ def glu(input: Tensor, dim: int = -1) -> Tensor:
     """The first half along `dim`, gated by the sigmoid of the second."""
     if input.ndim == 0:
         raise RuntimeError("glu does not support 0-dimensional tensors")
-    if input.shape[dim] % 2:
-        raise RuntimeError(f"Halving dimension must be even, but dimension {dim} is size {input.shape[dim]}")
-    a, b = input.chunk(2, dim)
-    return a * b.sigmoid()  # type: ignore[no-any-return]
+    return ops.glu(input, axis=normalize_axis(dim, input.ndim))  # type: ignore[no-any-return]
 
 
 def _axis(name: str, input: Tensor, dim: int | None) -> int:
-    if dim is None:
-        dim = 0 if input.ndim in (0, 1, 3) else 1
-    return normalize_axis(dim, input.ndim)
+    if dim is not None:
+        return dim
+    warnings.warn(
+        f"Implicit dimension choice for {name} has been deprecated. Change the call to include dim=X as an argument.", stacklevel=3
+    )
+    return 0 if input.ndim in (0, 1, 3) else 1
 
 
 def softmax(input: Tensor, dim: int | None = None, _stacklevel: int = 3, dtype: Any = None) -> Tensor:
-    return _over_axis(ops.softmax, "softmax", input, dim, dtype)
+    return over_axis(ops.softmax, input, _axis("softmax", input, dim), dtype)
 
 
 def log_softmax(input: Tensor, dim: int | None = None, _stacklevel: int = 3, dtype: Any = None) -> Tensor:
-    return _over_axis(ops.log_softmax, "log_softmax", input, dim, dtype)
+    return over_axis(ops.log_softmax, input, _axis("log_softmax", input, dim), dtype)
 
 
 def softmin(input: Tensor, dim: int | None = None, _stacklevel: int = 3, dtype: Any = None) -> Tensor:
-    return softmax(-input, dim, dtype=dtype)
-
-
-def _over_axis(op: Any, name: str, input: Tensor, dim: int | None, dtype: Any) -> Tensor:
-    x = input if dtype is None else input.to(dtype)
-    axis = _axis(name, x, dim)
-    return op(x, axis=axis) if x.ndim else op(x.reshape(1), axis=0).reshape(())
+    return over_axis(ops.softmax, -input, _axis("softmin", input, dim), dtype)
 
 
 def tanh(input: Tensor) -> Tensor:
@@ -170,14 +152,3 @@ def sigmoid(input: Tensor) -> Tensor:
 relu_, leaky_relu_, elu_, selu_, celu_, hardtanh_, threshold_ = (
     in_place(f) for f in (relu, leaky_relu, elu, selu, celu, hardtanh, threshold)
 )
-
-
-def _method_softmax(op: Any) -> Any:
-    def method(self: Tensor, dim: int, dtype: Any = None) -> Tensor:
-        return op(self, dim, dtype=dtype)  # type: ignore[no-any-return]
-
-    return method
-
-
-attach("softmax", _method_softmax(softmax))
-attach("log_softmax", _method_softmax(log_softmax))

@@ -86,18 +86,11 @@ def _transposed(
     extra = spread(name, output_padding, n)
     if any(e >= max(s, 1) for e, s in zip(extra, strides, strict=True)):
         raise RuntimeError(f"output padding must be smaller than either stride or dilation, but got output_padding {list(extra)} and stride {list(strides)}")
-    if x.shape[1] != weight.shape[0]:
-        raise RuntimeError(
-            f"Given transposed=1, weight of size {list(weight.shape)}, expected input{list(x.shape)} to have {weight.shape[0]} channels,"
-            f" but got {x.shape[1]} channels instead"
-        )
     sizes = tuple(
         (m - 1) * s - 2 * p + d * (k - 1) + e + 1
         for m, s, p, d, k, e in zip(x.shape[2:], strides, pads, dilations, weight.shape[2:], extra, strict=True)
     )
-    out = ops.convolution_transpose(x, weight, output_shape=sizes, stride=strides, padding=pads, dilation=dilations, groups=groups)
-    if bias is not None:
-        out = out + bias.reshape(-1, *(1,) * n)
+    out = ops.convolution_transpose(x, weight, bias, output_shape=sizes, stride=strides, padding=pads, dilation=dilations, groups=groups)
     return out if had_batch else out.squeeze(0)  # type: ignore[no-any-return]
 
 

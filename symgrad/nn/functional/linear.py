@@ -11,7 +11,9 @@ import numpy as np
 from symgrad.dispatch import tensors as ops
 from symgrad.nn.functional.activation import softmax
 from symgrad.nn.functional.normalization import dropout
+from symgrad.ops.promotion import word
 from symgrad.tensor import Tensor, wrap
+from symgrad.views import mark_written
 
 __all__ = ["bilinear", "embedding", "linear", "one_hot", "pad", "scaled_dot_product_attention"]
 
@@ -43,28 +45,33 @@ def embedding(
     sparse: bool = False,
 ) -> Tensor:
     """The rows of `weight` that `input` names; the row `padding_idx` gets no gradient."""
-    if scale_grad_by_freq or sparse:
-        raise ValueError("embedding: scale_grad_by_freq and sparse gradients are not supported; leave them False")
+    if sparse:
+        raise ValueError("embedding: sparse gradients are not supported; leave sparse=False")
     indices = input._array
-    if indices.dtype.kind not in "iu":
-        raise RuntimeError(f"Expected tensor for argument #1 'indices' to have one of the following scalar types: Long, Int; but got {input.type()} instead")
-    if indices.size and (int(indices.min()) < 0 or int(indices.max()) >= weight.shape[0]):
-        raise IndexError(f"index out of range in self: embedding has {weight.shape[0]} rows, got an index of {int(indices.max())}")
+    if indices.dtype.name not in ("int64", "int32"):
+        raise RuntimeError(
+            "Expected tensor for argument #1 'indices' to have one of the following scalar types: Long, Int; but got"
+            f" {word(indices.dtype)} instead (while checking arguments for embedding)"
+        )
+    rows = weight.shape[0]
+    if indices.size and (int(indices.min()) < 0 or int(indices.max()) >= rows):
+        raise IndexError(f"index out of range in self: embedding has {rows} rows, got indices from {int(indices.min())} to {int(indices.max())}")
+    if padding_idx is not None and not -rows <= padding_idx < rows:
+        raise AssertionError(f"Padding_idx must be within num_embeddings: got {padding_idx} for {rows} rows")
     if max_norm is not None:
-        _renormalize(weight._array, indices, max_norm, norm_type)
-    out = weight[input]
-    if padding_idx is None:
-        return out  # type: ignore[no-any-return]
-    padding = padding_idx + weight.shape[0] if padding_idx < 0 else padding_idx
-    return ops.where((input == padding).unsqueeze(-1), out.detach(), out)  # type: ignore[no-any-return]
+        _renormalize(weight, indices, max_norm, norm_type)
+    scale = wrap((1 / np.bincount(indices.reshape(-1))[indices]).astype(weight._array.dtype)) if scale_grad_by_freq else None
+    return ops.embedding(weight, input, scale, padding=None if padding_idx is None else padding_idx % rows)  # type: ignore[no-any-return]
 
 
-def _renormalize(rows: np.ndarray[Any, Any], indices: np.ndarray[Any, Any], max_norm: float, p: float) -> None:
+def _renormalize(weight: Tensor, indices: np.ndarray[Any, Any], max_norm: float, p: float) -> None:
     """Scale the rows in use down to `max_norm`, in place."""
+    rows = weight._array
     for i in np.unique(indices):
         norm = float(np.linalg.norm(rows[i], p))
         if norm > max_norm:
             rows[i] *= max_norm / (norm + 1e-7)
+    mark_written(weight)
 
 
 def one_hot(tensor: Tensor, num_classes: int = -1) -> Tensor:
@@ -135,5 +142,15 @@ def scaled_dot_product_attention(
     if attn_mask is not None:
         allowed = attn_mask._array.dtype.kind == "b"
         scores = ops.where(attn_mask, scores, -math.inf) if allowed else scores + attn_mask
-    weights = dropout(softmax(scores, -1), dropout_p, dropout_p > 0)
+    weights = dropout(_attention(scores, attn_mask is not None), dropout_p, dropout_p > 0)
     return ops.matmul(weights, value)  # type: ignore[no-any-return]
+
+
+def _attention(scores: Tensor, masked: bool) -> Tensor:
+    """The softmax of each row; a row that may attend to nothing is 0, not NaN."""
+    if not masked:
+        return softmax(scores, -1)
+    nothing = (scores._array == -math.inf).all(-1, keepdims=True)
+    if not nothing.any():
+        return softmax(scores, -1)
+    return ops.where(wrap(nothing), 0, softmax(ops.where(wrap(nothing), 0, scores), -1))  # type: ignore[no-any-return]

@@ -6,11 +6,11 @@ import math
 import warnings
 from typing import Any
 
-import numpy as np
-
 from symgrad.dispatch import tensors as ops
-from symgrad.nn.functional.activation import log_softmax, logsigmoid, softplus
-from symgrad.nn.functional.normalization import pairwise_distance
+from symgrad.mode import local
+from symgrad.nn.functional.activation import log_softmax
+from symgrad.nn.functional.normalization import held, pairwise_distance
+from symgrad.ops.promotion import word
 from symgrad.tensor import Tensor, wrap
 
 __all__ = [
@@ -46,11 +46,21 @@ def _warn_sizes(name: str, input: Tensor, target: Tensor) -> None:
         )
 
 
-def _weighted(op: Any, input: Tensor, target: Tensor, weight: Tensor | None, reduction: str, **attrs: Any) -> Tensor:
-    if weight is None:
-        return op(input, target, reduction=reduction, **attrs)  # type: ignore[no-any-return]
-    value = weight * op(input, target, reduction="none", **attrs)
-    return value.sum() / weight.expand_as(value).sum() if reduction == "mean" else reduced(value, reduction)
+def _same_size(input: Tensor, weight: Tensor) -> None:
+    if weight.shape != input.shape:
+        raise ValueError(f"Weights and input must have the same size, got {list(weight.shape)} and {list(input.shape)}")
+
+
+def _by_weight(value: Tensor, weight: Tensor, reduction: str) -> Tensor:
+    """The weighted loss; its mean is over the weights."""
+    value = value * weight
+    return value.sum() / weight.sum() if reduction == "mean" else reduced(value, reduction)  # type: ignore[no-any-return]
+
+
+def _not_differentiated(name: str, **weights: Tensor | None) -> None:
+    for argument, weight in weights.items():
+        if weight is not None and weight.requires_grad and local.mode.recording:
+            raise RuntimeError(f"{name}: the derivative for '{argument}' is not implemented.")
 
 
 def mse_loss(
@@ -58,7 +68,10 @@ def mse_loss(
 ) -> Tensor:
     reduction = legacy(size_average, reduce, reduction)
     _warn_sizes("mse_loss", input, target)
-    return _weighted(ops.mse_loss, input, target, weight, reduction)
+    if weight is None:
+        return ops.mse_loss(input, target, reduction=reduction)  # type: ignore[no-any-return]
+    _same_size(input, weight)
+    return _by_weight((input - target) ** 2, weight, reduction)
 
 
 def l1_loss(
@@ -69,8 +82,8 @@ def l1_loss(
     value = (input - target).abs()
     if weight is None:
         return reduced(value, reduction)
-    value = value * weight
-    return value.sum() / weight.expand_as(value).sum() if reduction == "mean" else reduced(value, reduction)  # type: ignore[no-any-return]
+    _same_size(input, weight)
+    return _by_weight(value, weight, reduction)
 
 
 def smooth_l1_loss(
@@ -78,6 +91,8 @@ def smooth_l1_loss(
 ) -> Tensor:
     if beta < 0:
         raise RuntimeError(f"smooth_l1_loss does not support negative values for beta, got {beta}.")
+    if beta == 0:
+        return l1_loss(input, target, size_average, reduce, reduction)
     _warn_sizes("smooth_l1_loss", input, target)
     return ops.smooth_l1_loss(input, target, reduction=legacy(size_average, reduce, reduction), beta=beta)  # type: ignore[no-any-return]
 
@@ -86,7 +101,11 @@ def huber_loss(input: Tensor, target: Tensor, reduction: str = "mean", delta: fl
     if delta <= 0:
         raise RuntimeError(f"huber_loss does not support non-positive values for delta, got {delta}.")
     _warn_sizes("huber_loss", input, target)
-    return _weighted(ops.huber_loss, input, target, weight, legacy(None, None, reduction), delta=delta)
+    reduction = legacy(None, None, reduction)
+    if weight is None:
+        return ops.huber_loss(input, target, reduction=reduction, delta=delta)  # type: ignore[no-any-return]
+    _same_size(input, weight)
+    return reduced(ops.huber_loss(input, target, reduction="none", delta=delta) * weight, reduction)
 
 
 def binary_cross_entropy(
@@ -98,11 +117,10 @@ def binary_cross_entropy(
             f"Using a target size ({target.shape}) that is different to the input size ({input.shape}) is deprecated. Please ensure they have"
             " the same size."
         )
-    if input.numel() and not (0 <= float(input._array.min()) and float(input._array.max()) <= 1):
+    if input.numel() and not (float(input._array.min()) >= 0 and float(input._array.max()) <= 1):
         raise RuntimeError("all elements of input should be between 0 and 1")
-    if weight is None:
-        return ops.binary_cross_entropy(input, target, reduction=reduction)  # type: ignore[no-any-return]
-    return reduced(weight * ops.binary_cross_entropy(input, target, reduction="none"), reduction)
+    _not_differentiated("binary_cross_entropy", weight=weight)
+    return ops.binary_cross_entropy(input, target, weight, reduction=reduction)  # type: ignore[no-any-return]
 
 
 def binary_cross_entropy_with_logits(
@@ -117,36 +135,34 @@ def binary_cross_entropy_with_logits(
     reduction = legacy(size_average, reduce, reduction)
     if target.shape != input.shape:
         raise ValueError(f"Target size ({target.shape}) must be the same as input size ({input.shape})")
-    if weight is None and pos_weight is None:
-        return ops.binary_cross_entropy_with_logits(input, target, reduction=reduction)  # type: ignore[no-any-return]
-    if pos_weight is None:
-        value = ops.binary_cross_entropy_with_logits(input, target, reduction="none")
-    else:
-        value = (1 - target) * input - ((pos_weight - 1) * target + 1) * logsigmoid(input)
-    return reduced(value if weight is None else value * weight, reduction)
+    _not_differentiated("binary_cross_entropy_with_logits", weight=weight, pos_weight=pos_weight)
+    return ops.binary_cross_entropy_with_logits(input, target, weight, pos_weight, reduction=reduction)  # type: ignore[no-any-return]
 
 
-def _classes_first(input: Tensor, target: Tensor) -> tuple[Tensor, Tensor]:
-    """(N, C, d1, ...) with targets (N, d1, ...); a single sample has neither N."""
-    if input.ndim == 0 or target.ndim != max(input.ndim - 1, 0):
-        raise ValueError(f"Expected a target of {max(input.ndim - 1, 0)} dimensions for input of size {list(input.shape)}, got {list(target.shape)}")
-    if input.ndim == 1:
-        return input.unsqueeze(0), target.unsqueeze(0)
-    if input.shape[:1] != target.shape[:1] or tuple(input.shape[2:]) != tuple(target.shape[1:]):
-        raise ValueError(f"Expected input batch_size ({input.shape[0]}) to match target batch_size ({target.shape[0] if target.ndim else 0}).")
-    return input, target
+def _check_target_shape(name: str, input: Tensor, target: Tensor) -> None:
+    """(N, C, d1, ...) with targets (N, d1, ...), or (C,) with a single one."""
+    if input.ndim == 0:
+        raise ValueError(f"{name}: Expected 1 or more dimensions (got 0)")
+    if input.ndim == 1 and target.ndim <= 1 and target.numel() == 1:
+        return
+    if input.shape[0] != (target.shape[0] if target.ndim else 1):
+        raise ValueError(
+            f"{name}: Expected input batch_size ({input.shape[0]}) to match target batch_size ({target.shape[0] if target.ndim else 1})."
+        )
+    wanted = (*input.shape[:1], *input.shape[2:])
+    if tuple(target.shape) != wanted:
+        raise RuntimeError(f"{name}: Expected target size {list(wanted)}, got {list(target.shape)}")
 
 
-def _checked_classes(target: Tensor, classes: int, ignore_index: int) -> Any:
-    """Which targets count; an index out of range is an error before anything is computed."""
+def _check_classes(target: Tensor, classes: int, ignore_index: int) -> None:
+    """An index out of range is an error before anything is computed."""
     indices = target._array
-    if indices.dtype.kind not in "iu":
-        raise RuntimeError(f"expected scalar type Long but found {target.dtype!r} for the target of nll_loss")
-    counted = indices != ignore_index
-    bad = counted & ((indices < 0) | (indices >= classes))
-    if bad.any():
-        raise IndexError(f"Target {indices[bad][0]} is out of bounds.")
-    return counted
+    if indices.dtype.name not in ("int64", "uint8"):
+        raise RuntimeError(f"nll_loss: expected scalar type Long but found {word(indices.dtype)} for target")
+    if indices.size and (int(indices.min()) < 0 or int(indices.max()) >= classes):
+        bad = (indices != ignore_index) & ((indices < 0) | (indices >= classes))
+        if bad.any():
+            raise IndexError(f"nll_loss: Target {indices[bad].reshape(-1)[0]} is out of bounds for {classes} classes.")
 
 
 def nll_loss(
@@ -159,21 +175,14 @@ def nll_loss(
     reduction: str = "mean",
 ) -> Tensor:
     reduction = legacy(size_average, reduce, reduction)
-    single = input.ndim == 1
-    x, y = _classes_first(input, target)
-    counted = _checked_classes(y, x.shape[1], ignore_index)
-    every = bool(counted.all())
-    index = y if every else wrap(y._array * counted)
-    picked = -ops.take_along(x, index.unsqueeze(1), axis=1).squeeze(1)
-    factor: Any = None if every and weight is None else wrap(counted.astype(x._array.dtype))
-    if weight is not None:
-        factor = factor * weight[index]
-    value = picked if factor is None else picked * factor
-    if reduction == "none":
-        return value.squeeze(0) if single else value
-    if reduction == "sum" or factor is None:
-        return reduced(value, reduction)
-    return value.sum() / factor.sum()  # type: ignore[no-any-return]
+    _check_target_shape("nll_loss", input, target)
+    _not_differentiated("nll_loss", weight=weight)
+    axis = 1 if input.ndim > 1 else 0
+    _check_classes(target, input.shape[axis], ignore_index)
+    index = target if target.ndim == input.ndim - 1 else target.reshape(())
+    if weight is not None and weight.dtype != input.dtype:
+        raise RuntimeError(f"nll_loss: expected scalar type {word(input._array.dtype)} but found {word(weight._array.dtype)} for weight")
+    return ops.nll_loss(input, index, weight, axis=axis, ignore_index=ignore_index, reduction=reduction)  # type: ignore[no-any-return]
 
 
 def cross_entropy(
@@ -200,12 +209,17 @@ def cross_entropy(
     return (1 - label_smoothing) * loss + label_smoothing * smooth
 
 
+def _over_classes(weight: Tensor, ndim: int) -> Tensor:
+    """A weight for each class, ready to broadcast against (N, C, ...)."""
+    return weight if ndim < 2 else weight.reshape(-1, *(1,) * (ndim - 2))  # type: ignore[no-any-return]
+
+
 def _smooth_part(logs: Tensor, target: Tensor, weight: Tensor | None, ignore_index: int, reduction: str) -> Tensor:
     """The loss against equal probabilities, over the targets that count."""
     axis = 1 if logs.ndim > 1 else 0
     classes = logs.shape[axis]
     counted = target._array != ignore_index
-    weighted = logs if weight is None else logs * weight.reshape(-1, *(1,) * (logs.ndim - 2)) if logs.ndim > 1 else logs * weight
+    weighted = logs if weight is None else logs * _over_classes(weight, logs.ndim)
     value = weighted.sum(axis) * (-1 / classes) * wrap(counted.astype(logs._array.dtype))
     if reduction != "mean":
         return reduced(value, reduction)
@@ -220,7 +234,7 @@ def _cross_entropy_of_probabilities(logs: Tensor, target: Tensor, weight: Tensor
         target = target * (1 - smoothing) + smoothing / logs.shape[axis]
     value = logs * target
     if weight is not None:
-        value = value * (weight.reshape(-1, *(1,) * (logs.ndim - 2)) if logs.ndim > 1 else weight)
+        value = value * _over_classes(weight, logs.ndim)
     value = -value.sum(axis)
     return value.sum() / max(value.numel(), 1) if reduction == "mean" else reduced(value, reduction)  # type: ignore[no-any-return]
 
@@ -228,6 +242,12 @@ def _cross_entropy_of_probabilities(logs: Tensor, target: Tensor, weight: Tensor
 def kl_div(
     input: Tensor, target: Tensor, size_average: bool | None = None, reduce: bool | None = None, reduction: str = "mean", log_target: bool = False
 ) -> Tensor:
+    if reduction == "mean" and size_average is None and reduce is None:
+        warnings.warn(
+            "reduction: 'mean' divides the total loss by both the batch size and the support size. 'batchmean' divides only by the batch"
+            " size, and aligns with the KL div math definition.",
+            stacklevel=2,
+        )
     value = target.exp() * (target - input) if log_target else ops.xlogy(target, target) - target * input
     if reduction == "batchmean":
         return value.sum() / input.shape[0] if input.ndim else value.sum()  # type: ignore[no-any-return]
@@ -252,7 +272,7 @@ def margin_ranking_loss(
 def soft_margin_loss(
     input: Tensor, target: Tensor, size_average: bool | None = None, reduce: bool | None = None, reduction: str = "mean"
 ) -> Tensor:
-    return reduced(softplus(-target * input, threshold=math.inf), legacy(size_average, reduce, reduction))
+    return ops.soft_margin_loss(input, target, reduction=legacy(size_average, reduce, reduction))  # type: ignore[no-any-return]
 
 
 def triplet_margin_loss(
@@ -293,19 +313,14 @@ def gaussian_nll_loss(
     input: Tensor, target: Tensor, var: Any, full: bool = False, eps: float = 1e-6, reduction: str = "mean"
 ) -> Tensor:
     if not isinstance(var, Tensor):
-        var = input.new_full((), var).expand_as(input)
+        var = input.new_full(input.shape, var)
     if var.shape != input.shape:
         if tuple(input.shape[:-1]) == tuple(var.shape):
             var = var.unsqueeze(-1)
-        elif not (tuple(input.shape[:-1]) == tuple(var.shape[:-1]) and var.shape[-1] == 1):
-            raise ValueError("var is of incorrect size")
+        elif input.ndim != var.ndim or sum(v for n, v in zip(input.shape, var.shape, strict=True) if n != v) != 1:
+            raise ValueError(f"var is of incorrect size: got {list(var.shape)} for input of size {list(input.shape)}")
     if bool((var._array < 0).any()):
         raise ValueError("var has negative entry/entries")
-    held = _floor(var, eps)
-    value = 0.5 * (held.log() + (input - target) ** 2 / held)
+    var = held(var, eps)
+    value = 0.5 * (var.log() + (input - target) ** 2 / var)
     return reduced(value + 0.5 * math.log(2 * math.pi) if full else value, legacy(None, None, reduction))
-
-
-def _floor(var: Tensor, eps: float) -> Tensor:
-    """`var`, at least eps; the gradient passes everywhere, as in PyTorch, which raises the values under no_grad."""
-    return var + wrap(np.maximum(var._array, var._array.dtype.type(eps)) - var._array)

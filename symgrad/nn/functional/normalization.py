@@ -20,9 +20,11 @@ __all__ = [
 ]  # fmt: skip
 
 
-def _affine(input: Tensor, weight: Any, bias: Any, axes: tuple[int, ...], eps: float, title: str) -> tuple[Tensor, Tensor, Tensor]:
+def _affine(
+    input: Tensor, weight: Any, bias: Any, axes: tuple[int, ...], eps: float, title: str, shape: tuple[int, ...] | None = None
+) -> tuple[Tensor, Tensor, Tensor]:
     return ops.affine_norm(  # type: ignore[no-any-return]
-        input, 1 if weight is None else weight, 0 if bias is None else bias, axes=axes, eps=eps, title=f"{title}Backward0"
+        input, 1 if weight is None else weight, 0 if bias is None else bias, axes=axes, eps=eps, shape=shape, title=f"{title}Backward0"
     )
 
 
@@ -78,10 +80,11 @@ def batch_norm(
 
 
 def _by_statistics(input: Tensor, mean: Tensor, var: Tensor, scale: Any, shift: Any, eps: float) -> Tensor:
-    shape = (1, -1, *(1,) * (input.ndim - 2))
-    rate = ops.reshape(var + eps, shape=shape).rsqrt()
-    out = (input - ops.reshape(mean, shape=shape)) * (rate if scale is None else rate * scale)
-    return out if shift is None else out + shift  # type: ignore[no-any-return]
+    shape = (-1, *(1,) * (input.ndim - 2))
+    rate = 1 / np.sqrt(var._array + var._array.dtype.type(eps))
+    return ops.normalize_by(  # type: ignore[no-any-return]
+        input, wrap(mean._array.reshape(shape)), wrap(rate.reshape(shape)), 1 if scale is None else scale, 0 if shift is None else shift
+    )
 
 
 def _track(running_mean: Any, running_var: Any, mean: Tensor, rate: Tensor, count: int, momentum: float, eps: float) -> None:
@@ -98,16 +101,28 @@ def _track(running_mean: Any, running_var: Any, mean: Tensor, rate: Tensor, coun
 
 
 def group_norm(input: Tensor, num_groups: int, weight: Tensor | None = None, bias: Tensor | None = None, eps: float = 1e-5) -> Tensor:
+    if input.ndim < 2:
+        raise RuntimeError(f"Expected at least 2 dimensions for input tensor but received {input.ndim} (group_norm)")
     n, c, *rest = input.shape
-    if c % num_groups:
-        raise RuntimeError(f"Expected number of channels in input to be divisible by num_groups, but got input of shape {list(input.shape)} and num_groups={num_groups}")
-    grouped = ops.reshape(input, shape=(n, num_groups, c // num_groups, *rest))
+    if num_groups < 1 or c % num_groups:
+        raise RuntimeError(
+            f"Expected number of channels in input to be divisible by num_groups, but got input of shape {list(input.shape)} and"
+            f" num_groups={num_groups}"
+        )
+    shape = (n, num_groups, c // num_groups, *rest)
 
-    def arranged(parameter: Tensor | None) -> Tensor | None:
-        return None if parameter is None else ops.reshape(parameter, shape=(1, num_groups, c // num_groups, *(1,) * len(rest)))
+    def arranged(name: str, parameter: Tensor | None) -> Tensor | None:
+        if parameter is None:
+            return None
+        if tuple(parameter.shape) != (c,):
+            raise RuntimeError(
+                f"Expected {name} to be a vector of size equal to the number of channels in input, but got {name} of shape"
+                f" {list(parameter.shape)} and input of shape {list(input.shape)}"
+            )
+        return ops.reshape(parameter, shape=(1, num_groups, c // num_groups, *(1,) * len(rest)))  # type: ignore[no-any-return]
 
-    out = _affine(grouped, arranged(weight), arranged(bias), tuple(range(2, grouped.ndim)), eps, "NativeGroupNorm")[0]
-    return ops.reshape(out, shape=tuple(input.shape))  # type: ignore[no-any-return]
+    axes = tuple(range(2, len(shape)))
+    return _affine(input, arranged("weight", weight), arranged("bias", bias), axes, eps, "NativeGroupNorm", shape)[0]
 
 
 def instance_norm(
@@ -191,8 +206,13 @@ def normalize(input: Tensor, p: float = 2.0, dim: Any = 1, eps: float = 1e-12, o
 
 
 def cosine_similarity(x1: Tensor, x2: Tensor, dim: int = 1, eps: float = 1e-8) -> Tensor:
-    dot = (x1 * x2).sum(dim)
-    return dot / (x1.norm(2, dim).clamp_min(eps) * x2.norm(2, dim).clamp_min(eps))  # type: ignore[no-any-return]
+    return ((x1 / held(x1.norm(2, dim, True), eps)) * (x2 / held(x2.norm(2, dim, True), eps))).sum(dim)  # type: ignore[no-any-return]
+
+
+def held(x: Tensor, low: float) -> Tensor:
+    """`x`, at least `low`; the gradient passes everywhere, as in PyTorch, which raises the values without recording it."""
+    short = x._array < low
+    return x + wrap(np.where(short, x._array.dtype.type(low) - x._array, 0)) if short.any() else x
 
 
 def pairwise_distance(x1: Tensor, x2: Tensor, p: float = 2.0, eps: float = 1e-6, keepdim: bool = False) -> Tensor:
