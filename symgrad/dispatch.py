@@ -17,7 +17,7 @@ from symgrad.errors import SymgradError, describe
 from symgrad.graph import Constant, Node, Output, next_sequence
 from symgrad.mode import local
 from symgrad.ops.namespace import namespace
-from symgrad.ops.promotion import FLOAT32, FLOAT64, compute_type, kind, require_one_type
+from symgrad.ops.promotion import BOOL, FLOAT32, FLOAT64, compute_type, kind, require_one_type
 from symgrad.ops.spec import Row
 from symgrad.ops.variants import is_half, variant
 from symgrad.tensor import Tensor, refresh, version_cell, wrap
@@ -396,6 +396,8 @@ def _operands(row: Row, args: tuple[Any, ...]) -> tuple[list[Any], tuple[bool, .
 
 
 def _promoted(row: Row, arrays: list[Any]) -> list[Any]:
+    if "b" not in row.kinds and any(a.__class__ is bool or getattr(a, "dtype", None) == BOOL for a in arrays):
+        row.type(*arrays)  # some refuse a boolean even where it could be promoted
     skip = 1 if row.policy == "where" else 0
     dtype = compute_type(row.policy, tuple(a for a in arrays if a is not None))
     arrays = [a if i < skip else _cast(a, dtype) for i, a in enumerate(arrays)]
@@ -421,7 +423,7 @@ def _cast(a: Any, dtype: Any) -> Any:
     """An operand in the type that the kernel computes in; Python scalars stay weak where NumPy treats them as PyTorch does."""
     if a.__class__ is ndarray:
         return a if a.dtype == dtype else a.astype(dtype)
-    if a is None or (dtype.kind in "fc" and a.__class__ is not bool):
+    if a is None or (kind(dtype) in "fc" and a.__class__ is not bool):
         return a
     return asarray(a).astype(dtype)
 

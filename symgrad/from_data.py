@@ -158,7 +158,7 @@ def array_of(data: Any, dtype: np.dtype[Any] | None) -> Array:
         return _scalar(data, dtype)
     if isinstance(data, (str, bytes)):
         raise TypeError(f"new(): invalid data type '{type(data).__name__}'")
-    return _cast(_sequence(data), dtype, isinstance(data, (list, tuple)))
+    return _cast(_sequence(data, inferred=dtype is None), dtype, isinstance(data, (list, tuple)))
 
 
 def _cast(array: Array, dtype: np.dtype[Any] | None, from_python: bool = False) -> Array:
@@ -182,26 +182,29 @@ def _scalar(value: Any, dtype: np.dtype[Any] | None) -> Array:
     return _cast(np.array(value), dtype, from_python=True)
 
 
-def _sequence(data: Any) -> Array:
-    """NumPy reads a nested sequence of Python numbers fastest. Whatever else is in it, or wrong with it, is read element by element."""
+def _sequence(data: Any, inferred: bool) -> Array:
+    """NumPy reads a nested sequence of Python numbers fastest. Whatever else is in it, or wrong with it, is read element by element.
+
+    Without an inferred type the values stay as wide as they came, for a cast that rounds only once.
+    """
     if _starts_with_tensor(data):
-        return _read(data)  # as an array it would be taken apart
+        return _read(data, inferred)  # as an array it would be taken apart
     try:
         array = np.array(data)
     except (ValueError, TypeError, OverflowError, RuntimeError):
-        return _read(data)
+        return _read(data, inferred)
     if array.size == 0 and isinstance(data, (list, tuple)):
-        return np.empty(_sizes(data), scalar_type(0.0)) if not _sizes(data)[-1] else _read(data)
+        return np.empty(_sizes(data), scalar_type(0.0)) if not _sizes(data)[-1] else _read(data, inferred)
     if array.dtype.kind not in _SUPPORTED or array.ndim == 0:
-        return _read(data)
+        return _read(data, inferred)
     flat = data
     for _ in range(array.ndim - 1):
         flat = chain.from_iterable(flat)
     types = set(map(type, flat))
     if not types <= _PLAIN:
-        return _read(data)
+        return _read(data, inferred)
     richest = max(types, key=_NUMBERS.index)
-    return array.astype(scalar_type(richest(0)), copy=False)
+    return array.astype(scalar_type(richest(0)), copy=False) if inferred else array
 
 
 def _starts_with_tensor(data: Any) -> bool:
@@ -231,7 +234,7 @@ def _sizes(data: Any) -> list[int]:
     return sizes
 
 
-def _read(data: Any) -> Array:
+def _read(data: Any, inferred: bool) -> Array:
     """Element by element, with PyTorch's errors."""
     sizes = _sizes(data)
     values: list[Any] = []
@@ -242,7 +245,8 @@ def _read(data: Any) -> Array:
     dtype = found[0]
     for other in set(found):
         dtype = promote_types(dtype, other)
-    return np.array(values).astype(dtype).reshape(sizes)
+    array = np.array(values)
+    return (array.astype(dtype) if inferred else array).reshape(sizes)
 
 
 def _gather(data: Any, sizes: list[int], dim: int, values: list[Any], found: list[np.dtype[Any]]) -> None:

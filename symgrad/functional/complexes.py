@@ -35,6 +35,8 @@ def real(input: Tensor) -> Tensor:
 @public
 def imag(input: Tensor) -> Tensor:
     """A view of the imaginary parts."""
+    if input._array.dtype.kind != "c":
+        raise RuntimeError("imag is not implemented for tensors with non-complex dtypes.")
     return ops.imag(input)  # type: ignore[no-any-return]
 
 

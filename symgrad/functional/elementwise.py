@@ -192,6 +192,7 @@ def polygamma(n: int, input: Tensor) -> Tensor:
 
 
 METHODS["polygamma"] = lambda self, n: polygamma(n, self)
+METHODS["polygamma_"] = inplace(METHODS["polygamma"])
 
 _HALF_MAX = {"float16": 65504.0, "bfloat16": 3.3895313892515355e38}
 
@@ -343,6 +344,8 @@ METHODS["float_power_"] = float_power_
 @method_inplace
 def ldexp(input: Tensor, other: Any) -> Tensor:
     """input * 2 ** other"""
+    if isinstance(other, Tensor) and kind(other._array.dtype) == "i" and kind(input._array.dtype) == "f":
+        other = ops.cast(other, dtype=input._array.dtype)
     return ops.mul(input, ops.exp2(other))  # type: ignore[no-any-return]
 
 
@@ -350,7 +353,16 @@ def ldexp(input: Tensor, other: Any) -> Tensor:
 
 atan2, hypot, xlogy, copysign = map(binary, ("atan2", "hypot", "xlogy", "copysign"))
 arctan2 = atan2
-heaviside = binary("heaviside")
+
+
+@method_inplace
+def heaviside(input: Tensor, values: Tensor) -> Tensor:
+    """0 left of 0, 1 right of it, the given values at 0."""
+    if input._array.dtype != values._array.dtype:
+        raise RuntimeError("heaviside is not yet implemented for tensors with different dtypes.")
+    return ops.heaviside(input, values)  # type: ignore[no-any-return]
+
+
 maximum, minimum, fmax, fmin, logaddexp, logaddexp2 = (
     binary(name, in_place=False) for name in ("maximum", "minimum", "fmax", "fmin", "logaddexp", "logaddexp2")
 )

@@ -16,6 +16,7 @@ from symgrad.ops.promotion import FLOAT64, kind, result_type
 from symgrad.ops.shapes import elementwise_type
 from symgrad.ops.spec import Meta
 from symgrad.ops.table import elementwise
+from symgrad.ops.variants import is_complex
 
 LN2, LN10, RADIAN = math.log(2), math.log(10), math.pi / 180
 
@@ -24,11 +25,17 @@ LN2, LN10, RADIAN = math.log(2), math.log(10), math.pi / 180
 
 
 def _sub_type(x: Any, y: Any) -> Meta:
-    meta: Meta = elementwise_type("sub", "promote")(x, y)
-    if kind(meta.dtype) == "b":
+    booleans = [isinstance(o, bool) or kind(getattr(o, "dtype", FLOAT64)) == "b" for o in (x, y)]
+    if all(booleans):
         raise RuntimeError(
             "Subtraction, the `-` operator, with two bool tensors is not supported. Use the `^` or `logical_xor()` operator instead."
         )
+    if any(booleans):
+        raise RuntimeError(
+            "Subtraction, the `-` operator, with a bool tensor is not supported. If you are trying to invert a mask, use the `~` or"
+            " `logical_not()` operator instead."
+        )
+    meta: Meta = elementwise_type("sub", "promote")(x, y)
     return meta
 
 
@@ -57,7 +64,7 @@ elementwise(
     sympy=lambda sp, x, y: x * y,
 )  # fmt: skip
 elementwise(
-    "div", "x y", np.divide, (lambda xp, g, out, x, y: g / y, lambda xp, g, out, x, y: -g * out / y), saves=("y", "out y"),
+    "div", "x y", np.divide, (lambda xp, g, out, x, y: g / y, lambda xp, g, out, x, y: -(x / y / y * g)), saves=("y", "x y"),
     policy="float", sympy=lambda sp, x, y: x / y, domain=(0.3, 2.0), special=((0.0, 1.0),),
 )  # fmt: skip
 elementwise("neg", "x", np.negative, (lambda xp, g, out, x: -g,), type=_neg_type, kinds="ifc", sympy=lambda sp, x: -x)
@@ -200,7 +207,7 @@ def _pow_y(xp, g, out, x, y):
     """At x = 0 the derivative is 0 for y >= 0, as in PyTorch, not 0 * log 0."""
     if not hasattr(x, "shape"):
         return xp.where(y >= 0, 0, out * -math.inf * g) if x == 0 else out * _logarithm(x) * g
-    zero = xp.logical_and(x == 0, y >= 0)
+    zero = xp.logical_and(x == 0, (xp.real(y) if is_complex(y) else y) >= 0)
     return xp.where(zero, 0, xp.log(xp.where(zero, 1, x)) * out * g)
 
 

@@ -154,6 +154,8 @@ def _xlogy(logarithm: Any) -> Any:
     """0 where x is 0, whatever the logarithm; but NaN where y is."""
 
     def kernel(x, y):
+        dtype = np.result_type(x, y)
+        x, y = np.asarray(x, dtype), np.asarray(y, dtype)
         none = np.logical_and(np.equal(x, 0), np.logical_not(np.isnan(y)))
         return np.where(none, 0, x * logarithm(np.where(none, 1, y)))
 
