@@ -10,7 +10,8 @@ from typing import Any
 import numpy as np
 
 from symgrad import devices, dtypes, legacy
-from symgrad.from_data import finish, tensor
+from symgrad.from_data import finish, quiet_cast, tensor
+from symgrad.mode import local
 from symgrad.ops import promotion
 from symgrad.ops.boxmuller import fma
 from symgrad.ops.promotion import INT64, kind, scalar_type
@@ -61,7 +62,7 @@ def deliver(name: str, array: Array, out: Tensor | None, dtype: Any, device: Any
     tracked(out)  # refuses what must not be written to
     if out._array.shape != array.shape and out._base is None:
         out._array = np.empty(array.shape, out._array.dtype)  # PyTorch resizes, too
-    return store(out, wrap(array.astype(out._array.dtype, copy=False)))
+    return store(out, wrap(quiet_cast(array, out._array.dtype)))
 
 
 def _filled(name: str, make: Callable[..., Array], word: str) -> Callable[..., Tensor]:
@@ -136,7 +137,7 @@ def _number(name: str, value: Any) -> Any:
 def _constant(shape: tuple[int, ...], value: Any, dtype: np.dtype[Any]) -> Array:
     if isinstance(value, complex) and kind(dtype) != "c":
         raise RuntimeError(f"value cannot be converted to type {dtypes.of(dtype).name} without overflow: {value}")
-    return np.full(shape, np.asarray(value).astype(dtype))
+    return np.full(shape, quiet_cast(np.asarray(value), dtype))
 
 
 def arange(
@@ -177,7 +178,7 @@ def _range(start: Any, end: Any, step: Any, dtype: np.dtype[Any]) -> Array:
         values: Array = whole[0] + whole[2] * np.arange(count)
     else:
         values = start + np.arange(math.ceil((end - start) / step)) * float(step)
-    return values.astype(dtype)
+    return quiet_cast(values, dtype)
 
 
 def range(start: Any = 0, end: Any = None, step: Any = 1, *, dtype: Any = None, requires_grad: bool = False) -> Tensor:
@@ -226,7 +227,7 @@ def _spaced(start: Any, end: Any, steps: Any, dtype: np.dtype[Any]) -> Array:
     else:
         ahead, behind = first + step * indices.astype(compute), last - step * (count - 1 - indices).astype(compute)
     values: Array = np.where(indices < count // 2 + (count == 1), ahead, behind)
-    return values.astype(dtype)
+    return quiet_cast(values, dtype)
 
 
 def logspace(
@@ -245,7 +246,8 @@ def logspace(
     """`base` raised to `steps` evenly spaced exponents from `start` to `end`."""
     target = numpy_type(dtype)
     exponents = _spaced(_number("logspace", start), _number("logspace", end), steps, target)
-    return deliver("logspace", np.power(float(base), exponents).astype(target), out, dtype, device, requires_grad)
+    powers = local.mode.run(np.power, float(base), exponents)
+    return deliver("logspace", quiet_cast(powers, target), out, dtype, device, requires_grad)
 
 
 def eye(

@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 
 from symgrad import devices, dtypes
+from symgrad.mode import local
 from symgrad.ops.promotion import kind, promote_types, scalar_type
 from symgrad.tensor import Tensor, wrap
 from symgrad.typing import Array
@@ -158,7 +159,7 @@ def array_of(data: Any, dtype: np.dtype[Any] | None) -> Array:
         return _scalar(data, dtype)
     if isinstance(data, (str, bytes)):
         raise TypeError(f"new(): invalid data type '{type(data).__name__}'")
-    return _cast(_sequence(data, inferred=dtype is None), dtype, isinstance(data, (list, tuple)))
+    return _cast(_sequence(data, dtype), dtype, isinstance(data, (list, tuple)))
 
 
 def _cast(array: Array, dtype: np.dtype[Any] | None, from_python: bool = False) -> Array:
@@ -166,15 +167,19 @@ def _cast(array: Array, dtype: np.dtype[Any] | None, from_python: bool = False) 
         return array
     if array.dtype.kind == "c" and kind(dtype) != "c" and from_python:
         raise TypeError("must be real number, not complex")
-    with np.errstate(all="ignore"):
-        return array.astype(dtype)
+    return quiet_cast(array, dtype)
+
+
+def quiet_cast(array: Array, dtype: np.dtype[Any]) -> Array:
+    """Numbers that the type cannot hold become infinite without a warning, as in PyTorch."""
+    return array if array.dtype == dtype else local.mode.run(array.astype, dtype)
 
 
 def _scalar(value: Any, dtype: np.dtype[Any] | None) -> Array:
-    if isinstance(value, int) and not -(2**63) <= value < 2**63:
-        raise ValueError(f"Overflow when unpacking long long: {value} does not fit in int64")
     if dtype is None:
-        return np.array(value, scalar_type(value))
+        dtype = scalar_type(value)
+    if kind(dtype) in "bi":
+        _check_width(value)
     if dtype.kind in "iu" and isinstance(value, (int, float)):
         largest = np.iinfo(dtype).max
         if not -largest - 1 <= value <= largest:
@@ -182,29 +187,34 @@ def _scalar(value: Any, dtype: np.dtype[Any] | None) -> Array:
     return _cast(np.array(value), dtype, from_python=True)
 
 
-def _sequence(data: Any, inferred: bool) -> Array:
+def _check_width(value: Any) -> None:
+    if isinstance(value, int) and not -(2**63) <= value < 2**63:
+        raise ValueError(f"Overflow when unpacking long long: {value} does not fit in int64")
+
+
+def _sequence(data: Any, wanted: np.dtype[Any] | None) -> Array:
     """NumPy reads a nested sequence of Python numbers fastest. Whatever else is in it, or wrong with it, is read element by element.
 
-    Without an inferred type the values stay as wide as they came, for a cast that rounds only once.
+    If a type is wanted the values stay as wide as they came, for a cast that rounds only once.
     """
     if _starts_with_tensor(data):
-        return _read(data, inferred)  # as an array it would be taken apart
+        return _read(data, wanted)  # as an array it would be taken apart
     try:
         array = np.array(data)
     except (ValueError, TypeError, OverflowError, RuntimeError):
-        return _read(data, inferred)
+        return _read(data, wanted)
     if array.size == 0 and isinstance(data, (list, tuple)):
-        return np.empty(_sizes(data), scalar_type(0.0)) if not _sizes(data)[-1] else _read(data, inferred)
+        return np.empty(_sizes(data), scalar_type(0.0)) if not _sizes(data)[-1] else _read(data, wanted)
     if array.dtype.kind not in _SUPPORTED or array.ndim == 0:
-        return _read(data, inferred)
+        return _read(data, wanted)
     flat = data
     for _ in range(array.ndim - 1):
         flat = chain.from_iterable(flat)
     types = set(map(type, flat))
     if not types <= _PLAIN:
-        return _read(data, inferred)
+        return _read(data, wanted)
     richest = max(types, key=_NUMBERS.index)
-    return array.astype(scalar_type(richest(0)), copy=False) if inferred else array
+    return array if wanted is not None else quiet_cast(array, scalar_type(richest(0)))
 
 
 def _starts_with_tensor(data: Any) -> bool:
@@ -234,7 +244,7 @@ def _sizes(data: Any) -> list[int]:
     return sizes
 
 
-def _read(data: Any, inferred: bool) -> Array:
+def _read(data: Any, wanted: np.dtype[Any] | None) -> Array:
     """Element by element, with PyTorch's errors."""
     sizes = _sizes(data)
     values: list[Any] = []
@@ -245,8 +255,11 @@ def _read(data: Any, inferred: bool) -> Array:
     dtype = found[0]
     for other in set(found):
         dtype = promote_types(dtype, other)
+    if kind(dtype if wanted is None else wanted) in "bi":
+        for value in values:
+            _check_width(value)
     array = np.array(values)
-    return (array.astype(dtype) if inferred else array).reshape(sizes)
+    return (array if wanted is not None else quiet_cast(array, dtype)).reshape(sizes)
 
 
 def _gather(data: Any, sizes: list[int], dim: int, values: list[Any], found: list[np.dtype[Any]]) -> None:
@@ -270,8 +283,6 @@ def _element(item: Any) -> tuple[Any, np.dtype[Any]]:
             raise ValueError("only one element tensors can be converted to Python scalars")
         dtypes.of(array.dtype)
         return array.item(), array.dtype
-    if isinstance(item, int) and not -(2**63) <= item < 2**63:
-        raise ValueError(f"Overflow when unpacking long long: {item} does not fit in int64")
     if isinstance(item, _NUMBERS):
         return item, scalar_type(item)
     if isinstance(item, (list, tuple)):

@@ -10,6 +10,7 @@ import numpy as np
 
 from symgrad import devices, dtypes
 from symgrad.creation import check_tensor, deliver, numpy_type, shape_of, size_argument
+from symgrad.mode import local
 from symgrad.ops import generator, sampling
 from symgrad.ops.promotion import INT64
 from symgrad.ops.shapes import broadcast_shapes
@@ -116,7 +117,7 @@ def _drawn(name: str, draw: Callable[..., Array], word: str) -> Callable[..., Te
         if named or not size:
             size = size_argument(name, size, named)
         target = out._array.dtype if dtype is None and isinstance(out, Tensor) else numpy_type(dtype)
-        array = draw(_chosen(generator), shape_of(name, size), target)
+        array = local.mode.run(draw, _chosen(generator), shape_of(name, size), target)
         return deliver(name, array, out, dtype, device, requires_grad)
 
     function.__name__ = function.__qualname__ = name
@@ -217,7 +218,8 @@ def normal(
     """Normal numbers: of one mean and deviation and of the given size, or with a mean or a deviation for every element."""
     gen = _chosen(generator)
     if size is not None:
-        array = sampling.normal(gen, shape_of("normal", (size,)), numpy_type(dtype), float(mean), float(std))
+        shape = shape_of("normal", (size,))
+        array = local.mode.run(sampling.normal, gen, shape, numpy_type(dtype), float(mean), float(std))
         return deliver("normal", array, out, dtype, device, requires_grad)
     given = [x._array for x in (mean, std) if isinstance(x, Tensor)]
     if not given:
@@ -227,10 +229,10 @@ def normal(
             raise RuntimeError("normal expects all elements of std >= 0.0")
     elif std < 0:
         raise RuntimeError(f"normal expects std >= 0.0, but found std {std:g}")
-    shape = broadcast_shapes("normal", *(a.shape for a in given))
-    noise = sampling.normal(gen, shape, given[0].dtype)
+    noise = sampling.normal(gen, broadcast_shapes("normal", *(a.shape for a in given)), given[0].dtype)
     mean, std = (x._array if isinstance(x, Tensor) else x for x in (mean, std))
-    return deliver("normal", (noise * std + mean).astype(given[0].dtype, copy=False), out, dtype, device, requires_grad)
+    array = local.mode.run(lambda: (noise * std + mean).astype(given[0].dtype, copy=False))
+    return deliver("normal", array, out, dtype, device, requires_grad)
 
 
 def bernoulli(input: Tensor, p: float | None = None, *, generator: Generator | None = None, out: Tensor | None = None) -> Tensor:
@@ -251,7 +253,7 @@ def multinomial(
 def _draw_into(x: Tensor, draw: Callable[[], Array]) -> Tensor:
     """New values in place of the old ones: the gradient of what was there before is zero."""
     tracked(x)  # refused before anything is drawn
-    return store(x, wrap(draw()))
+    return store(x, wrap(local.mode.run(draw)))
 
 
 def _in_place(name: str, signature: Callable[..., Callable[[Any, Array], Array]]) -> None:

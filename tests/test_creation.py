@@ -6,6 +6,8 @@ import copy
 
 import numpy as np
 import pytest
+from hypothesis import given, settings, strategies as st
+from hypothesis.extra.numpy import array_shapes, arrays
 
 import symgrad as sg
 
@@ -47,6 +49,15 @@ class TestFromData:
         t = sg.tensor(data)
         assert t.shape == shape
         assert t.dtype is sg.float32
+
+    @settings(max_examples=50, deadline=None)
+    @given(arrays(np.int64, array_shapes(max_dims=4, max_side=4), elements=st.integers(-9, 9)), st.sampled_from([int, float, bool]))
+    def test_lists_go_there_and_back(self, array, number):
+        data = array.astype(number).tolist()
+        t = sg.tensor(data)
+        assert t.shape == array.shape
+        assert t.dtype is {int: sg.int64, float: sg.float32, bool: sg.bool}[number]
+        assert t.tolist() == data
 
     def test_tensors_inside_lists_are_numbers(self):
         same(sg.tensor([sg.tensor(1.0), sg.tensor(2)]), [1.0, 2.0], sg.float32)
@@ -94,6 +105,16 @@ class TestFromData:
             sg.tensor([1j], dtype=sg.float32)
         with pytest.raises(TypeError, match="dtype"):
             sg.tensor([1], dtype="float32")
+
+    def test_what_is_too_large_becomes_infinite_without_a_warning(self):
+        inf = float("inf")
+        assert sg.tensor([1e300, 1]).tolist() == [inf, 1]
+        assert sg.tensor(1e300).item() == sg.full((1,), 1e300).item() == sg.tensor(1e300, dtype=sg.float16).item() == inf
+        assert sg.tensor([2**70, 0.5]).tolist() == [2.0**70, 0.5]
+        assert sg.tensor(2**70, dtype=sg.float64).item() == 2.0**70
+        assert sg.tensor([0.1], dtype=sg.float64).item() == 0.1  # rounded once
+        assert sg.arange(0, 1e6, 3e5, dtype=sg.float16).tolist() == [0, inf, inf, inf]
+        assert sg.ones(16, dtype=sg.float16).normal_(1e6, 1).tolist() == [inf] * 16
 
     def test_only_floats_require_grad(self):
         assert sg.tensor([1.0], requires_grad=True).requires_grad

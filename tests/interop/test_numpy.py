@@ -71,6 +71,11 @@ CALLS = {
     "maximum.reduce": lambda x: np.maximum.reduce(x, axis=1, keepdims=True),
     "add.accumulate": lambda x: np.add.accumulate(x, axis=1),
     "multiply.outer": lambda x: np.multiply.outer(x, A),
+    "linalg.norm": lambda x: np.linalg.norm(x),
+    "linalg.norm by rows": lambda x: np.linalg.norm(x, ord=2, axis=1, keepdims=True),
+    "linalg.inv": lambda x: np.linalg.inv(np.matmul(x, A.T) + np.eye(2)),
+    "linalg.det": lambda x: np.linalg.det(np.matmul(x, A.T) + np.eye(2)),
+    "linalg.solve": lambda x: np.linalg.solve(np.matmul(x, A.T) + np.eye(2), A),
     "meshgrid": lambda x: np.meshgrid(np.ravel(x), A[0])[0],
 }
 

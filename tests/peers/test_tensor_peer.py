@@ -7,6 +7,7 @@ import warnings
 
 import numpy as np
 import pytest
+from hypothesis import given, settings, strategies as st
 
 import symgrad as sg
 
@@ -93,6 +94,31 @@ torch.Size([2, 3]) + (1,) | torch.Size([2, 3])[:1] | torch.Size([2, 3]) * 2 | to
 @pytest.mark.parametrize("call", [call.strip() for line in METHODS.strip().splitlines() for call in line.split(" | ")])
 def test_attributes_and_conversions(call):
     assert outcome(sg, call) == outcome(torch, call)
+
+
+numbers = st.one_of(
+    st.booleans(),
+    st.integers(-(2**70), 2**70),
+    st.integers(-9, 9),
+    st.floats(allow_nan=False, width=32),
+    st.complex_numbers(allow_nan=False, max_magnitude=100, width=64),
+    st.sampled_from([np.float64(1.5), np.float32(2.5), np.int8(3), None, "a"]),
+)
+nested = st.recursive(numbers, lambda inner: st.lists(inner, min_size=1, max_size=3), max_leaves=8)  # PyTorch reads [[], 1] as empty
+
+
+def read(module, data):
+    try:
+        t = module.tensor(data)
+    except (TypeError, ValueError, RuntimeError):
+        return "refused"  # which of several faults is named first does not matter
+    return repr(t.dtype), tuple(t.shape), t.tolist()
+
+
+@settings(max_examples=400, deadline=None)
+@given(nested)
+def test_any_nested_list(data):
+    assert read(sg, data) == read(torch, data)
 
 
 @pytest.mark.parametrize("x", DTYPES)
