@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from symgrad.dispatch import tensors as ops
 from symgrad.errors import LinAlgError as LinAlgError
-from symgrad.functional.contraction import matmul as matmul, multi_dot as _multi_dot, require, vector_product
+from symgrad.functional.contraction import matmul as matmul, multi_dot as _multi_dot, require, require_tensors, vector_product
 from symgrad.functional.einsum import einsum
 from symgrad.functional.matrices import (
     cholesky as cholesky,
@@ -26,7 +26,6 @@ from symgrad.functional.matrices import (
 from symgrad.functional.names import public
 from symgrad.functional.norms import matrix_norm as matrix_norm, norm as norm, vector_norm as vector_norm
 from symgrad.functional.shaping import diagonal as _diagonal, movedim
-from symgrad.ops.contraction import require_tensors
 from symgrad.ops.promotion import word
 from symgrad.ops.shapes import broadcast_shapes, normalize_axis
 from symgrad.return_types import linalg_slogdet as _SlogdetResult

@@ -10,7 +10,6 @@ from typing import Any
 
 from symgrad.dispatch import tensors as ops
 from symgrad.functional.names import METHODS, method, method_inplace, public
-from symgrad.ops.contraction import require_tensors
 from symgrad.ops.promotion import kind, word
 from symgrad.ops.shapes import normalize_axis
 from symgrad.tensor import Tensor
@@ -31,8 +30,8 @@ def matmul(input: Tensor, other: Tensor) -> Tensor:
 def mm(input: Tensor, mat2: Tensor) -> Tensor:
     """The product of two matrices."""
     require_tensors("mm", input=input, mat2=mat2)
-    require(input.ndim == 2, "self must be a matrix")
-    require(mat2.ndim == 2, "mat2 must be a matrix")
+    if input.ndim != 2 or mat2.ndim != 2:
+        raise RuntimeError(f"{'self' if input.ndim != 2 else 'mat2'} must be a matrix")
     return ops.matmul(input, mat2)  # type: ignore[no-any-return]
 
 
@@ -48,7 +47,8 @@ def bmm(input: Tensor, mat2: Tensor) -> Tensor:
 def mv(input: Tensor, vec: Tensor) -> Tensor:
     """A matrix times a vector."""
     require_tensors("mv", input=input, vec=vec)
-    require(input.ndim == 2 and vec.ndim == 1, f"vector + matrix @ vector expected, got 1, {input.ndim}, {vec.ndim}")
+    if input.ndim != 2 or vec.ndim != 1:
+        raise RuntimeError(f"vector + matrix @ vector expected, got 1, {input.ndim}, {vec.ndim}")
     return ops.matmul(input, vec)  # type: ignore[no-any-return]
 
 
@@ -56,7 +56,8 @@ def mv(input: Tensor, vec: Tensor) -> Tensor:
 def dot(input: Tensor, tensor: Tensor) -> Tensor:
     """The sum of products of two vectors."""
     require_tensors("dot", input=input, tensor=tensor)
-    require(input.ndim == 1 and tensor.ndim == 1, f"1D tensors expected, but got {input.ndim}D and {tensor.ndim}D tensors")
+    if input.ndim != 1 or tensor.ndim != 1:
+        raise RuntimeError(f"1D tensors expected, but got {input.ndim}D and {tensor.ndim}D tensors")
     return ops.matmul(input, tensor)  # type: ignore[no-any-return]
 
 
@@ -71,9 +72,10 @@ def vdot(input: Tensor, other: Tensor) -> Tensor:
 def outer(input: Tensor, vec2: Tensor) -> Tensor:
     """All products of an element of one vector with one of the other."""
     require_tensors("outer", input=input, vec2=vec2)
-    require(input.ndim == 1, f"outer: Expected 1-D argument self, but got {input.ndim}-D")
-    require(vec2.ndim == 1, f"outer: Expected 1-D argument vec2, but got {vec2.ndim}-D")
-    return ops.mul(ops.reshape(input, shape=(-1, 1) if input.shape[0] else (0, 1)), vec2)  # type: ignore[no-any-return]
+    if input.ndim != 1 or vec2.ndim != 1:
+        name, wrong = ("self", input) if input.ndim != 1 else ("vec2", vec2)
+        raise RuntimeError(f"outer: Expected 1-D argument {name}, but got {wrong.ndim}-D")
+    return ops.mul(ops.reshape(input, shape=(input._array.size, 1)), vec2)  # type: ignore[no-any-return]
 
 
 @method
@@ -140,8 +142,9 @@ def kron(input: Tensor, other: Tensor) -> Tensor:
 def addmm(input: Tensor, mat1: Tensor, mat2: Tensor, *, beta: Any = 1, alpha: Any = 1) -> Tensor:
     """beta * input + alpha * (mat1 @ mat2)"""
     require_tensors("addmm", input=input, mat1=mat1, mat2=mat2)
-    require(mat1.ndim == 2, f"mat1 must be a matrix, got {mat1.ndim}-D tensor")
-    require(mat2.ndim == 2, f"mat2 must be a matrix, got {mat2.ndim}-D tensor")
+    if mat1.ndim != 2 or mat2.ndim != 2:
+        name, wrong = ("mat1", mat1) if mat1.ndim != 2 else ("mat2", mat2)
+        raise RuntimeError(f"{name} must be a matrix, got {wrong.ndim}-D tensor")
     return _add_product(input, mat1, mat2, beta, alpha)
 
 
@@ -149,10 +152,12 @@ def addmm(input: Tensor, mat1: Tensor, mat2: Tensor, *, beta: Any = 1, alpha: An
 def addmv(input: Tensor, mat: Tensor, vec: Tensor, *, beta: Any = 1, alpha: Any = 1) -> Tensor:
     """beta * input + alpha * (mat @ vec)"""
     require_tensors("addmv", input=input, mat=mat, vec=vec)
-    require(mat.ndim == 2 and vec.ndim == 1, f"vector + matrix @ vector expected, got {input.ndim}, {mat.ndim}, {vec.ndim}")
-    fits = mat.shape[1] == vec.shape[0] and input.ndim < 2 and input._array.size in (1, mat.shape[0])
-    sizes = f"input ({', '.join(map(str, input.shape))}), mat ({mat.shape[0]}x{mat.shape[1]}), vec ({vec.shape[0]})"
-    require(fits, f"size mismatch, got {sizes}")
+    if mat.ndim != 2 or vec.ndim != 1:
+        raise RuntimeError(f"vector + matrix @ vector expected, got {input.ndim}, {mat.ndim}, {vec.ndim}")
+    (rows, columns), (length,) = mat._array.shape, vec._array.shape
+    if columns != length or input.ndim > 1 or input._array.size not in (1, rows):
+        sizes = ", ".join(map(str, input.shape))
+        raise RuntimeError(f"size mismatch, got input ({sizes}), mat ({rows}x{columns}), vec ({length})")
     return _add_product(input, mat, vec, beta, alpha)
 
 
@@ -190,7 +195,7 @@ def addr(input: Tensor, vec1: Tensor, vec2: Tensor, *, beta: Any = 1, alpha: Any
 
 
 def _add_product(input: Tensor, x: Tensor, y: Tensor, beta: Any, alpha: Any) -> Tensor:
-    if kind(x._array.dtype) in "bi":
+    if (beta != 1 or alpha != 1) and kind(x._array.dtype) in "bi":
         beta, alpha = int(beta), int(alpha)
     return ops.addmm(input, x, y, beta=beta, alpha=alpha)  # type: ignore[no-any-return]
 
@@ -337,6 +342,14 @@ def _conjugate(x: Tensor) -> Tensor:
     return ops.conj(x) if x._array.dtype.kind == "c" else x
 
 
+def require_tensors(name: str, **operands: Any) -> None:
+    """PyTorch's TypeError for an argument that is no tensor."""
+    for position, argument in enumerate(operands, start=1):
+        if not isinstance(operands[argument], Tensor):
+            given = type(operands[argument]).__name__
+            raise TypeError(f"{name}(): argument '{argument}' (position {position}) must be Tensor, not {given}")
+
+
 def require(condition: bool, message: str) -> None:
     if not condition:
         raise RuntimeError(message)
@@ -347,12 +360,14 @@ def _require_matrices(input: Tensor, name: str) -> None:
 
 
 def _require_batches(batch1: Tensor, batch2: Tensor) -> None:
-    require(batch1.ndim == 3, "batch1 must be a 3D tensor")
-    require(batch2.ndim == 3, "batch2 must be a 3D tensor")
-    (b, _, k), (c, m, _) = batch1.shape, batch2.shape
-    require((b, k) == (c, m), f"Expected size for first two dimensions of batch2 tensor to be: [{b}, {k}] but got: [{c}, {m}].")
-    types = word(batch1._array.dtype), word(batch2._array.dtype)
-    require(types[0] == types[1], f"expected scalar type {types[0]} but found {types[1]}")
+    if batch1.ndim != 3 or batch2.ndim != 3:
+        raise RuntimeError(f"{'batch1' if batch1.ndim != 3 else 'batch2'} must be a 3D tensor")
+    x, y = batch1._array, batch2._array
+    (b, _, k), (c, m, _) = x.shape, y.shape
+    if b != c or k != m:
+        raise RuntimeError(f"Expected size for first two dimensions of batch2 tensor to be: [{b}, {k}] but got: [{c}, {m}].")
+    if x.dtype != y.dtype:
+        raise RuntimeError(f"expected scalar type {word(x.dtype)} but found {word(y.dtype)}")
 
 
 def _require_expands(input: Tensor, shape: tuple[int, ...]) -> None:

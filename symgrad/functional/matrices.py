@@ -6,9 +6,8 @@ import numpy as np
 
 from symgrad import return_types
 from symgrad.dispatch import tensors as ops
-from symgrad.functional.contraction import require
+from symgrad.functional.contraction import require, require_tensors
 from symgrad.functional.names import method, public
-from symgrad.ops.contraction import require_tensors
 from symgrad.ops.linalg import require_matrix, require_square
 from symgrad.ops.promotion import word
 from symgrad.tensor import Tensor

@@ -7,11 +7,10 @@ from typing import Any
 
 from symgrad.dispatch import tensors as ops
 from symgrad.dtypes import numpy_type
-from symgrad.functional.contraction import require
+from symgrad.functional.contraction import require, require_tensors
 from symgrad.functional.matrices import svdvals
 from symgrad.functional.names import public
 from symgrad.functional.shaping import movedim
-from symgrad.ops.contraction import require_tensors
 from symgrad.ops.linalg import require_matrix
 from symgrad.ops.promotion import kind, word
 from symgrad.ops.shapes import normalize_axes, normalize_axis, reduced_shape

@@ -6,7 +6,6 @@ from typing import Any
 
 import numpy as np
 
-from symgrad.errors import describe
 from symgrad.ops.promotion import INT64, kind, word
 from symgrad.ops.shapes import broadcast_shapes
 from symgrad.ops.spec import Meta
@@ -33,15 +32,10 @@ def flat_rows(xp: Any, x: Any) -> Any:
 # --- matmul
 
 
-def require_tensors(name: str, **operands: Any) -> None:
-    for position, (argument, value) in enumerate(operands.items(), start=1):
-        if not hasattr(value, "shape"):
-            given = describe(value).split()[0]
-            raise TypeError(f"{name}(): argument '{argument}' (position {position}) must be Tensor, not {given}")
-
-
 def matmul_type(x: Any, y: Any) -> Meta:
-    require_tensors("matmul", input=x, other=y)
+    for position, (argument, value) in enumerate({"input": x, "other": y}.items(), start=1):
+        if not hasattr(value, "shape"):
+            raise TypeError(f"matmul(): argument '{argument}' (position {position}) must be Tensor, not {type(value).__name__}")
     if not x.shape or not y.shape:
         raise RuntimeError(f"both arguments to matmul need to be at least 1D, but they are {len(x.shape)}D and {len(y.shape)}D")
     if x.dtype != y.dtype:

@@ -12,7 +12,7 @@ A row's `policy` says what happens to the common type:
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -101,11 +101,15 @@ def result_type(*operands: Any) -> np.dtype[Any]:
     return result
 
 
-def require_one_type(operands: Iterable[Any]) -> None:
-    """The complaint itself comes from the row's type rule."""
-    types = {getattr(operand, "dtype", None) for operand in operands if operand is not None}
-    if len(types) > 1 or None in types:
-        raise TypeError("operands must be tensors of one type")
+def require_one_type(operands: Sequence[Any]) -> None:
+    """Of arrays, and None for arguments left out. The complaint itself comes from the row's type rule."""
+    try:
+        dtype = operands[0].dtype
+        for operand in operands:
+            if operand is not None and operand.dtype is not dtype and operand.dtype != dtype:
+                raise TypeError("operands must have one type")
+    except AttributeError:
+        raise TypeError("operands must be tensors") from None
 
 
 def compute_type(policy: str, operands: tuple[Any, ...]) -> np.dtype[Any] | None:
