@@ -340,7 +340,10 @@ def _keeps(row: Row, needs: tuple[bool, ...]) -> tuple[bool, ...]:
     for i, need in enumerate(needs):
         if need and row.rule(i) is not None:
             reads |= row.reads(i)
-    return (*(name in reads for name in row.names(len(needs))), *("out" in reads or f"out{i}" in reads for i in range(row.outputs)))
+    keep = [name in reads for name in row.names(len(needs))]
+    if "others" in reads:
+        keep = [True in needs[:i] or True in needs[i + 1 :] for i in range(len(needs))]
+    return (*keep, *("out" in reads or f"out{i}" in reads for i in range(row.outputs)))
 
 
 def apply(row: Row, args: tuple[Any, ...], attrs: dict[str, Any]) -> Any:

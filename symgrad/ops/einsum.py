@@ -111,8 +111,8 @@ def _pair_plan(xs: str, ys: str, output: str, x_shape: tuple[int, ...], y_shape:
 
 def _pair(x, y, plan):
     xs, x_kept, x_shape, ys, y_kept, y_shape, shape, order = plan
-    x = _reduce(x, xs, x_kept).reshape(x_shape)
-    y = _reduce(y, ys, y_kept).reshape(y_shape)
+    x = (x if xs == x_kept else _reduce(x, xs, x_kept)).reshape(x_shape)
+    y = (y if ys == y_kept else _reduce(y, ys, y_kept)).reshape(y_shape)
     if shape is None:  # nothing is summed: a product of elements
         return np.multiply(x, y)
     out = multiply(x, y).reshape(shape)
@@ -178,6 +178,6 @@ def _on_diagonals(xp, g, letters, distinct):
 
 
 row(
-    "einsum", "*operands / equation", _einsum, (_einsum_rule,), saves="operands", policy="same", type=einsum_type,
+    "einsum", "*operands / equation", _einsum, (_einsum_rule,), saves="others", policy="same", type=einsum_type,
     jax=lambda *operands, equation: f"jnp.einsum({equation!r}, {', '.join(operands)})",
 )  # fmt: skip

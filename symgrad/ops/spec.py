@@ -28,7 +28,7 @@ class Row:
     vjp: tuple[Rule | None, ...]
     """One rule for each data argument. A row that takes any number has one rule, which is also given `index`."""
     saves: tuple[frozenset[str], ...]
-    """For each rule the names it reads values of."""
+    """For each rule the names it reads values of; in a row that takes any number, `others` are all arguments but the rule's own."""
     policy: str
     """How operand types meet: see `symgrad.ops.promotion`."""
     type: Callable[..., Any]

@@ -43,6 +43,8 @@ def _check(name: str, names: tuple[str, ...], rules: tuple[Any, ...], reads: tup
     if len(rules) != len(names) or len(reads) != len(rules):
         raise ValueError(f"row {name!r}: {len(names)} arguments, {len(rules)} rules, {len(reads)} lists of saved values")
     known = {n.lstrip("*") for n in names} | {"out", "out0", "out1", "out2"}
+    if names and names[0].startswith("*"):
+        known.add("others")
     for read in reads:
         if not read <= known:
             raise ValueError(f"row {name!r} saves {sorted(read - known)}, which it does not have")

@@ -61,6 +61,13 @@ def test_any_pair_agrees_with_numpy(data):
     np.testing.assert_allclose(sg.einsum(equation, x, y)._array, np.einsum(equation, x._array, y._array), rtol=1e-12, atol=1e-13)
 
 
+def test_only_the_other_operands_are_saved():
+    x, y, constant = leaf(2, 3), leaf(3, 4), wrap(np.ones((3, 4)))
+    kept = [[isinstance(a, np.ndarray) for a in sg.einsum("ij,jk", x, other).grad_fn.saved] for other in (y, constant)]
+    assert kept == [[True, True], [False, True]]
+    assert not isinstance(sg.einsum("ij->i", x).grad_fn.saved[0], np.ndarray)
+
+
 def test_the_result_shares_no_memory_with_the_operand():
     x = leaf(2, 3)
     for equation in ("ij->ij", "ij->ji"):
