@@ -48,6 +48,8 @@ def recorded(row: Row) -> Callable[..., Any]:
             return _unary(row)
         if (meets or row.policy == "same") and row.args == ("x", "y") and row.differentiable:
             return _binary(row)
+    if row.policy == "compare" and row.args == ("x", "y") and "f" in row.kinds:
+        return _comparison(row)
     if row.view and row.outputs == 1:
         return _view(row)
     if row.args == ("x",) and row.attrs and row.outputs == 1 and "f" in row.kinds:
@@ -107,6 +109,27 @@ def _unary(row: Row) -> Callable[..., Any]:
             t._requires_grad = False
             t._node = None
         return t
+
+    op.__name__ = row.name
+    return op
+
+
+def _comparison(row: Row) -> Callable[..., Any]:
+    """Yes or no has no derivative: there is nothing to record."""
+    kernel = row.numpy
+
+    def op(x: Any, y: Any) -> Any:
+        mode = local.mode
+        if mode.capture is not None or not isinstance(x, Tensor):
+            return apply(row, (x, y), _NO_ATTRS)
+        a = x._array
+        b = y._array if isinstance(y, Tensor) else y if y.__class__ is float or y.__class__ is int else None
+        if b is None or (a.dtype is not FLOAT32 and a.dtype is not FLOAT64) or (b is not y and b.dtype is not a.dtype):
+            return apply(row, (x, y), _NO_ATTRS)
+        try:
+            return wrap(mode.run(kernel, a, b))
+        except ValueError as error:
+            raise failure(row, (x, y), _NO_ATTRS, error) from None
 
     op.__name__ = row.name
     return op
