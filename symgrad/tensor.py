@@ -71,6 +71,7 @@ class Tensor:
     _constant: Any = None
     _grad: Tensor | None = None
     _hooks: Any = None
+    _retains: bool = False
     _owner: Tensor | None = None
     _path: tuple[Any, ...] = ()
     _epoch: int = 0

@@ -89,16 +89,20 @@ def replay(view: Tensor) -> None:
 
 def set_history(x: Tensor, edge: Any) -> None:
     """`x`, which has just been written to, takes on the history `edge`; on a view, its owner does in that region."""
-    owner = x._owner
+    owner, before = x._owner, x._node
     if owner is None:
         x._node, x._requires_grad, x._epoch = edge, True, x._epoch + 1
-        return
-    path = tuple((name, tuple(attrs.items())) for name, attrs in path_of(x))
-    inputs = (edge_of(owner), edge)
-    node = make_node(TABLE["view_write"], inputs, {"path": path}, inputs, None, None)
-    node.shape, node.dtype = owner._array.shape, owner._array.dtype
-    owner._node, owner._requires_grad, owner._epoch = node, True, owner._epoch + 1
-    replay(x)
+    else:
+        path = tuple((name, tuple(attrs.items())) for name, attrs in path_of(x))
+        inputs = (edge_of(owner), edge)
+        node = make_node(TABLE["view_write"], inputs, {"path": path}, inputs, None, None)
+        node.shape, node.dtype = owner._array.shape, owner._array.dtype
+        if owner._retains:
+            owner._retain_from(owner._node, node)
+        owner._node, owner._requires_grad, owner._epoch = node, True, owner._epoch + 1
+        replay(x)
+    if x._retains:
+        x._retain_from(before, x._node)
 
 
 # --- what is refused ------------------------------------------------------------------------------------------------------

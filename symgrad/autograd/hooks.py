@@ -198,6 +198,13 @@ def retain_grad(self: Tensor) -> None:
         return
     hooks, index = _place(self)
     hooks.retained[index] = weakref.ref(self)
+    self._retains = True
+
+
+def retain_from(self: Tensor, before: Any, after: Any) -> None:
+    """A tensor that was written to keeps its gradient at its new place in the graph."""
+    old, new = (hooks_of(edge.node if edge.__class__ is Output else edge) for edge in (before, after))
+    new.retained[getattr(after, "index", 0)] = old.retained.pop(getattr(before, "index", 0))
 
 
 def retains_grad(self: Tensor) -> bool:
@@ -280,7 +287,7 @@ def install() -> None:
     """Give Tensor and Node their methods."""
     for owner, names in (
         (Tensor, {f.__name__: f for f in (register_hook, register_post_accumulate_grad_hook, retain_grad)}),
-        (Tensor, {"retains_grad": property(retains_grad)}),
+        (Tensor, {"retains_grad": property(retains_grad), "_retain_from": retain_from}),
         (Node, {"next_functions": property(next_functions), "metadata": property(metadata)}),
         (Node, {"register_hook": register_node_hook, "register_prehook": register_node_prehook}),
     ):
