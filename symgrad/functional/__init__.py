@@ -16,6 +16,7 @@ from symgrad.functional.neural import *  # noqa: F403
 from symgrad.functional.reduction import *  # noqa: F403
 from symgrad.functional.shaping import *  # noqa: F403
 from symgrad.functional.sorting import *  # noqa: F403
+from symgrad.functional.statistics import *  # noqa: F403
 from symgrad.ops.infix import install, install_inplace
 from symgrad.tensor import Tensor
 

@@ -207,7 +207,7 @@ def logsumexp(input: Tensor, dim: int | tuple[int, ...] | list[int], keepdim: bo
 def _spread(
     name: str, input: Tensor, dim: Any, unbiased: Any, keepdim: bool, correction: Any
 ) -> Any:
-    """var, std and their pairs with the mean. PyTorch has three call forms: (unbiased), (dim, unbiased, keepdim), (dim, *, correction, keepdim)."""
+    """var, std and their pairs with the mean, called as (unbiased), (dim, unbiased, keepdim) or (dim, *, correction, keepdim)."""
     if isinstance(dim, bool):
         dim, unbiased = None, dim
     if unbiased is not None and correction is not None:
@@ -264,11 +264,11 @@ def norm(input: Tensor, p: float | str | None = "fro", dim: Dims = None, keepdim
         return vector_norm(input, 2 if p is None else p, dim, keepdim, dtype)
     if p not in ("fro", "nuc"):
         raise RuntimeError(f"linalg.matrix_norm: Order {p} not supported.")
-    if (isinstance(dim, (tuple, list)) and len(dim) > 2) or (p == "nuc" and isinstance(dim, int)):
-        given = " ".join(map(str, dim)) if isinstance(dim, (tuple, list)) else dim
-        raise RuntimeError(f"linalg.matrix_norm: dim must be a 2-tuple. Got {given}")
+    dims = (dim,) if isinstance(dim, int) else dim
+    if dims is not None and (len(dims) > 2 or (p == "nuc" and len(dims) != 2)):
+        raise RuntimeError(f"linalg.matrix_norm: dim must be a 2-tuple. Got {' '.join(map(str, dims))}")
     if p == "nuc":
         from symgrad.functional.norms import matrix_norm
 
-        return matrix_norm(input, "nuc", (-2, -1) if dim is None else dim, keepdim, dtype=dtype)
+        return matrix_norm(input, "nuc", (-2, -1) if dims is None else dims, keepdim, dtype=dtype)
     return vector_norm(input, 2, dim, keepdim, dtype)

@@ -129,14 +129,14 @@ def _vector_norm_rule(xp, g, out, x, *, ord, axis, keepdims):
     if ord == 0:
         return xp.expand(restore(xp, g, x, axis, keepdims) * 0, shape=x.shape)
     if ord == 1:
-        return restore(xp, g, x, axis, keepdims) * xp.sign(x)
+        return restore(xp, g, x, axis, keepdims) * xp.sgn(x)
     if abs(ord) == inf:
-        return share(xp, g, xp.abs(x) == restore(xp, out, x, axis, keepdims), x, axis, keepdims) * xp.sign(x)
+        return share(xp, g, xp.abs(x) == restore(xp, out, x, axis, keepdims), x, axis, keepdims) * xp.sgn(x)
     if ord == 2:
         return x * restore(xp, xp.where(out == 0, 0, g / out), x, axis, keepdims)
     scale = xp.where(out == 0, 0, g * xp.power(out, exponent=1 - ord))
     if ord < 2:
-        direction = xp.where(x == 0, 0, xp.sign(x) * xp.power(xp.abs(x), exponent=ord - 1))
+        direction = xp.where(x == 0, 0, xp.sgn(x) * xp.power(xp.abs(x), exponent=ord - 1))
     else:
         direction = x * xp.power(xp.abs(x), exponent=ord - 2)
     return direction * restore(xp, scale, x, axis, keepdims)

@@ -30,6 +30,7 @@ from symgrad.ops import (  # noqa: F401  (entering the rows)
     normalization,
     padding,
     piecewise,
+    ranking,
     reduction,
     scan,
     scattering,

@@ -175,8 +175,10 @@ def _prod_rest_rule(xp, g, out, x, *, axis):
     """The result is (product of those before) * (product of those after), and both are scans, whose rules take zeros."""
     before = xp.shift(xp.cumprod(x, axis=axis, reverse=False), axis=axis, by=1, fill=1)
     after = xp.shift(xp.cumprod(x, axis=axis, reverse=True), axis=axis, by=-1, fill=1)
-    from_before = xp.recurrence(xp.shift(x, axis=axis, by=-1, fill=0), xp.shift(g * after, axis=axis, by=-1, fill=0), axis=axis, reverse=True)
-    from_after = xp.recurrence(xp.shift(x, axis=axis, by=1, fill=0), xp.shift(g * before, axis=axis, by=1, fill=0), axis=axis, reverse=False)
+    ahead = [xp.shift(t, axis=axis, by=-1, fill=0) for t in (x, g * after)]
+    behind = [xp.shift(t, axis=axis, by=1, fill=0) for t in (x, g * before)]
+    from_before = xp.recurrence(*ahead, axis=axis, reverse=True)
+    from_after = xp.recurrence(*behind, axis=axis, reverse=False)
     return before * from_before + after * from_after
 
 
@@ -190,7 +192,8 @@ def _first(axis: int) -> str:
 
 
 row(
-    "prod", "x / axis keepdims", _prod, (_prod_rule,), saves="x", policy="each", type=sum_type, display=numbered("Prod"), jax=call("jnp.prod"),
+    "prod", "x / axis keepdims", _prod, (_prod_rule,), saves="x", policy="each", type=sum_type, display=numbered("Prod"),
+    jax=call("jnp.prod"),
 )  # fmt: skip
 row("prod_rest", "x / axis", _prod_rest, (_prod_rest_rule,), saves="x", type=lambda x, *, axis: Meta(x.shape, x.dtype), jax=_prod_rest_text)
 
@@ -226,9 +229,9 @@ def _extreme_rule(xp, g, out, x, *, axis, keepdims):
     return share(xp, g, x == restore(xp, out, x, axis, keepdims), x, axis, keepdims)
 
 
-def _whole_extreme_rule(xp, g, out, x, *, axis, keepdims):
-    """Here NaNs count as equal: if there are any, they are the extreme."""
-    return share(xp, g, xp.where(x == out, True, x != x), x, axis, keepdims)
+def whole_rule(xp, g, out, x, *, axis, keepdims):
+    """For one element out of all: if it is NaN, the NaNs count as equal."""
+    return share(xp, g, xp.where(x != x, out != out, x == out), x, axis, keepdims)
 
 
 def extremes(name: str, ufunc: Any, jax: str) -> None:
@@ -240,7 +243,7 @@ def extremes(name: str, ufunc: Any, jax: str) -> None:
     columns: dict[str, Any] = {"saves": "x out", "policy": "each", "kinds": "bif", "jax": call(jax)}
     row(f"a{name}", "x / axis keepdims", kernel, (_extreme_rule,), type=extreme_type(f"a{name}"), **columns)
     display = f"{name.title()}Backward1"
-    row(f"{name}_all", "x / axis keepdims", kernel, (_whole_extreme_rule,), type=extreme_type(name), display=display, **columns)
+    row(f"{name}_all", "x / axis keepdims", kernel, (whole_rule,), type=extreme_type(name), display=display, **columns)
 
 
 extremes("max", maximum, "jnp.max")

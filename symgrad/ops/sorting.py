@@ -140,7 +140,7 @@ def _order_text(x, *, axis, descending):
     return f"jnp.argsort({x}, axis={axis}, stable=True, descending={descending})"
 
 
-def _with_indices(x: str, axis: int, indices: str) -> str:
+def with_indices(x: str, axis: int, indices: str) -> str:
     """Values and indices, the indices being computed once."""
     return f"(lambda i: (jnp.take_along_axis({x}, i, {axis}), i))({indices})"
 
@@ -152,11 +152,11 @@ row(
 row(
     "sort", "x / axis descending", _sort, (_chosen_rule,), saves="out1", outputs=2, policy="each", kinds="bif",
     type=lambda x, **attrs: _pair(x.shape, x),
-    jax=lambda x, *, axis, descending: _with_indices(x, axis, _order_text(x, axis=axis, descending=descending)),
+    jax=lambda x, *, axis, descending: with_indices(x, axis, _order_text(x, axis=axis, descending=descending)),
 )  # fmt: skip
 row(
     "topk", "x / k axis largest", _topk, (_chosen_rule,), saves="out1", outputs=2, policy="each", kinds="bif", type=_topk_type,
-    jax=lambda x, *, k, axis, largest: _with_indices(
+    jax=lambda x, *, k, axis, largest: with_indices(
         x, axis, f"jax.lax.slice_in_dim({_order_text(x, axis=axis, descending=largest)}, 0, {k}, axis={axis})"
     ),
 )  # fmt: skip
@@ -165,7 +165,7 @@ row(
 # One element along a dimension: the first largest, the first smallest, the middle one, the k-th, the most frequent.
 
 
-def _kept(x: Any, indices: Any, axis: int, keepdims: bool) -> tuple[Any, Any]:
+def kept(x: Any, indices: Any, axis: int, keepdims: bool) -> tuple[Any, Any]:
     """The pair for indices that still have the dimension."""
     values = np.take_along_axis(x, indices, axis)
     shape = values.shape if keepdims else reduced_shape(x.shape, (axis,), False)
@@ -177,7 +177,7 @@ def _one_rule(xp, g, out, x, *, axis, keepdims, **attrs):
     return xp.scatter_along(g, places, axis=axis, size=x.shape[axis])
 
 
-def one_along(name: str, args: str, kernel: Any, type_name: str, jax: Any, **columns: Any) -> None:
+def one_along(name: str, args: str, kernel: Any, type_name: str, jax: Any, kinds: str = "bif", **columns: Any) -> None:
     def type_rule(x: Any, *, axis: int, keepdims: bool, **attrs: Any) -> tuple[Meta, Meta]:
         if x.shape[axis] == 0:
             raise IndexError(f"{type_name}(): Expected reduction dim {axis} to have non-zero size.")
@@ -185,7 +185,7 @@ def one_along(name: str, args: str, kernel: Any, type_name: str, jax: Any, **col
             raise RuntimeError(f"{type_name}(): selected number k out of range for dimension {axis}")
         return _pair(reduced_shape(x.shape, (axis,), keepdims), x)
 
-    row(name, args, kernel, (_one_rule,), saves="out1", outputs=2, policy="each", kinds="bif", type=type_rule, jax=jax, **columns)
+    row(name, args, kernel, (_one_rule,), saves="out1", outputs=2, policy="each", kinds=kinds, type=type_rule, jax=jax, **columns)
 
 
 def _extreme_along(name: str, ufunc: Any) -> None:
@@ -202,7 +202,7 @@ def _extreme_along(name: str, ufunc: Any) -> None:
 def _rank_text(x: str, axis: int, keepdims: bool, rank: str) -> str:
     """The element of a rank in sorted order."""
     indices = f"jax.lax.dynamic_slice_in_dim(jnp.argsort({x}, axis={axis}, stable=True), {rank}, 1, axis={axis})"
-    pair = _with_indices(x, axis, indices)
+    pair = with_indices(x, axis, indices)
     return pair if keepdims else f"tuple(jnp.squeeze(t, {axis}) for t in {pair})"
 
 
@@ -210,7 +210,7 @@ def _kthvalue(x, *, k, axis, keepdims):
     if not 1 <= k <= x.shape[axis]:
         raise ValueError("k out of range")
     lead = (slice(None),) * axis
-    return _kept(x, order(x, axis, False)[(*lead, slice(k - 1, k))], axis, keepdims)
+    return kept(x, order(x, axis, False)[(*lead, slice(k - 1, k))], axis, keepdims)
 
 
 _extreme_along("max", maximum)

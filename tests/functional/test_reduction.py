@@ -101,7 +101,8 @@ def test_dims_are_given_in_any_form():
     ("given", "function", "wanted"),
     [
         (np.bool_, "sum", np.int64), (np.uint8, "sum", np.int64), (np.int32, "prod", np.int64), (np.bool_, "cumsum", np.int64),
-        (np.float16, "sum", np.float16), (np.float16, "mean", np.float16), (np.int64, "logsumexp", np.float32), (np.int32, "amax", np.int32),
+        (np.float16, "sum", np.float16), (np.float16, "mean", np.float16), (np.int64, "logsumexp", np.float32),
+        (np.int32, "amax", np.int32),
         (np.uint8, "all", np.uint8), (np.float32, "any", np.bool_), (np.float32, "argmax", np.int64), (np.complex64, "var", np.float32),
         (np.complex128, "norm", np.float64), (np.bool_, "max", np.bool_), (np.float32, "count_nonzero", np.int64),
     ],

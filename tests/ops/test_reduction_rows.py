@@ -19,6 +19,8 @@ CASES = [
     *(("prod", {"axis": axis, "keepdims": keepdims}) for axis, keepdims in (((1,), False), ((0,), True), (ALL, False))),
     ("max_all", {"axis": ALL, "keepdims": False}),
     ("min_all", {"axis": ALL, "keepdims": False}),
+    ("median_all", {"axis": ALL, "keepdims": False}),
+    ("nanmedian_all", {"axis": ALL, "keepdims": False}),
     *((name, {"axis": axis, "correction": correction, "keepdims": keepdims}) for name in ("var", "std", "var_mean", "std_mean")
       for axis, correction, keepdims in (((1,), 1, False), ((0, 2), 0, True), (ALL, 0.5, False))),
     *((name, {"axis": axis, "reverse": reverse}) for name in ("cumsum", "cumprod", "logcumsumexp") for axis in (0, 1, 2)
@@ -27,15 +29,17 @@ CASES = [
     *((name, {"axis": axis}) for name in ("cummax", "cummin", "prod_rest") for axis in (0, 2)),
     *(("sort", {"axis": axis, "descending": descending}) for axis, descending in ((0, False), (1, True))),
     *(("topk", {"k": 2, "axis": axis, "largest": largest}) for axis, largest in ((1, True), (2, False))),
-    *((name, {"axis": axis, "keepdims": keepdims}) for name in ("max_along", "min_along") for axis, keepdims in ((0, False), (2, True))),
+    *((name, {"axis": axis, "keepdims": keepdims}) for name in ("max_along", "min_along", "median_along", "nanmedian_along", "mode")
+      for axis, keepdims in ((0, False), (2, True))),
     *(("kthvalue", {"k": 2, "axis": axis, "keepdims": keepdims}) for axis, keepdims in ((1, False), (2, True))),
-    *(("vector_norm", {"ord": 2, "axis": axis, "keepdims": keepdims}) for axis, keepdims in (((1,), False), (ALL, True))),
+    *(("vector_norm", {"ord": p, "axis": axis, "keepdims": keepdims}) for p in (1, 2, 3, 1.5, -1, np.inf, -np.inf)
+      for axis, keepdims in (((1,), False), (ALL, True))),
 ]  # fmt: skip
 UNSMOOTH = [
     *((name, {"axis": axis, "keepdims": keepdims}) for name in ("argmax", "argmin") for axis, keepdims in (((1,), False), (ALL, True))),
     *((name, {"axis": (0, 1), "keepdims": True}) for name in ("all", "any", "count_nonzero")),
     ("argsort", {"axis": 1, "descending": True}),
-    *(("vector_norm", {"ord": p, "axis": (0, 2), "keepdims": False}) for p in (0, 1, 3, 0.5, np.inf, -np.inf)),
+    *(("vector_norm", {"ord": p, "axis": (0, 2), "keepdims": False}) for p in (0, 0.5)),
 ]  # fmt: skip
 
 
@@ -123,6 +127,17 @@ def test_lowering_and_type_agree_with_the_kernel(name, attrs):
         assert g.shape == w.shape == tuple(t.shape)
         assert w.dtype == t.dtype
         np.testing.assert_allclose(g, w, rtol=1e-12, atol=1e-14)
+
+
+@pytest.mark.parametrize("name", ["mode", "median_along", "nanmedian_along", "max_along", "cummax"])
+def test_lowering_agrees_at_ties_and_nan(name):
+    jax = pytest.importorskip("jax")
+    x = np.array([[3, 1, 1, 3, 2], [np.nan, 2, 2, 1, 1], [0, 0, 0, 0, 0]])[: 1 if name == "mode" else 3]
+    attrs = {"axis": 1} if name == "cummax" else {"axis": 1, "keepdims": False}
+    with jax.enable_x64(True):
+        got = eval(TABLE[name].jax("x", **attrs), {"jax": jax, "jnp": jax.numpy, "x": jax.numpy.asarray(x)})
+    for g, w in zip(got, TABLE[name].numpy(x, **attrs), strict=True):
+        np.testing.assert_array_equal(np.asarray(g), w)
 
 
 def test_lowering_of_rows_with_indices():

@@ -1,4 +1,5 @@
-"""Reductions, scans and sorting against PyTorch: values, types, first and second derivatives, at ties, zeros, NaN and infinities, and errors."""
+"""Reductions, scans and sorting against PyTorch: values, types, first and second derivatives, at ties, zeros, NaN and infinities,
+and errors."""
 
 from __future__ import annotations
 
@@ -122,6 +123,13 @@ FUNCTIONS = {
     "kthvalue": lambda t, x: x.kthvalue(2),
     "cummax": lambda t, x: x.cummax(1),
     "cummin": lambda t, x: t.cummin(x, 0),
+    "median": lambda t, x: x.median(),
+    "median1": lambda t, x: x.median(1),
+    "median keep": lambda t, x: t.median(x, dim=0, keepdim=True),
+    "nanmedian": lambda t, x: x.nanmedian(),
+    "nanmedian1": lambda t, x: x.nanmedian(1),
+    "mode": lambda t, x: x.mode(),
+    "diff": lambda t, x: x.diff(),
 }  # fmt: skip
 
 
@@ -142,6 +150,7 @@ ZEROS = [[0, 3, 2], [0, 0, 2], [0, 0, 0], [3, 0, 2], [1, 2, 0]]
 SPECIAL = [
     *((name, row) for name in ("amax1", "max", "min", "max1", "amin0", "aminmax", "sort", "cummax", "cummin", "std", "std1", "var") for row in TIES),
     *((name, row) for name in ("prod", "prod1", "cumprod") for row in ZEROS),
+    *((name, row) for name in ("median", "median1", "nanmedian", "nanmedian1") for row in ([2, 1, 2], [1, nan, nan], [nan, 3, 1], [nan, nan, nan])),
     *((name, [1, nan, nan]) for name in ("amax1", "max", "min", "max1", "nansum1", "nanmean", "cummax", "sum", "var")),
     *((name, [-inf, -inf, -inf]) for name in ("logsumexp", "logcumsumexp", "max")),
     *((name, [-inf, 1, 2]) for name in ("logsumexp", "logcumsumexp", "amax1")),
@@ -166,7 +175,8 @@ def test_small_and_empty(name, shape):
     "f",
     [
         lambda t, x: t.sum(x, 0), lambda t, x: t.max(x, 0), lambda t, x: t.prod(x, -1), lambda t, x: t.amax(x, 0), lambda t, x: x.sort(),
-        lambda t, x: x.topk(1), lambda t, x: x.cumsum(0), lambda t, x: x.cumprod(0), lambda t, x: x.logcumsumexp(0), lambda t, x: x.argmax(0),
+        lambda t, x: x.topk(1), lambda t, x: x.cumsum(0), lambda t, x: x.cumprod(0), lambda t, x: x.logcumsumexp(0), lambda t,
+        x: x.argmax(0),
         lambda t, x: x.logsumexp(0), lambda t, x: x.mean(0), lambda t, x: x.kthvalue(1), lambda t, x: x.cummax(0), lambda t, x: x.max(),
         lambda t, x: x.argsort(), lambda t, x: x.all(0),
     ],
@@ -180,9 +190,11 @@ def test_no_dimensions(f):
 
 
 INTEGERS = {
-    "sum": lambda x: x.sum(), "sum1": lambda x: x.sum(1), "prod": lambda x: x.prod(), "cumsum": lambda x: x.cumsum(0), "cumprod": lambda x: x.cumprod(1),
+    "sum": lambda x: x.sum(), "sum1": lambda x: x.sum(1), "prod": lambda x: x.prod(), "cumsum": lambda x: x.cumsum(0),
+    "cumprod": lambda x: x.cumprod(1),
     "max": lambda x: x.max(), "max1": lambda x: x.max(1), "amin": lambda x: x.amin(0), "all": lambda x: x.all(), "any": lambda x: x.any(1),
-    "sort": lambda x: x.sort(1), "nansum": lambda x: x.nansum(), "count": lambda x: x.count_nonzero(), "count0": lambda x: x.count_nonzero(0),
+    "sort": lambda x: x.sort(1), "nansum": lambda x: x.nansum(), "count": lambda x: x.count_nonzero(),
+    "count0": lambda x: x.count_nonzero(0),
     "argsort": lambda x: x.argsort(0, descending=True), "logsumexp": lambda x: x.logsumexp(0), "cummin": lambda x: x.cummin(1),
 }  # fmt: skip
 
@@ -198,7 +210,8 @@ def test_integers(name, dtype):
 def test_indices(dtype):
     x, tx = both([[0, 3, 1], [2, 0, 2], [7, 7, 0]], dtype)
     for f in (
-        lambda x: x.argmax(), lambda x: x.argmin(1), lambda x: x.argmax(0, keepdim=True), lambda x: x.argmin(keepdim=True), lambda x: x.topk(2, 1),
+        lambda x: x.argmax(), lambda x: x.argmin(1), lambda x: x.argmax(0, keepdim=True), lambda x: x.argmin(keepdim=True),
+        lambda x: x.topk(2, 1),
         lambda x: x.sort(descending=True), lambda x: x.min(1), lambda x: x.all((0, 1)), lambda x: x.any(dim=[0], keepdim=True),
     ):  # fmt: skip
         close(f(x), f(tx))
@@ -235,6 +248,42 @@ def test_topk_of_long_rows_agrees():
     for largest in (True, False):
         close(x.topk(7, largest=largest), tx.topk(7, largest=largest))
         close(x.t().topk(3, 0, largest), tx.t().topk(3, 0, largest))
+
+
+@pytest.mark.parametrize("interpolation", ["linear", "lower", "higher", "midpoint", "nearest"])
+@pytest.mark.parametrize("data", [[[3, 1, 2], [9, 5, 4]], [[3, 1, 2], [nan, 5, 4]]])
+def test_quantiles(interpolation, data):
+    for name in ("quantile", "nanquantile"):
+        for args in ((0.4,), (0.3, 1), (0.0, 0, True), (1.0, -1), (0.5, None, True)):
+            call = lambda t, x, name=name, args=args: getattr(x, name)(*args, interpolation=interpolation)
+            x, tx = both(data, np.float64, True)
+            ours, theirs = call(sg, x), call(torch, tx)
+            close(ours, theirs)
+            close(sg.autograd.grad(ours.sum(), x), torch.autograd.grad(theirs.sum(), tx))
+        x, tx = both(data, np.float64)
+        q, tq = both([0.1, 0.5, 0.9], np.float64)
+        for args in ((1,), (0, True), (None,)):
+            close(getattr(x, name)(q, *args, interpolation=interpolation), getattr(tx, name)(tq, *args, interpolation=interpolation))
+
+
+@pytest.mark.parametrize(
+    "f",
+    [
+        lambda t, x: t.unique(x), lambda t, x: t.unique(x, return_inverse=True, return_counts=True), lambda t,
+        x: x.unique(dim=0, return_counts=True),
+        lambda t, x: x.unique(dim=1, return_inverse=True), lambda t, x: x.unique_consecutive(return_inverse=True, return_counts=True),
+        lambda t, x: x.unique_consecutive(dim=0, return_inverse=True), lambda t, x: x[:, 0].bincount(), lambda t,
+        x: t.bincount(x[:, 1], minlength=9),
+        lambda t, x: t.bincount(x[:, 1], weights=x[:, 0] / 2), lambda t, x: t.bincount(x[:, 1], x[:, 0]), lambda t, x: x.median(),
+        lambda t, x: x.mode(1),
+        lambda t, x: x.diff(2, 0), lambda t, x: x.diff(dim=0, prepend=x[:1], append=x[1:]), lambda t, x: x.diff(n=9), lambda t,
+        x: x.bool().diff(),
+        lambda t, x: t.unique(x[:0]), lambda t, x: x[:0, 0].bincount(), lambda t, x: x.median(1), lambda t, x: x.diff(0),
+    ],
+)  # fmt: skip
+def test_counts_and_differences(f):
+    x, tx = both([[1, 2, 2], [1, 2, 2], [3, 0, 3], [1, 2, 2]], np.int64)
+    close(f(sg, x), f(torch, tx))
 
 
 def test_printed_pairs():
@@ -299,6 +348,20 @@ ERRORS = {
     "unknown norm": lambda t, x, e, i, b: x.norm("bad"),
     "nuclear of one dim": lambda t, x, e, i, b: x.norm("nuc", 0),
     "frobenius of three": lambda t, x, e, i, b: x.norm("fro", (0, 1, 1)),
+    "quantile of integers": lambda t, x, e, i, b: i.quantile(0.5),
+    "quantile of nothing": lambda t, x, e, i, b: e.quantile(0.5),
+    "quantile beyond": lambda t, x, e, i, b: x.quantile(1.5),
+    "quantile dim": lambda t, x, e, i, b: x.quantile(0.5, 3),
+    "quantile interpolation": lambda t, x, e, i, b: x.quantile(0.5, interpolation="foo"),
+    "median of booleans": lambda t, x, e, i, b: b.median(),
+    "median of two dims": lambda t, x, e, i, b: x.median((0, 1)),
+    "empty median 0": lambda t, x, e, i, b: e.median(0),
+    "empty mode": lambda t, x, e, i, b: e.mode(0),
+    "bincount of floats": lambda t, x, e, i, b: x[0].bincount(),
+    "bincount of negatives": lambda t, x, e, i, b: (-i).bincount(),
+    "bincount of a matrix": lambda t, x, e, i, b: i.reshape(1, 2).bincount(),
+    "diff of a scalar": lambda t, x, e, i, b: x[0, 0].diff(),
+    "diff order": lambda t, x, e, i, b: x.diff(-1),
     "nanmean of integers": lambda t, x, e, i, b: i.nanmean(),
 }  # fmt: skip
 
@@ -306,7 +369,7 @@ ERRORS = {
 @pytest.mark.parametrize("name", ERRORS)
 def test_errors(name):
     pairs = [both(np.ones((2, 3)), np.float32), both(np.ones((0, 3)), np.float32), both([1, 2], np.int64), both([True, False], np.bool_)]
-    with pytest.raises(Exception) as theirs:
+    with pytest.raises((RuntimeError, IndexError, TypeError)) as theirs:
         ERRORS[name](torch, *(pair[1] for pair in pairs))
     with pytest.raises(theirs.type) as ours:
         ERRORS[name](sg, *(pair[0] for pair in pairs))
