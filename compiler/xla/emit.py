@@ -85,7 +85,8 @@ class _Emitter:
     def parsed(self, row: Row, operands: list[ast.expr], attrs: dict[str, Any]) -> ast.expr:
         """The row's own text with the operands put in as syntax trees; one that it mentions twice gets a name first."""
         holes = {f"operand_{i}": operand for i, operand in enumerate(operands)}
-        tree = ast.parse(row.jax(*holes, **attrs), mode="eval").body  # type: ignore[misc, operator]
+        texts = [None if isinstance(x, ast.Constant) and x.value is None else hole for hole, x in holes.items()]
+        tree = ast.parse(row.jax(*texts, **attrs), mode="eval").body  # type: ignore[misc, operator]
         mentions = [node.id for node in ast.walk(tree) if isinstance(node, ast.Name)]
         _refuse_foreign(row.name, tree, holes)
         for hole, operand in holes.items():
@@ -120,8 +121,9 @@ def _call(dotted: str, operands: list[ast.expr], attrs: Any) -> ast.expr:
 
 
 def _refuse_foreign(name: str, tree: ast.expr, holes: dict[str, ast.expr]) -> None:
+    allowed = {*holes, *_MODULES, "max", "min", *(node.arg for node in ast.walk(tree) if isinstance(node, ast.arg))}
     for node in ast.walk(tree):
-        if isinstance(node, ast.Name) and node.id not in holes and node.id not in _MODULES:
+        if isinstance(node, ast.Name) and node.id not in allowed:
             raise GraphError(f"the jax column of row {name!r} uses the name {node.id!r}: it may use its operands, jnp and jax")
         if isinstance(node, ast.Attribute) and node.attr.startswith("_"):
             raise GraphError(f"the jax column of row {name!r} reaches for the private name {node.attr!r}")

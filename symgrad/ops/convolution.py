@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
@@ -149,12 +150,16 @@ def _edges(x: str, kernel: Any, stride: Any, padding: Any, dilation: Any, ceil_m
     """Padding as source text; in ceil mode its right side depends on the size of x."""
     if not ceil_mode:
         return repr(((0, 0), (0, 0), *((p, p) for p in padding)))
-    parts = []
+    pairs = (f"({p}, {right})" for p, right in zip(padding, _rights(x, kernel, stride, padding, dilation), strict=True))
+    return f"((0, 0), (0, 0), {', '.join(pairs)})"
+
+
+def _rights(x: str, kernel: Any, stride: Any, padding: Any, dilation: Any) -> Iterator[str]:
+    """How far the last window of each axis reaches beyond x in ceil mode; none starts in the padding on the right."""
     for axis, (k, s, p, d) in enumerate(zip(kernel, stride, padding, dilation, strict=True), 2):
-        span = d * (k - 1) + 1
-        last = f"min(-(-({x}.shape[{axis}] + {2 * p - span}) // {s}), ({x}.shape[{axis}] + {p - 1}) // {s})"
-        parts.append(f"({p}, max(0, {last} * {s} + {span - p} - {x}.shape[{axis}]))")
-    return f"((0, 0), (0, 0), {', '.join(parts)})"
+        size, span = f"{x}.shape[{axis}]", d * (k - 1) + 1
+        last = f"min(-(-({size} + {2 * p - span}) // {s}), ({size} + {p - 1}) // {s})"
+        yield f"max(0, {last} * {s} + {span - p} - {size})"
 
 
 def _max_pool_text(x: str, *, kernel: Any, stride: Any, padding: Any, dilation: Any, ceil_mode: bool) -> str:
@@ -162,9 +167,10 @@ def _max_pool_text(x: str, *, kernel: Any, stride: Any, padding: Any, dilation: 
     size = " * ".join(f"{x}.shape[{axis}]" for axis in axes)
     places = f"jnp.broadcast_to(jnp.arange({size}).reshape({x}.shape[2:]), {x}.shape)"
     lowest = f"(-jnp.inf if jnp.issubdtype({x}.dtype, jnp.floating) else jnp.iinfo({x}.dtype).min)"
-    better = "(b[0] > a[0]) | ((b[0] == a[0]) & (b[1] < a[1])) | ((b[0] != b[0]) & ((a[0] == a[0]) | (b[1] > a[1])))"
-    better = f"({better}) & ((a[0] == a[0]) | (b[0] != b[0]))"
-    choose = f"lambda a, b: tuple(jnp.where({better}, v, u) for u, v in zip(a, b))"
+    tie = "((b[0] == a[0]) & (b[1] < a[1]))"
+    nan = "((b[0] != b[0]) & ((a[0] == a[0]) | (b[1] > a[1])))"
+    better = f"(b[0] > a[0]) | {tie} | {nan}"
+    choose = f"lambda a, b: (jnp.where({better}, b[0], a[0]), jnp.where({better}, b[1], a[1]))"
     return (
         f"jax.lax.reduce_window(({x}, {places}), (jnp.asarray({lowest}, {x}.dtype), jnp.asarray(jnp.iinfo(jnp.int32).max, jnp.arange(0).dtype)),"
         f" {choose}, {_pool_window(kernel, stride)}, {_edges(x, kernel, stride, padding, dilation, ceil_mode)},"
@@ -174,7 +180,7 @@ def _max_pool_text(x: str, *, kernel: Any, stride: Any, padding: Any, dilation: 
 
 def _sum_text(x: str, *, kernel: Any, stride: Any, padding: Any, ceil_mode: bool, like: str) -> str:
     edges = _edges(like, kernel, stride, padding, (1,) * len(kernel), ceil_mode)
-    return f"jax.lax.reduce_window({x}, jnp.asarray(0, {like}.dtype), jax.lax.add, {_pool_window(kernel, stride)}, {edges})"
+    return f"jax.lax.reduce_window({x}, {like}.dtype.type(0), jax.lax.add, {_pool_window(kernel, stride)}, {edges})"
 
 
 def _avg_pool_text(x: str, *, count_include_pad: bool, divisor_override: Any, **window: Any) -> str:
@@ -186,13 +192,13 @@ def _avg_pool_text(x: str, *, count_include_pad: bool, divisor_override: Any, **
     if not window["ceil_mode"]:
         return f"{total} / {int(np.prod(window['kernel']))}"
     # what lies beyond the padding that was asked for does not count: sum ones over the padded input
-    pads = ((0, 0), (0, 0), *((p, p) for p in window["padding"]))
+    kernel, stride, padding = window["kernel"], window["stride"], window["padding"]
+    pads = ((0, 0), (0, 0), *((p, p) for p in padding))
     ones = f"jnp.pad(jnp.ones_like({x}), {pads!r}, constant_values=1)"
-    edges = _edges(x, window["kernel"], window["stride"], window["padding"], (1,) * len(pads[2:]), True)
-    rest = f"tuple((0, max(0, b - p)) for (_, b), (p, _) in zip({edges}, {pads!r}))"
+    rest = [f"(0, max(0, {right} - {p}))" for right, p in zip(_rights(x, kernel, stride, padding, (1,) * len(kernel)), padding, strict=True)]
     return (
-        f"{total} / jax.lax.reduce_window({ones}, jnp.asarray(0, {x}.dtype), jax.lax.add,"
-        f" {_pool_window(window['kernel'], window['stride'])}, {rest})"
+        f"{total} / jax.lax.reduce_window({ones}, {x}.dtype.type(0), jax.lax.add, {_pool_window(kernel, stride)},"
+        f" ((0, 0), (0, 0), {', '.join(rest)}))"
     )
 
 

@@ -1,0 +1,70 @@
+"""The JAX column of the rows under nn.functional: what the emitter would write, run, and compared with the NumPy kernel."""
+
+from __future__ import annotations
+
+import ast
+
+import numpy as np
+import pytest
+
+from symgrad.compiler.xla.emit import _refuse_foreign
+from symgrad.mode import local
+from symgrad.ops import activation, normalization
+from symgrad.ops.table import TABLE
+from symgrad.testing.neural_samples import NEURAL
+from symgrad.testing.samples import samples
+
+jax = pytest.importorskip("jax")
+
+ACTIVATIONS = [
+    "celu", "elu", "gelu", "hardshrink", "hardsigmoid", "hardswish", "hardtanh", "leaky_relu", "log_sigmoid", "mish", "normalize_by", "prelu",
+    "silu", "softplus", "softshrink", "threshold",
+]  # fmt: skip
+
+
+def lowered(row, args, attrs):
+    """The value of the row's text, computed as one program."""
+    present = [(f"operand_{i}", a) for i, a in enumerate(args) if a is not None]
+    return jax.jit(lambda *values: expression(row, args, attrs, dict(zip(dict(present), values, strict=True))))(*(a for _, a in present))
+
+
+def expression(row, args, attrs, values):
+    if isinstance(row.jax, str):
+        function = jax
+        for word in row.jax.replace("jnp.", "jax.numpy.").split(".")[1:]:
+            function = getattr(function, word)
+        return function(*values.values(), **attrs)
+    text = row.jax(*(None if a is None else f"operand_{i}" for i, a in enumerate(args)), **attrs)
+    _refuse_foreign(row.name, ast.parse(text, mode="eval").body, values)
+    return eval(text, {"jax": jax, "jnp": jax.numpy, **values})
+
+
+@pytest.mark.parametrize("name", [*ACTIVATIONS, *NEURAL])
+def test_lowering(name):
+    row = TABLE[name]
+    for args, attrs in samples(row):
+        expected = local.mode.run(row.numpy, *args, **attrs)
+        with jax.enable_x64(True):
+            got = lowered(row, args, attrs)
+        pairs = zip(got, expected, strict=True) if isinstance(expected, tuple) else [(got, expected)]
+        for mine, wanted in pairs:
+            assert mine.shape == np.shape(wanted)
+            np.testing.assert_allclose(np.asarray(mine), wanted, rtol=1e-9, atol=1e-12)
+
+
+def test_places_of_maxima_at_ties_and_nans():
+    """Of equal values the first wins, of NaNs the last."""
+    window = {"kernel": (2, 2), "stride": (1, 1), "padding": (1, 1), "dilation": (1, 1), "ceil_mode": False}
+    x = np.round(np.random.default_rng(0).normal(size=(2, 2, 5, 5)))
+    x[0, 0, 1, 1:3] = np.nan
+    x[1, 1, :2] = -np.inf
+    with jax.enable_x64(True):
+        values, places = lowered(TABLE["max_pool"], (x,), window)
+    expected, indices = TABLE["max_pool"].numpy(x, **window)
+    np.testing.assert_array_equal(np.asarray(values), expected)
+    np.testing.assert_array_equal(np.asarray(places), indices)
+
+
+def test_every_row_of_the_two_files_is_here():
+    entered = {name for name, row in TABLE.items() if row.vjp[:1] and getattr(row.vjp[0], "__module__", "") in (activation.__name__, normalization.__name__)}
+    assert entered <= {*ACTIVATIONS, *NEURAL}
