@@ -300,12 +300,12 @@ class Backward:
     def _pull(self, node: Node, g: Any, needs: list[bool]) -> Sequence[Any]:
         """The cotangents of all arguments by the rules of the row."""
         row, lane = node.row, self.lane
+        if row.pullback is not None:
+            return row.pullback(lane, node, g, needs)  # type: ignore[no-any-return]
         if node.saved is None:
             raise RuntimeError(FREED)
         if node.cells is not None and any(node.cells):
             raise written_to(node)
-        if row.pullback is not None:
-            return row.pullback(lane, node, g, needs)  # type: ignore[no-any-return]
         args, out = lane.arguments(node)
         results = []
         for i, need in enumerate(needs):

@@ -179,7 +179,8 @@ def _vectors(v: Any, like: tuple[Tensor, ...], single: str) -> tuple[Tensor, ...
         raise RuntimeError(f"v is a tuple of invalid length: should be {len(like)} but got {len(vs)}.")
     for i, (given, x) in enumerate(zip(vs, like, strict=True)):
         if given._array.shape != x._array.shape:
-            raise RuntimeError(f"Entry {i} in v has invalid size: should be {x.shape} but got {given.shape}.")
+            entry = "" if isinstance(v, Tensor) else f"Entry {i} in "
+            raise RuntimeError(f"{entry}v has invalid size: should be {x.shape} but got {given.shape}.")
     return vs
 
 

@@ -129,7 +129,7 @@ class set_grad_enabled(_Switch):
 
 
 class inference_mode(_Switch):
-    """As `no_grad`, and `is_inference_mode_enabled()` says so. `inference_mode(False)` switches it off inside."""
+    """As `no_grad`, and `is_inference_mode_enabled()` says so. `inference_mode(False)` switches it off, and recording on."""
 
     def __new__(cls, mode: Any = True) -> Any:
         return super().__new__(cls) if isinstance(mode, bool) else decorate(cls, mode)
@@ -139,8 +139,7 @@ class inference_mode(_Switch):
         self.mode = mode
 
     def enter(self) -> None:
-        here = local.mode
-        here.recording, here.inference = (False, True) if self.mode else (True if here.inference else here.recording, False)
+        local.mode.recording, local.mode.inference = not self.mode, self.mode
 
     def again(self) -> _Switch:
         return inference_mode(self.mode)

@@ -110,7 +110,7 @@ def _check(func: Callable[..., Any], inputs: tuple[Any, ...], eps: float, atol: 
             raise ValueError(f"gradcheck expects all outputs to be tensors, but output {j} is {type(output).__name__}")
         for i, x in wanted:
             numerical = _numerical(func, inputs, x._array, j, eps)
-            analytical = _analytical(output, x, wanted, nondet_tol)
+            analytical = _analytical(output, x, nondet_tol)
             if not np.allclose(analytical, numerical, rtol=rtol, atol=atol):
                 raise GradcheckError(
                     f"Jacobian mismatch for output {j} with respect to input {i},\nnumerical:{_show(numerical)}\nanalytical:{_show(analytical)}"
@@ -140,51 +140,51 @@ def _show(jacobian: Any) -> str:
 
 
 def _numerical(func: Callable[..., Any], inputs: tuple[Any, ...], array: Any, j: int, eps: float) -> Any:
-    """Rows: elements of the input; columns: elements of output j. A complex row holds d/d(real) + i d/d(imaginary)."""
+    """Rows: elements of the input, in a complex one d/d(real) + i d/d(imaginary). Columns: elements of output j, of a complex one
+    first the real and then the imaginary parts: gradients are those of real functions."""
 
     def value() -> Any:
-        return _tuple(func(*inputs))[j]._array.astype(np.complex128 if complex_output else np.float64).ravel()
+        out = _tuple(func(*inputs))[j]._array
+        return np.concatenate([out.real.ravel(), out.imag.ravel()]) if out.dtype.kind == "c" else out.ravel()
 
     def slope(index: Any, step: Any) -> Any:
         kept = array[index].copy()
         array[index] = kept + step
-        above = value()
+        above = value().astype(np.float64)
         array[index] = kept - step
-        below = value()
+        below = value().astype(np.float64)
         array[index] = kept
         return (above - below) / (2 * eps)
 
-    complex_output = _tuple(func(*inputs))[j]._array.dtype.kind == "c"
     rows = []
     for index in np.ndindex(*array.shape):
-        real = slope(index, eps)
-        if array.dtype.kind == "c":  # the cotangent of a real output is df/dx + i df/dy
-            real = real + 1j * slope(index, 1j * eps)
-        rows.append(real)
+        row = slope(index, eps)
+        rows.append(row + 1j * slope(index, 1j * eps) if array.dtype.kind == "c" else row)
     return np.array(rows).reshape(array.size, -1)
 
 
-def _analytical(output: Tensor, x: Tensor, wanted: list[tuple[int, Tensor]], nondet_tol: float) -> Any:
-    kind = np.complex128 if "c" in (x._array.dtype.kind, output._array.dtype.kind) else np.float64
-    jacobian = np.zeros((x._array.size, output._array.size), kind)
+def _analytical(output: Tensor, x: Tensor, nondet_tol: float) -> Any:
+    size, parts = output._array.size, (1, 1j) if output._array.dtype.kind == "c" else (1,)
+    jacobian = np.zeros((x._array.size, size * len(parts)), np.complex128 if x._array.dtype.kind == "c" else np.float64)
     if not output.requires_grad:
         return jacobian
-    for k in range(output._array.size):
-        column, again = _column(output, x, k), _column(output, x, k)
+    for k in range(size * len(parts)):
+        column, again = (_column(output, x, k % size, parts[k // size]) for _ in range(2))
         if column is None or again is None:
             continue
         if not np.allclose(column, again, rtol=0, atol=nondet_tol, equal_nan=True):
             raise GradcheckError(
-                "Backward is not reentrant, i.e., running backward with same input and grad_output multiple times gives different"
-                f" values, although analytical gradient matches numerical gradient. The tolerance for nondeterminism was {nondet_tol}."
+                "Backward is not reentrant, i.e., running backward with same input and grad_output multiple times gives"
+                " different values, although analytical gradient matches numerical gradient. The tolerance for nondeterminism"
+                f" was {nondet_tol}."
             )
         jacobian[:, k] = column
     return jacobian
 
 
-def _column(output: Tensor, x: Tensor, k: int) -> Any:
+def _column(output: Tensor, x: Tensor, k: int, part: complex) -> Any:
     seed = np.zeros_like(output._array)
-    seed[np.unravel_index(k, seed.shape)] = 1
+    seed[np.unravel_index(k, seed.shape)] = part
     (g,) = grad(output, x, wrap(seed), retain_graph=True, allow_unused=True)
     return None if g is None else g._array.ravel()
 

@@ -13,6 +13,7 @@ import weakref
 from collections.abc import Callable, Sequence
 from typing import Any
 
+from symgrad.dtypes import type_word
 from symgrad.engine import is_leaf
 from symgrad.graph import Node, Output
 from symgrad.tensor import Tensor, refresh, wrap
@@ -146,11 +147,10 @@ def _check(hook: Any, before: Tensor, result: Any) -> None:
     if not isinstance(result, Tensor):
         raise TypeError(f"expected Variable, but hook returned '{type(result).__name__}' ({_name(hook)})")
     if result._array.shape != before._array.shape:
-        raise RuntimeError(
-            f"hook '{_name(hook)}' has changed the size of value (was {list(before.shape)}, got {list(result.shape)})"
-        )
+        raise RuntimeError(f"hook '{_name(hook)}' has changed the size of value")
     if result._array.dtype != before._array.dtype:
-        raise RuntimeError(f"hook '{_name(hook)}' has changed the type of value (was {before.dtype} got {result.dtype})")
+        was, got = (f"torch.{type_word(t._array.dtype)}Tensor" for t in (before, result))
+        raise RuntimeError(f"hook '{_name(hook)}' has changed the type of value (was {was} got {got})")
 
 
 def hooks_of(owner: Any) -> Hooks:

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from symgrad import dtypes
-from symgrad.ops.promotion import kind
+from symgrad.ops.promotion import BOOL, INT64, kind, promote_types
 from symgrad.tensor import Size, Tensor
 
 _TOLERANCES = {
@@ -100,12 +100,11 @@ def _compare_arrays(actual: Any, expected: Any, given: Any, equal_nan: bool, che
         names = f"{dtypes.of(actual.dtype)} != {dtypes.of(expected.dtype)}"
         raise AssertionError(f"The values for attribute 'dtype' do not match: {names}.{place}")
     rtol, atol = _tolerances(actual, expected, given)
-    wide = np.complex128 if "c" in (kind(actual.dtype), kind(expected.dtype)) else np.float64
-    exact = kind(actual.dtype) in "bi" and kind(expected.dtype) in "bi"
-    a, e = (actual, expected) if exact and not (rtol or atol) else (actual.astype(wide), expected.astype(wide))
+    dtype = INT64 if actual.dtype == BOOL == expected.dtype else promote_types(actual.dtype, expected.dtype)
+    a, e = actual.astype(dtype), expected.astype(dtype)
     close = np.isclose(a, e, rtol=rtol, atol=atol, equal_nan=equal_nan) if rtol or atol else _equal(a, e, equal_nan)
     if not close.all():
-        raise AssertionError(_difference(a.astype(wide), e.astype(wide), close, rtol, atol) + place)
+        raise AssertionError(_difference(a, e, close, rtol, atol) + place)
 
 
 def _equal(a: Any, e: Any, equal_nan: bool) -> Any:
@@ -114,9 +113,11 @@ def _equal(a: Any, e: Any, equal_nan: bool) -> Any:
 
 
 def _difference(a: Any, e: Any, close: Any, rtol: float, atol: float) -> str:
+    if a.ndim == 0:  # reckoned as Python's numbers are
+        a, e = np.asarray(a.item()), np.asarray(e.item())
     with np.errstate(all="ignore"):
         absolute = np.abs(a - e)
-        relative = absolute / np.abs(e)
+        relative = absolute / np.abs(e) if kind(a.dtype) in "fc" else (absolute / np.abs(e)).astype(np.float32)
     word, limits = ("close", (f" (up to {atol} allowed)", f" (up to {rtol} allowed)")) if rtol or atol else ("equal", ("", ""))
     if a.ndim == 0:
         return (

@@ -221,4 +221,4 @@ def test_functional_refusals(x):
     with pytest.raises(RuntimeError, match=r"independent of input 1. This is not allowed in strict mode"):
         functional.jacobian(lambda a, b: a * 2, (x, x), strict=True)
     with pytest.raises(RuntimeError, match="Entry 0 in v has invalid size"):
-        functional.vjp(lambda a: a, x, wrap(np.ones(2)))
+        functional.vjp(lambda a: a, x, (wrap(np.ones(2)),))
