@@ -146,8 +146,6 @@ def __copy__(self: Tensor) -> Tensor:
 def __deepcopy__(self: Tensor, memo: dict[int, Any]) -> Tensor:
     if self.grad_fn is not None:
         raise RuntimeError(NOT_A_LEAF)
-    if id(self) in memo:
-        return memo[id(self)]  # type: ignore[no-any-return]
     cls = self.__class__
     new = memo[id(self)] = fill(cls.__new__(cls), self._array.copy(order="K"), self._requires_grad)
     new._grad = copying.deepcopy(self._grad, memo)

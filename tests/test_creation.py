@@ -255,8 +255,10 @@ class TestFromSizes:
         assert out.tolist() == [0, 1, 2, 3, 4]
         with pytest.raises(RuntimeError, match=r"dtype Long does not match dtype of out parameter \(Float\)"):
             sg.zeros(5, out=out, dtype=sg.int64)
+        leaf = sg.ones(2, requires_grad=True)
         with pytest.raises(RuntimeError, match="leaf Variable that requires grad"):
-            sg.zeros(3, out=sg.ones(3, requires_grad=True))
+            sg.zeros(3, out=leaf)
+        assert leaf.tolist() == [1, 1]
 
     def test_keywords_of_memory_are_accepted(self):
         t = sg.zeros(2, layout=sg.strided, device="cpu", pin_memory=False, memory_format=sg.contiguous_format)
@@ -267,6 +269,8 @@ class TestOldConstructors:
     def test_tensor_of_sizes_and_of_values(self):
         assert sg.Tensor(3, 4).shape == sg.Tensor(sg.Size([3, 4])).shape == (3, 4)
         assert sg.Tensor().shape == (0,)
+        t = sg.ones(2)
+        assert sg.Tensor(t).data_ptr() == sg.FloatTensor(t).data_ptr() == t.data_ptr()
         same(sg.Tensor([1, 2]), [1.0, 2.0], sg.float32)
         same(sg.Tensor((2, 3)), [2.0, 3.0], sg.float32)
         same(sg.Tensor(np.array([1, 2])), [1.0, 2.0], sg.float32)
@@ -387,8 +391,10 @@ class TestRandom:
         y.normal_()
         (y * 3).sum().backward()
         assert x.grad.tolist() == [0, 0, 0]
+        before = sg.get_rng_state()
         with pytest.raises(RuntimeError, match="a leaf Variable that requires grad is being used in an in-place operation"):
             x.uniform_()
+        assert sg.get_rng_state().tolist() == before.tolist()  # nothing was drawn
 
     def test_wrong_types(self):
         for make in (lambda: sg.rand(2, dtype=sg.int64), lambda: sg.ones(2, dtype=sg.int64).normal_()):

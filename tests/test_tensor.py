@@ -143,6 +143,7 @@ class TestData:
         view.data = sg.ones(2)
         view.add_(1)
         assert base.tolist() == [0, 0, 0]
+        assert (base._version, view._version) == (0, 1)
 
 
 class TestDetach:
@@ -199,6 +200,7 @@ class TestTo:
 
     def test_integers_have_no_history(self, x):
         assert x.long().grad_fn is None
+        assert x.half().long().grad_fn is None
         assert not x.bool().requires_grad
 
     def test_names_of_types(self, x):

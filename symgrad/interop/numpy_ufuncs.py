@@ -8,7 +8,6 @@ from typing import Any
 import numpy as np
 
 from symgrad import dtypes
-from symgrad.dispatch import tensors
 from symgrad.interop.operands import any_requires_grad, as_arrays, deliver, operand, public, tensor
 from symgrad.tensor import Tensor, wrap
 
@@ -61,10 +60,7 @@ def _call(ufunc: np.ufunc, inputs: tuple[Any, ...], dtype: Any) -> Tensor:
     args = [operand(x) for x in inputs]
     if dtype is not None:
         args = [tensor(x).to(dtypes.of(np.dtype(dtype))) for x in args]
-    function, name = _function(ufunc), NAMES.get(ufunc.__name__, ufunc.__name__)
-    if not isinstance(args[0], Tensor):  # a number stays a number in the row; our public functions want a tensor first
-        function = getattr(tensors, name, function)
-    result: Tensor = function(*args)
+    result: Tensor = _function(ufunc)(*args)
     return result
 
 

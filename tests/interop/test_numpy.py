@@ -22,6 +22,7 @@ CALLS = {
     "add": lambda x: np.add(x, 1),
     "array first": lambda x: np.exp(A * x),
     "number first": lambda x: np.float64(2) ** x - np.subtract(3, x),
+    "numbers first": lambda x: np.maximum(0.5, x) + np.arctan2(np.float64(1), x) + np.hypot(2, x) + np.fmod(2.5, x) + np.logaddexp(1, x),
     "operators": lambda x: (A + x) / (A - 2 * x) ** 2,
     "arctan2": lambda x: np.arctan2(x, A),
     "maximum": lambda x: np.maximum(x, A),
