@@ -188,7 +188,7 @@ def _view(row: Row) -> Callable[..., Any]:
             return apply(row, (x,), attrs)
         try:
             out = kernel(x._array, **attrs)
-        except (ValueError, IndexError, TypeError) as error:
+        except (ValueError, IndexError, TypeError, RuntimeError) as error:
             raise failure(row, (x,), attrs, error) from error
         return view_of(row, x, attrs, out)
 
@@ -201,7 +201,7 @@ def view_of(row: Row, x: Tensor, attrs: dict[str, Any], out: Any) -> Tensor:
     if x._base is not None:
         refresh(x)
     mode = local.mode
-    t = new(Tensor)
+    t: Tensor = new(Tensor)
     t._array = out
     t._cell = []
     if x._requires_grad and mode.recording:

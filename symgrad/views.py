@@ -206,7 +206,7 @@ def _keep_in(x: Tensor, result: Tensor) -> None:
     node = result._node
     if node.__class__ is Node and node.out is result._array and result._array.dtype == x._array.dtype:
         node.out = x._array
-        node.cells = (*(cell for cell in node.cells if cell is not result._cell), version_cell(x))
+        node.cells = (*(cell for cell in node.cells or () if cell is not result._cell), version_cell(x))
 
 
 def inplace(function: Callable[..., Any]) -> Callable[..., Tensor]:
@@ -229,14 +229,15 @@ def inplace(function: Callable[..., Any]) -> Callable[..., Tensor]:
 
 def _protect(edge: Any, array: Any, since: int) -> None:
     """Nodes younger than `since` that saved memory which is about to be overwritten keep a copy of it instead."""
-    stack, copies = [edge], {}
+    stack: list[Any] = [edge]
+    copies: dict[int, Any] = {}
     while stack:
         edge = stack.pop()
         node = edge.node if edge.__class__ is Output else edge
         if node.__class__ is not Node or node.sequence < since:
             continue
         stack += node.inputs
-        if node.cells is None:
+        if node.cells is None or node.saved is None:
             continue
         saved = list(node.saved)
         for i, a in enumerate(saved):

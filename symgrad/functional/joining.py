@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import operator
 from collections.abc import Sequence
 from itertools import pairwise
 from typing import Any
@@ -83,7 +84,7 @@ def split(tensor: Tensor, split_size_or_sections: int | Sequence[int], dim: int 
         pieces = tuple(split_size_or_sections)
         split_type(tensor._array, axis=axis, sizes=pieces)
         return ops.split_with_sizes(tensor, axis=axis, sizes=pieces)  # type: ignore[no-any-return]
-    size, n = int(split_size_or_sections), shape[axis]  # type: ignore[call-overload]
+    size, n = operator.index(split_size_or_sections), shape[axis]  # type: ignore[arg-type]
     if size < 0:
         raise RuntimeError(f"split expects split_size be non-negative, but got split_size={size}")
     if size == 0 and n:
@@ -163,7 +164,7 @@ def iterate(input: Tensor) -> Any:
 def length(input: Tensor) -> int:
     if not input._array.ndim:
         raise TypeError("len() of a 0-d tensor")
-    return input._array.shape[0]
+    return len(input._array)
 
 
 concat = concatenate = cat

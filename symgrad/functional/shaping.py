@@ -160,7 +160,8 @@ def squeeze(input: Tensor, dim: Dims = None) -> Tensor:
     axes = tuple(normalize_axis(d, input._array.ndim) for d in given)
     if len(set(axes)) < len(axes):
         raise RuntimeError(f"dim {next(a for a in axes if axes.count(a) > 1)} appears multiple times in the list of dims")
-    return ops.squeeze(input, axes=axes)  # type: ignore[no-any-return]
+    shape = input._array.shape
+    return ops.squeeze(input, axes=tuple(a for a in axes if shape and shape[a] == 1))  # type: ignore[no-any-return]
 
 
 @method

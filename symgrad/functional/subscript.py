@@ -72,7 +72,8 @@ def _range(item: slice, n: int) -> tuple[int, int, int]:
 
 def _basic(items: tuple[Any, ...], shape: tuple[int, ...]) -> tuple[Any, ...] | None:
     """An index of ints, slices and None alone, the common case; None: it has more in it."""
-    basic, dim = [], 0
+    basic: list[Any] = []
+    dim = 0
     for item in items:
         cls = item.__class__
         if cls is int:

@@ -65,7 +65,7 @@ def transpose_(self: Tensor, dim0: int, dim1: int) -> Tensor:
 def squeeze_(self: Tensor, dim: Dims = None) -> Tensor:
     shape = self._array.shape
     given = None if dim is None else tuple(dim) if isinstance(dim, (tuple, list)) else (dim,)
-    axes = None if given is None else tuple(normalize_axis(d, len(shape)) for d in given)
+    axes = None if given is None else tuple(a for a in (normalize_axis(d, len(shape)) for d in given) if shape and shape[a] == 1)
     if squeezed(shape, axes) == shape:
         return self
     return rearrange(self, "squeeze", {"axes": axes}, ("reshape", {"shape": shape}))

@@ -104,7 +104,7 @@ def split_type(x: Any, *, axis: int, sizes: tuple[int, ...]) -> tuple[Meta, ...]
 
 
 def unbind_type(x: Any, *, axis: int) -> tuple[Meta, ...]:
-    return (Meta((*x.shape[:axis], *x.shape[axis + 1 :]), x.dtype),) * x.shape[axis]
+    return (Meta((*x.shape[:axis], *x.shape[axis + 1 :]), x.dtype),) * int(x.shape[axis])
 
 
 row(
@@ -128,5 +128,5 @@ for _name in ("split", "split_with_sizes"):  # PyTorch has two names for it
     )  # fmt: skip
 row(
     "unbind", "x / axis", _unbind, (_rebind,), policy="each", type=unbind_type, outputs=0, view=True,
-    jax=lambda x, *, axis: f"[jnp.take({x}, i, axis={axis}) for i in range({x}.shape[{axis}])]",
+    jax="jnp.unstack",
 )  # fmt: skip

@@ -72,8 +72,8 @@ def _keep_rest(xp, g, out, x, src, indices, *, axis):
 
 def _text(operation: str) -> Any:
     def lower(x: str, src: str, indices: str, *, axis: int) -> str:
-        index = f"tuple({indices} if d == {axis} else r for d, r in enumerate(jnp.indices({indices}.shape, sparse=True)))"
-        return f"{x}.at[{index}].{operation}({src})"
+        grid = f"jnp.indices({indices}.shape, sparse=True)"
+        return f"{x}.at[{grid}[:{axis}] + ({indices},) + {grid}[{axis + 1}:]].{operation}({src})"
 
     return lower
 

@@ -137,7 +137,7 @@ def _undiagonal(xp, g, out, x, *, offset, axis1, axis2):
 
 def _squeeze_title(node: Any) -> str:
     axes = node.attrs["axes"]
-    return "SqueezeBackward0" if axes is None else "SqueezeBackward1" if len(axes) == 1 else "SqueezeBackward2"
+    return "SqueezeBackward0" if axes is None else "SqueezeBackward1" if len(axes) < 2 else "SqueezeBackward2"
 
 
 row(
@@ -158,7 +158,7 @@ row(
     "squeeze", "x / axes", _squeeze, (_back,), policy="each", type=lambda x, *, axes: Meta(squeezed(x.shape, axes), x.dtype), view=True,
     display=_squeeze_title,
     jax=lambda x, *, axes: (
-        f"jnp.squeeze({x})" if axes is None else f"jnp.squeeze({x}, tuple(i for i in {axes!r} if jnp.shape({x})[i] == 1))"
+        f"jnp.squeeze({x})" if axes is None else f"jnp.squeeze({x}, {axes!r})"
     ),
 )  # fmt: skip
 row(

@@ -14,6 +14,7 @@ import numpy as np
 from symgrad.ops.spec import Row
 from symgrad.ops.table import TABLE
 from symgrad.testing.neural_samples import NEURAL
+from symgrad.testing.shape_samples import shape_samples
 
 Sample = tuple[tuple[Any, ...], dict[str, Any]]
 SAMPLES: dict[str, Callable[[], list[Sample]]] = {}
@@ -56,6 +57,7 @@ def _real_and_complex(name: str) -> Callable[[], list[Sample]]:
 
 SAMPLES["where"], SAMPLES["masked_fill"] = _where, _masked_fill
 SAMPLES["angle"], SAMPLES["sgn"] = _real_and_complex("angle"), _real_and_complex("sgn")
+SAMPLES.update({name: lambda of=of: of for name, of in shape_samples().items()})  # type: ignore[misc]
 attributes("addcmul", {"value": 1}, {"value": 2.5})
 attributes("addcdiv", {"value": 1}, {"value": -0.5})
 attributes("cast", {"dtype": np.dtype(np.float64)})
