@@ -298,19 +298,17 @@ def _exponential_(lambd: float = 1.0) -> Any:
 
 def _log_normal_(mean: float = 1.0, std: float = 2.0) -> Any:
     """Fill with numbers whose logarithm is normal."""
-    return lambda gen, a: np.exp(sampling.normal(gen, a.shape, a.dtype, mean, std))
+    return lambda gen, a: sampling.log_normal(gen, a.shape, a.dtype, mean, std)
 
 
 def _cauchy_(median: float = 0.0, sigma: float = 1.0) -> Any:
     """Fill with Cauchy distributed numbers."""
-    return lambda gen, a: (median + sigma * np.tan(np.pi * (sampling.uniform(gen, a.shape, "f8") - 0.5))).astype(a.dtype)
+    return lambda gen, a: sampling.cauchy(gen, a.shape, a.dtype, median, sigma)
 
 
 def _geometric_(p: float) -> Any:
     """Fill with the number of trials until a success of probability p."""
-    if not 0 < p < 1:
-        raise RuntimeError(f"geometric_ expects p to be in (0, 1), but got p={p:g}")
-    return lambda gen, a: np.ceil(np.log1p(-sampling.uniform(gen, a.shape, "f8")) / np.log1p(-p)).astype(a.dtype)
+    return lambda gen, a: sampling.geometric(gen, a.shape, a.dtype, p)
 
 
 for _signature in (_uniform_, _normal_, _random_, _bernoulli_, _exponential_, _log_normal_, _cauchy_, _geometric_):

@@ -119,7 +119,33 @@ def normal(gen: Generator, shape: Shape, dtype: Any, mean: float = 0.0, std: flo
     return _cast(out, dtype).reshape(sizes)
 
 
+def log_normal(gen: Generator, shape: Shape, dtype: Any, mean: float = 1.0, std: float = 2.0) -> Array:
+    """The exponential of a normal number; torch draws these pair by pair in float64, however many there are."""
+    sizes, dtype = _sizes(shape), _floating("log_normal_", dtype)
+    require(std > 0, f"log_normal_ expects std > 0.0, but found std={std:g}")
+    with gen._lock:
+        out = normal_pairs(gen, math.prod(sizes), dtype)
+    return _cast(np.exp(out * std + mean), dtype).reshape(sizes)
+
+
+def cauchy(gen: Generator, shape: Shape, dtype: Any, median: float = 0.0, sigma: float = 1.0) -> Array:
+    """Median and half width at half height, by inversion in float64."""
+    sizes, dtype = _sizes(shape), np.dtype(dtype)
+    require(dtype.name in FLOATS, f"Cauchy distribution is continuous, its dtype a floating point, not {dtype}")
+    require(sigma > 0, f"cauchy_ expects sigma > 0.0, but found sigma={sigma:g}")
+    out = median + sigma * np.tan(math.pi * (unit(gen, math.prod(sizes), wide=True) - 0.5))
+    return _cast(out, dtype).reshape(sizes)
+
+
 # Integers
+
+
+def geometric(gen: Generator, shape: Shape, dtype: Any, p: float) -> Array:
+    """Trials up to the first success of probability p."""
+    sizes = _sizes(shape)
+    require(0 < p < 1, f"geometric_ expects p to be in (0, 1), but got p={p:g}")
+    out = np.ceil(np.log(unit(gen, math.prod(sizes), wide=True)) / math.log1p(-p))
+    return out.astype(dtype).reshape(sizes)
 
 
 def randint(gen: Generator, low: int, high: int, shape: Shape, dtype: Any = np.int64) -> Array:

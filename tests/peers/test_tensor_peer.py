@@ -60,6 +60,8 @@ normal(torch.zeros(3), torch.ones(2)) | normal(torch.zeros(2, 1), torch.arange(1
 bernoulli(f, 0.5) | bernoulli(i) | multinomial(f, 2) | multinomial(torch.arange(1., 9), 20, True) | multinomial(i, 2)
 Tensor(3).uniform_(2, 5) | Tensor(20).normal_(1, 2) | Tensor(5).random_(7) | Tensor(5).random_(2, 7) | LongTensor(3).random_()
 Tensor(5).exponential_(2.) | Tensor(5).bernoulli_(0.3) | Tensor(3).bernoulli_(torch.tensor([0., 1, 1])) | Tensor(3).uniform_(2, 1)
+Tensor(20).geometric_(0.3) | LongTensor(20).geometric_(0.3) | Tensor(20).log_normal_(0, 1) | Tensor(5).cauchy_(1, 2) | Tensor(5).geometric_(1)
+Tensor(5).cauchy_(0, -1) | Tensor(5).log_normal_(0, -1) | LongTensor(5).cauchy_() | LongTensor(5).log_normal_()
 LongTensor(3).uniform_() | Tensor(3).normal_(0, -1) | manual_seed(-1).initial_seed() | get_rng_state() | Generator().initial_seed()
 manual_seed('a') | set_rng_state(f) | rand(2, generator=torch.Generator().manual_seed(3))
 """
