@@ -10,11 +10,11 @@ import sympy as sp
 
 import symgrad as sg
 from symgrad.dispatch import apply
-from symgrad.ops.namespace import raw
 from symgrad.ops.promotion import kind
 from symgrad.ops.spec import Row
 from symgrad.ops.table import TABLE
 from symgrad.tensor import wrap
+from symgrad.testing.rows import cotangent, describe, is_needed, ones, rules_of, run, unsaved
 from symgrad.testing.samples import samples
 
 ROWS = list(TABLE.values())
@@ -39,70 +39,19 @@ def by_name(rows):
 # --- saves
 
 
-class Unsaved:
-    """What a rule sees of an argument that it did not save: any look at the values is an error."""
-
-    __hash__ = None
-
-    def __init__(self, like):
-        if like is not None:
-            self.shape, self.dtype, self.ndim = like.shape, like.dtype, like.ndim
-
-    def __array__(self, *args, **kwargs):
-        raise TypeError("read, but not saved")
-
-    def __eq__(self, other):
-        raise TypeError("read, but not saved")
-
-    __ne__ = __eq__
-
-
-def run_rule(row, i, sample, hidden):
-    """The cotangent of argument i, computed without the values of what is hidden."""
-    args, attrs = sample
-    out = row.numpy(*args, **attrs)
-    outs = (out,) if row.outputs == 1 else out
-    g = tuple(np.ones_like(o) if kind(np.asarray(o).dtype) in "fc" else None for o in outs)
-    names = row.names(len(args))
-    shown = [Unsaved(a) if name in hidden and hasattr(a, "shape") else a for name, a in zip(names, args, strict=True)]
-    kept = tuple(Unsaved(None) if {"out", f"out{k}"} & hidden else o for k, o in enumerate(outs))
-    index = {"index": i} if row.variadic else {}
-    single = row.outputs == 1
-    return row.rule(i)(raw, g[0] if single else g, kept[0] if single else kept, *shown, **index, **attrs)
-
-
-def everything(row, sample):
-    return set(row.names(len(sample[0]))) | {"out"} | ({f"out{k}" for k in range(row.outputs)} if row.outputs > 1 else set())
-
-
 @by_name(RULED)
 def test_rules_read_nothing_that_is_not_saved(row):
     for sample in samples(row):
-        for i in range(len(sample[0])):
-            if row.rule(i) is not None:
-                saved = set(row.reads(i))
-                hidden = everything(row, sample) - saved - ({"out"} if any(s.startswith("out") for s in saved) else set())
-                with np.errstate(all="ignore"):
-                    assert run_rule(row, i, sample, hidden) is not None
+        for i in rules_of(row, sample):
+            assert cotangent(row, i, sample, ones(row, sample), unsaved(row, i, sample)) is not None
 
 
 @by_name(RULED)
 def test_nothing_is_saved_that_no_rule_reads(row):
     some = samples(row)
-    for i in range(len(some[0][0])):
-        if row.rule(i) is None:
-            continue
+    for i in rules_of(row, some[0]):
         for name in row.reads(i):
             assert any(is_needed(row, i, sample, name) for sample in some), f"{name} is saved for argument {i}, and never read"
-
-
-def is_needed(row, i, sample, name):
-    try:
-        with np.errstate(all="ignore"):
-            run_rule(row, i, sample, {name})
-    except Exception:
-        return True
-    return False
 
 
 # --- meaning
@@ -180,11 +129,6 @@ def cast(a, dtype):
     return np.ones(a.shape, dtype) if kind(dtype) in "bi" else a.astype(dtype)
 
 
-def described(value):
-    many = value if isinstance(value, (tuple, list)) else (value,)
-    return [(tuple(v.shape), np.dtype(getattr(v.dtype, "dtype", v.dtype))) for v in many]
-
-
 @by_name(KNOWN)
 def test_the_type_rule_agrees_with_the_kernel(row):
     for args, attrs in samples(row):
@@ -192,17 +136,16 @@ def test_the_type_rule_agrees_with_the_kernel(row):
             given = tuple(cast(a, dtype) for a in args)
             if kind(dtype) in "bi" and attrs.get("exponent", 0) < 0:
                 continue  # refused, as in PyTorch
-            result = apply(row, tuple(wrap(a) if hasattr(a, "shape") else a for a in given), attrs)
-            assert described(result) == described(row.type(*given, **attrs)), dtype
+            assert describe(run(row, (given, attrs))) == describe(row.type(*given, **attrs)), dtype
 
 
 @by_name([row for row in KNOWN if row.elementwise and len(row.args) > 1 and "f" in row.kinds])
 def test_operands_broadcast(row):
     args, attrs = samples(row)[0]
     args = (args[0].reshape(2, 3), *(a[:2].reshape(2, 1) for a in args[1:]))
-    result = apply(row, tuple(wrap(a) for a in args), attrs)
-    whole = apply(row, tuple(wrap(np.broadcast_to(a, (2, 3)).copy()) for a in args), attrs)
-    assert described(result) == described(row.type(*args, **attrs))
+    result = run(row, (args, attrs))
+    whole = run(row, (tuple(np.broadcast_to(a, (2, 3)).copy() for a in args), attrs))
+    assert describe(result) == describe(row.type(*args, **attrs))
     np.testing.assert_array_equal(result._array, whole._array)
 
 
