@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import numpy as np
@@ -26,7 +27,7 @@ def column(xp: Any, x: Any) -> Any:
 
 def flat_rows(xp: Any, x: Any) -> Any:
     """All but the last dimension as one."""
-    return xp.reshape(x, shape=(int(np.prod(x.shape[:-1], dtype=np.int64)), x.shape[-1]))
+    return xp.reshape(x, shape=(math.prod(x.shape[:-1]), x.shape[-1]))
 
 
 # --- matmul
@@ -68,7 +69,7 @@ def _shape_refusal(x: tuple[int, ...], y: tuple[int, ...]) -> str:
             f"Expected size for first two dimensions of batch2 tensor to be: [{y[0]}, {x[-1]}] but got: [{y[0]}, {y[-2]}]."
             f" (matmul: {list(x)} and {list(y)})"
         )
-    rows = int(np.prod(x[:-1], dtype=np.int64))
+    rows = math.prod(x[:-1])
     return f"mat1 and mat2 shapes cannot be multiplied ({rows}x{x[-1]} and {'x'.join(map(str, y))})"
 
 
@@ -93,7 +94,7 @@ def _matmul_y(xp, g, out, x, y):
     if len(x.shape) == 1:
         return x * g if len(y.shape) == 1 else column(xp, x) * xp.reshape(g, shape=(*g.shape[:-1], 1, g.shape[-1]))
     if len(y.shape) == 1:
-        return xp.matmul(transposed(xp, flat_rows(xp, x)), xp.reshape(g, shape=(int(np.prod(g.shape, dtype=np.int64)),)))
+        return xp.matmul(transposed(xp, flat_rows(xp, x)), xp.reshape(g, shape=(math.prod(g.shape),)))
     if len(y.shape) == 2 and len(x.shape) > 2:  # one product, not a sum of many
         x, g = flat_rows(xp, x), flat_rows(xp, g)
     return xp.matmul(transposed(xp, x), g)
@@ -175,7 +176,7 @@ row(
 
 def linear_type(x: Any, weight: Any, bias: Any) -> Meta:
     if len(weight.shape) != 2 or not x.shape or x.shape[-1] != weight.shape[1]:
-        rows = int(np.prod(x.shape[:-1], dtype=np.int64))
+        rows = math.prod(x.shape[:-1])
         given = "x".join(map(str, (rows, *x.shape[-1:])))
         raise RuntimeError(f"mat1 and mat2 shapes cannot be multiplied ({given} and {'x'.join(map(str, weight.shape[::-1]))}) (linear)")
     types = [word(t.dtype) for t in (x, weight, bias) if t is not None]
@@ -187,10 +188,11 @@ def linear_type(x: Any, weight: Any, bias: Any) -> Meta:
 
 
 def _linear(x, weight, bias):
-    out = multiply(x, weight.T)
+    flat = x if x.ndim < 3 else x.reshape(math.prod(x.shape[:-1]), x.shape[-1])  # one product is faster than many
+    out = multiply(flat, weight.T)
     if bias is not None:
         out += bias
-    return out
+    return out if flat is x else out.reshape(*x.shape[:-1], out.shape[-1])
 
 
 def _linear_weight(xp, g, out, x, weight, bias):

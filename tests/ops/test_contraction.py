@@ -79,6 +79,19 @@ def test_sums_with_a_product(beta, alpha):
         check(lambda *a, f=function: f(*a, **scale), *args)
 
 
+@pytest.mark.parametrize("shape", [(3,), (2, 3), (2, 4, 3), (0, 3), (2, 0, 3), (2, 2, 0)])
+@pytest.mark.parametrize("with_bias", [True, False])
+def test_linear(shape, with_bias):
+    x, weight, bias = leaf(*shape), leaf(4, shape[-1]), leaf(4)
+    linear = sg.nn.functional.linear
+    args = (x, weight, bias) if with_bias else (x, weight)
+    np.testing.assert_allclose(linear(*args)._array, x._array @ weight._array.T + (bias._array if with_bias else 0))
+    linear(*args).sum().backward()
+    assert (x.grad.shape, weight.grad.shape) == (x.shape, weight.shape)
+    if x._array.size:
+        check(linear, *args)
+
+
 def test_a_nan_input_times_beta_zero_does_not_count():
     nan = wrap(np.full(4, np.nan))
     assert np.isfinite(sg.addmm(nan, leaf(2, 3), leaf(3, 4), beta=0)._array).all()

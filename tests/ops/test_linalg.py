@@ -92,6 +92,15 @@ def test_the_determinant_has_two_derivatives_everywhere(name):
     np.testing.assert_allclose(g._array, np.einsum("ijkl,kl->ij", expected, SINGULAR[name]) / 2, atol=1e-13)
 
 
+def test_the_gradient_of_a_determinant_in_a_batch_of_good_and_bad_matrices():
+    """Each matrix goes the way that suits it; beside a nearly singular one the cofactors keep their digits."""
+    nearly = np.array([[1.0, 2.0], [0.5, 1.0 + 1e-14]])
+    a = wrap(np.stack([np.eye(2), nearly, np.ones((2, 2)) + np.eye(2)]), requires_grad=True)
+    linalg.det(a).sum().backward()
+    cofactors = np.stack([[[m[1, 1], -m[1, 0]], [-m[0, 1], m[0, 0]]] for m in a._array])
+    np.testing.assert_allclose(a.grad._array, cofactors, rtol=1e-14)
+
+
 def test_the_third_derivative_of_a_determinant():
     a = regular(3, 3)
 
@@ -150,9 +159,19 @@ def test_solve_triangular(upper, left, unitriangular):
     check(lambda m, n: linalg.solve_triangular(m, n, **options), a, b)
 
 
+@pytest.mark.parametrize("n", [5, 40])
+@pytest.mark.parametrize("upper", [True, False])
+def test_triangular_systems_in_batches_small_and_large(n, upper):
+    a, b = regular(3, n, n), leaf(3, n, 2)
+    x = linalg.solve_triangular(a + n * wrap(np.eye(n)), b, upper=upper)._array
+    matrix = (np.triu if upper else np.tril)(a._array + n * np.eye(n))
+    np.testing.assert_allclose(matrix @ x, b._array, rtol=1e-10, atol=1e-12)
+
+
 def test_a_singular_triangular_system_is_infinite_as_in_pytorch():
-    x = linalg.solve_triangular(wrap(np.zeros((2, 2))), wrap(np.ones((2, 1))), upper=True)
-    assert not np.isfinite(x._array).any()
+    for batch in ((), (2,)):
+        x = linalg.solve_triangular(wrap(np.zeros((*batch, 2, 2))), wrap(np.ones((2, 1))), upper=True)
+        assert not np.isfinite(x._array).any()
 
 
 @pytest.mark.parametrize("upper", [True, False])
