@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 
 from symgrad.autograd import no_grad
+from symgrad.creation import eye
 from symgrad.tensor import Tensor
 
 GAINS = {"tanh": 5 / 3, "relu": math.sqrt(2), "selu": 3 / 4}
@@ -14,7 +15,7 @@ def calculate_gain(nonlinearity: str, param: float | None = None) -> float:
     if nonlinearity == "leaky_relu":
         return math.sqrt(2 / (1 + (0.01 if param is None else param) ** 2))
     if nonlinearity in ("linear", "sigmoid") or nonlinearity.startswith("conv"):
-        return 1.0
+        return 1
     if nonlinearity not in GAINS:
         raise ValueError(f"Unsupported nonlinearity {nonlinearity}")
     return GAINS[nonlinearity]
@@ -53,6 +54,13 @@ def ones_(tensor: Tensor) -> Tensor:
 
 def zeros_(tensor: Tensor) -> Tensor:
     return constant_(tensor, 0.0)
+
+
+def eye_(tensor: Tensor) -> Tensor:
+    if tensor.ndim != 2:
+        raise ValueError("Only tensors with 2 dimensions are supported")
+    with no_grad():
+        return tensor.copy_(eye(*tensor.shape, dtype=tensor.dtype))  # type: ignore[no-any-return]
 
 
 def xavier_uniform_(tensor: Tensor, gain: float = 1.0) -> Tensor:

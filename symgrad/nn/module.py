@@ -21,9 +21,16 @@ class IncompatibleKeys(NamedTuple):
     def __repr__(self) -> str:
         if not self.missing_keys and not self.unexpected_keys:
             return "<All keys matched successfully>"
-        return f"IncompatibleKeys(missing_keys={self.missing_keys}, unexpected_keys={self.unexpected_keys})"
+        return f"_IncompatibleKeys(missing_keys={self.missing_keys}, unexpected_keys={self.unexpected_keys})"
 
 
+def _quoted(keys: list[str]) -> str:
+    return ", ".join(f'"{key}"' for key in keys)
+
+
+def indented(text: str) -> str:
+    """A text of several lines, as it stands in a list."""
+    return text.replace("\n", "\n  ")
 
 
 class Module:
@@ -37,7 +44,9 @@ class Module:
     def __init__(self) -> None:
         put = object.__setattr__
         put(self, "training", True)
-        for name in ("_parameters", "_buffers", "_modules", "_forward_hooks", "_forward_pre_hooks", "_backward_hooks", "_backward_pre_hooks"):
+        for name in ("_parameters", "_buffers", "_modules"):
+            put(self, name, OrderedDict())
+        for name in ("_forward_hooks", "_forward_pre_hooks", "_backward_hooks", "_backward_pre_hooks"):
             put(self, name, OrderedDict())
         put(self, "_transient", set())
 
@@ -47,7 +56,8 @@ class Module:
         groups = self.__dict__
         if "_parameters" not in groups:
             if isinstance(value, (Parameter, Module)):
-                raise AttributeError(f"cannot assign {type(value).__name__} before Module.__init__() call")
+                kind = "parameters" if isinstance(value, Parameter) else "module"
+                raise AttributeError(f"cannot assign {kind} before Module.__init__() call")
             object.__setattr__(self, name, value)
             return
         if isinstance(value, Parameter):
@@ -65,6 +75,8 @@ class Module:
                 raise TypeError(f"cannot assign '{type(value).__name__}' as child module '{name}' (torch.nn.Module or None expected)")
             self._modules[name] = None
         elif name in self._buffers:
+            if value is not None and not isinstance(value, Tensor):
+                raise TypeError(f"cannot assign '{type(value).__name__}' as buffer '{name}' (torch.nn.Buffer, torch.Tensor or None expected)")
             self._buffers[name] = value
         else:
             object.__setattr__(self, name, value)
@@ -149,7 +161,8 @@ class Module:
 
     def _named(self, group: str, prefix: str, recurse: bool, remove_duplicate: bool) -> Iterator[tuple[str, Any]]:
         seen = set()
-        for path, module in self.named_modules(prefix=prefix) if recurse else [(prefix, self)]:
+        everywhere = self.named_modules(prefix=prefix, remove_duplicate=remove_duplicate)
+        for path, module in everywhere if recurse else [(prefix, self)]:
             for name, value in module.__dict__[group].items():
                 if value is None or value in seen:
                     continue
@@ -176,6 +189,21 @@ class Module:
             if module is None:
                 raise AttributeError(f"{type(self).__name__} has no submodule {target!r}")
         return module  # type: ignore[no-any-return]
+
+    def get_parameter(self, target: str) -> Parameter:
+        return self._find(target, "_parameters", "an nn.Parameter")  # type: ignore[no-any-return]
+
+    def get_buffer(self, target: str) -> Tensor:
+        return self._find(target, "_buffers", "a buffer")  # type: ignore[no-any-return]
+
+    def _find(self, target: str, group: str, kind: str) -> Any:
+        path, _, name = target.rpartition(".")
+        module = self.get_submodule(path)
+        found = module.__dict__[group].get(name)
+        if found is None:
+            known = hasattr(module, name)
+            raise AttributeError(f"`{name}` is not {kind}" if known else f"{type(module).__name__} has no attribute `{name}`")
+        return found
 
     # modes and changes of all parameters
 
@@ -257,15 +285,17 @@ class Module:
 
     def load_state_dict(self, state_dict: Mapping[str, Tensor], strict: bool = True, assign: bool = False) -> IncompatibleKeys:
         """Copy values in, all or nothing: a missing, unexpected or misshapen entry raises before anything is written."""
+        if not isinstance(state_dict, Mapping):
+            raise TypeError(f"Expected state_dict to be dict-like, got {type(state_dict)}.")
         own = self.state_dict(keep_vars=True)
         missing = [k for k in own if k not in state_dict]
         unexpected = [k for k in state_dict if k not in own]
         problems = []
         if strict and missing:
-            problems.append(f"Missing key(s) in state_dict: {', '.join(map(repr, missing))}. ")
+            problems.append(f"Missing key(s) in state_dict: {_quoted(missing)}. ")
         if strict and unexpected:
-            problems.append(f"Unexpected key(s) in state_dict: {', '.join(map(repr, unexpected))}. ")
-        for key in own.keys() & state_dict.keys():
+            problems.insert(0, f"Unexpected key(s) in state_dict: {_quoted(unexpected)}. ")
+        for key in (key for key in own if key in state_dict):
             if own[key].shape != state_dict[key].shape:
                 problems.append(
                     f"size mismatch for {key}: copying a param with shape {state_dict[key].shape} from checkpoint, the shape in current model"
@@ -332,7 +362,7 @@ class Module:
     def __repr__(self) -> str:
         extra = self.extra_repr()
         lines = extra.split("\n") if extra else []
-        children = [f"({name}): " + repr(module).replace("\n", "\n  ") for name, module in self._modules.items()]
+        children = [indented(f"({name}): {module!r}") for name, module in self._modules.items()]
         if not children and len(lines) <= 1:
             return f"{self._get_name()}({extra})"
         return f"{self._get_name()}(\n  " + "\n  ".join(lines + children) + "\n)"

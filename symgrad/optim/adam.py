@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any
 
+from symgrad.from_data import tensor
 from symgrad.optim.optimizer import Optimizer
 
 
@@ -42,17 +43,17 @@ class Adam(Optimizer):
     def _move(self, p: Any, g: Any, group: dict[str, Any]) -> None:
         state = self.state.setdefault(p, {})
         if not state:
-            state.update(step=0, exp_avg=p.new_zeros(p.shape), exp_avg_sq=p.new_zeros(p.shape))
+            state.update(step=tensor(0.0), exp_avg=p.new_zeros(p.shape), exp_avg_sq=p.new_zeros(p.shape))
             if group["amsgrad"]:
                 state["max_exp_avg_sq"] = p.new_zeros(p.shape)
         if group["weight_decay"]:
             g = g + p * group["weight_decay"]
         beta1, beta2 = group["betas"]
         state["step"] += 1
-        mean, square = state["exp_avg"], state["exp_avg_sq"]
-        mean.mul_(beta1).add_(g * (1 - beta1))
-        square.mul_(beta2).add_(g * g * (1 - beta2))
+        step, mean, square = state["step"].item(), state["exp_avg"], state["exp_avg_sq"]
+        mean.lerp_(g, 1 - beta1)
+        square.mul_(beta2).addcmul_(g, g, value=1 - beta2)
         if group["amsgrad"]:
             square = state["max_exp_avg_sq"].copy_(state["max_exp_avg_sq"].maximum(square))
-        scale = square.sqrt().div_((1 - beta2 ** state["step"]) ** 0.5).add_(group["eps"])
-        p.sub_(mean / scale * (group["lr"] / (1 - beta1 ** state["step"])))
+        scale = square.sqrt().div_((1 - beta2**step) ** 0.5).add_(group["eps"])
+        p.addcdiv_(mean, scale, value=-group["lr"] / (1 - beta1**step))
