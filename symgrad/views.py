@@ -281,6 +281,10 @@ def _node_of_write(x: Tensor, row: Row, args: tuple[Any, ...], attrs: dict[str, 
     return node
 
 
+def _has_history(x: Tensor) -> bool:
+    return x._requires_grad or (x._owner is not None and x._owner._requires_grad)
+
+
 def inplace_ufunc(row: Row) -> Callable[..., Tensor]:
     """The in-place form of an arithmetic row: writes straight into the memory when nothing is recorded."""
     kernel = row.numpy
@@ -290,9 +294,10 @@ def inplace_ufunc(row: Row) -> Callable[..., Tensor]:
         mode = local.mode
         array = x._array
         other = y._array if isinstance(y, Tensor) else y
-        plain = not mode.recording or not (x._base is not None or x._requires_grad or (other is not y and y._requires_grad))
-        if not plain or mode.capture is not None or not array.flags.c_contiguous:
+        if mode.capture is not None or (mode.recording and (_has_history(x) or (other is not y and _has_history(y)))):
             return general(x, y)
+        if not array.flags.c_contiguous and overlapping(array):
+            raise RuntimeError(OVERLAP)
         if compute_type(row.policy, (array, other)) != array.dtype:
             return general(x, y)
         try:

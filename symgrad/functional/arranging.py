@@ -30,8 +30,8 @@ def contiguous(input: Tensor, memory_format: Any = None) -> Tensor:
 
 
 @method
-def flip(input: Tensor, *dims: Any) -> Tensor:
-    axes = tuple(normalize_axis(d, input._array.ndim) for d in sizes(dims))
+def flip(input: Tensor, *dims: Any, **named: Any) -> Tensor:
+    axes = tuple(normalize_axis(d, input._array.ndim) for d in sizes(dims, named, "dims"))
     if len(set(axes)) < len(axes):
         raise RuntimeError(f"dim {next(a for a in axes if axes.count(a) > 1)} appears multiple times in the list of dims")
     return ops.flip(input, axes=axes if input._array.ndim else ())  # type: ignore[no-any-return]
@@ -82,9 +82,9 @@ def roll(input: Tensor, shifts: int | Sequence[int], dims: int | Sequence[int] |
     return ops.roll(input, shifts=moves, axes=axes)  # type: ignore[no-any-return]
 
 
-def repeat(input: Tensor, *repeats: Any) -> Tensor:
+def repeat(input: Tensor, *repeats: Any, **named: Any) -> Tensor:
     """Copies side by side along each dimension."""
-    reps = tuple(int(r) for r in sizes(repeats))
+    reps = tuple(int(r) for r in sizes(repeats, named, "repeats"))
     if len(reps) < input._array.ndim:
         raise RuntimeError("Number of dimensions of repeat dims can not be smaller than number of dimensions of tensor")
     if any(r < 0 for r in reps):
@@ -93,9 +93,9 @@ def repeat(input: Tensor, *repeats: Any) -> Tensor:
 
 
 @method
-def tile(input: Tensor, *dims: Any) -> Tensor:
+def tile(input: Tensor, *dims: Any, **named: Any) -> Tensor:
     """As repeat, but dimensions may be left out on the left."""
-    reps = tuple(sizes(dims))
+    reps = tuple(sizes(dims, named, "dims"))
     return repeat(input, (1,) * (input._array.ndim - len(reps)) + reps)
 
 

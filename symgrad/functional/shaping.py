@@ -26,22 +26,26 @@ NOT_VIEWABLE = (
 )
 
 
-def sizes(shape: tuple[Any, ...]) -> tuple[Any, ...]:
-    """Sizes given one by one or as one sequence."""
-    return tuple(shape[0]) if len(shape) == 1 and isinstance(shape[0], (tuple, list)) else shape
+def sizes(given: tuple[Any, ...], named: dict[str, Any], word: str) -> tuple[Any, ...]:
+    """Sizes given one by one, as one sequence, or under PyTorch's name for them."""
+    if named:
+        if given or word not in named or len(named) > 1:
+            raise TypeError(f"got an unexpected keyword argument {next((k for k in named if k != word), word)!r}")
+        given = (named[word],)
+    return tuple(given[0]) if len(given) == 1 and isinstance(given[0], (tuple, list)) else given
 
 
 @method
-def reshape(input: Tensor, *shape: Any) -> Tensor:
+def reshape(input: Tensor, *shape: Any, **named: Any) -> Tensor:
     """The same elements in another shape: a view if the strides allow it, else a copy."""
-    return ops.reshape(input, shape=infer_shape("reshape", input._array.size, sizes(shape)))  # type: ignore[no-any-return]
+    return ops.reshape(input, shape=infer_shape("reshape", input._array.size, sizes(shape, named, "shape")))  # type: ignore[no-any-return]
 
 
-def view(input: Tensor, *shape: Any) -> Tensor:
+def view(input: Tensor, *shape: Any, **named: Any) -> Tensor:
     """The same elements in another shape, always as a view; or, given a dtype, the same bytes as another type."""
     if len(shape) == 1 and isinstance(shape[0], dtypes.dtype):
         return _reinterpret(input, shape[0])
-    target = infer_shape("view", input._array.size, sizes(shape))
+    target = infer_shape("view", input._array.size, sizes(shape, named, "size"))
     if not input._array.flags.c_contiguous:
         try:
             np.reshape(input._array, target, copy=False)
@@ -122,11 +126,11 @@ def t(input: Tensor) -> Tensor:
 
 
 @method
-def permute(input: Tensor, *dims: Any) -> Tensor:
+def permute(input: Tensor, *dims: Any, **named: Any) -> Tensor:
     """Dimensions in another order."""
-    ndim, order = input._array.ndim, sizes(dims)
+    ndim, order = input._array.ndim, sizes(dims, named, "dims")
     axes = tuple(normalize_axis(d, ndim) for d in order)
-    if len(set(axes)) < len(axes) and len(axes) == ndim:
+    if len(axes) == ndim and len(set(axes)) < ndim:
         raise RuntimeError("permute(): duplicate dims are not allowed.")
     return ops.permute(input, axes=axes)  # type: ignore[no-any-return]
 
@@ -170,9 +174,9 @@ def unsqueeze(input: Tensor, dim: int) -> Tensor:
     return ops.unsqueeze(input, axis=normalize_axis(dim, input._array.ndim + 1))  # type: ignore[no-any-return]
 
 
-def expand(input: Tensor, *sizes_: Any) -> Tensor:
+def expand(input: Tensor, *size: Any, **named: Any) -> Tensor:
     """Dimensions of size 1 repeated to the given sizes, without copying; -1 keeps a size."""
-    wanted, shape = sizes(sizes_), input._array.shape
+    wanted, shape = sizes(size, named, "size"), input._array.shape
     lead = len(wanted) - len(shape)
     if lead < 0:
         raise RuntimeError(

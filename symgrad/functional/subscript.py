@@ -14,7 +14,7 @@ from symgrad.mode import local
 from symgrad.ops.indexing import as_slices, check_range, index_shape, put
 from symgrad.ops.table import TABLE
 from symgrad.tensor import Tensor, wrap
-from symgrad.views import write
+from symgrad.views import mark_written, write
 
 __all__: list[str] = []
 
@@ -36,18 +36,24 @@ class Index(NamedTuple):
 
 def getitem(x: Tensor, index: Any) -> Tensor:
     array = x._array
-    cls = index.__class__
-    if cls is int:
-        basic: Any = (_place(index, array.shape, 0),)
-    elif cls is tuple or cls is slice:
-        basic = _basic(index if cls is tuple else (index,), array.shape)
-    else:
-        basic = None
+    basic = _quick(index, array.shape)
     if basic is not None and local.mode.capture is None:
         return view_of(_GETITEM, x, {"index": basic}, array[as_slices(basic)])
     parsed = parse(index, array.shape)
     view = x if parsed.basic is None else ops.getitem(x, index=parsed.basic)
     return ops.index(view, *parsed.arrays, dims=parsed.dims) if parsed.dims else view
+
+
+def _quick(index: Any, shape: tuple[int, ...]) -> tuple[Any, ...] | None:
+    """The basic index, if the index is no more than that."""
+    cls = index.__class__
+    if cls is int:
+        return (_place(index, shape, 0),)
+    if cls is tuple:
+        return _basic(index, shape)
+    if cls is slice or index is None:
+        return _basic((index,), shape)
+    return None
 
 
 def _place(item: int, shape: tuple[int, ...], dim: int) -> int:
@@ -93,6 +99,10 @@ def _basic(items: tuple[Any, ...], shape: tuple[int, ...]) -> tuple[Any, ...] | 
 
 def parse(index: Any, shape: tuple[int, ...]) -> Index:
     """Any index that PyTorch takes."""
+    if shape and isinstance(index, (Tensor, list)):
+        item = _item(index)
+        if isinstance(item, Tensor) and item._array.dtype.kind != "b":
+            return Index(None, (item,), (0,))
     items = [_item(i) for i in (index if isinstance(index, tuple) else (index,))]
     used = sum(_consumes(item) for item in items)
     if used > len(shape):
@@ -198,6 +208,8 @@ def _coordinates(mask: Tensor) -> tuple[Tensor, ...]:
 
 
 def setitem(x: Tensor, index: Any, value: Any) -> None:
+    if _written_plainly(x, index, value):
+        return
     parsed = parse(index, x._array.shape)
     if not isinstance(value, (Tensor, bool, int, float, complex, np.generic, np.ndarray)):
         raise TypeError(f"can't assign a {type(value).__name__} to a tensor of {x.dtype}")
@@ -214,6 +226,29 @@ def setitem(x: Tensor, index: Any, value: Any) -> None:
         copy_(view, _fitted(value, view._array.shape))
     else:
         fill_(view, value)
+
+
+def _written_plainly(x: Tensor, index: Any, value: Any) -> bool:
+    """The short way for a number or a tensor into a basic index when there is no history to keep; False: it is not that simple."""
+    mode, array = local.mode, x._array
+    cls = value.__class__
+    if mode.capture is not None or not array.flags.writeable or not array.flags.c_contiguous:
+        return False
+    if cls is not float and cls is not int:
+        if cls is not Tensor or value._array.dtype is not array.dtype or (mode.recording and value.requires_grad):
+            return False
+        value = value._array
+    if mode.recording and (x._base is not None or x._requires_grad):
+        return False
+    basic = _quick(index, array.shape)
+    if basic is None:
+        return False
+    try:
+        mode.run(array.__setitem__, as_slices(basic), value)
+    except (ValueError, OverflowError):
+        return False
+    mark_written(x)
+    return True
 
 
 def _raw(arrays: tuple[Tensor, ...]) -> tuple[Any, ...]:
