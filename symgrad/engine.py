@@ -54,7 +54,7 @@ class Plan:
 
     __slots__ = ("apart", "order", "urgent")
 
-    def __init__(self, stack: list[Node]) -> None:
+    def __init__(self, stack: list[Node], accumulates: bool = True) -> None:
         self.order = order = []
         self.urgent: dict[Any, int] = {}
         self.apart: set[Node] = set()
@@ -75,7 +75,7 @@ class Plan:
                     stack.append(edge.node)
                 elif edge not in seen:
                     seen.add(edge)
-                    if edge._hooks is not None or edge._grad is not None:
+                    if edge._hooks is not None or (edge._grad is not None and accumulates):
                         self.urgent[edge] = 0
         order.sort(key=_sequence, reverse=True)
         if self.urgent:
@@ -144,7 +144,7 @@ class Backward:
 
     def run(self, roots: Sequence[tuple[Any, Any]]) -> None:
         """Send the cotangents of the roots, given as (edge, cotangent), to the leaves."""
-        plan = Plan([node_of(edge) for edge, _ in roots if not is_leaf(edge)])
+        plan = Plan([node_of(edge) for edge, _ in roots if not is_leaf(edge)], self.accumulates)
         if self.captures is not None:
             self.wanted = plan.restrict(self.captures)
         self.apart, self.urgent = plan.apart, plan.urgent
