@@ -55,7 +55,8 @@ class Plan:
     __slots__ = ("apart", "order", "urgent")
 
     def __init__(self, stack: list[Node], accumulates: bool = True) -> None:
-        self.order = order = []
+        order: list[Node] = []
+        self.order = order
         self.urgent: dict[Any, int] = {}
         self.apart: set[Node] = set()
         seen: set[Any] = set()
@@ -164,6 +165,7 @@ class Backward:
         lane, pending, owned, free, urgent = self.lane, self.pending, self.owned, not self.keep_graph, self.urgent
         apart, wanted, watch = self.apart, self.wanted, self.watch
         xp, raw = lane.xp, lane.raw
+        node: Node
         for node in self.nodes:
             row = node.row
             if node.hooks is not None or not row.plain or watch is not None or (apart and node in apart):

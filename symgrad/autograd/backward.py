@@ -122,8 +122,7 @@ def _seed(i: int, output: Tensor, gradient: Any, lane: Any) -> Any:
         raise TypeError(f"gradients can be either Tensors or None, but got {type(gradient).__name__}")
     if gradient._array.shape != output._array.shape:
         raise RuntimeError(
-            f"Mismatch in shape: grad_output[{i}] has a shape of {gradient.shape} and output[{i}] has a shape of"
-            f" {output.shape}."
+            f"Mismatch in shape: grad_output[{i}] has a shape of {gradient.shape} and output[{i}] has a shape of {output.shape}."
         )
     return lane.fit(lane.value(gradient), output._array.dtype)
 
@@ -208,9 +207,7 @@ def grad(
 ) -> tuple[Any, ...]:
     """The gradients of `outputs` in `inputs`, as a tuple; `.grad` is left alone."""
     if allow_unused is False and materialize_grads:
-        raise ValueError(
-            "Expected allow_unused to be True or not passed when materialize_grads=True, but got: allow_unused=False."
-        )
+        raise ValueError("Expected allow_unused to be True or not passed when materialize_grads=True, but got: allow_unused=False.")
     if not create_graph:
         leaving(outputs, "autograd.grad() without create_graph=True")
     sources, wanted = _many(outputs), _many(inputs)
@@ -252,7 +249,5 @@ def _batched(
     for i in range(size):
         chosen = [None if seed is None else seed[i] for seed in seeds]
         last = i == size - 1
-        rows.append(
-            grad(sources, wanted, chosen, keep or not last, create_graph, allow_unused, materialize_grads=materialize)
-        )
+        rows.append(grad(sources, wanted, chosen, keep or not last, create_graph, allow_unused, materialize_grads=materialize))
     return tuple(None if column[0] is None else tensors.stack(*column, axis=0) for column in zip(*rows, strict=True))

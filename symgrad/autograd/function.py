@@ -58,9 +58,7 @@ class FunctionCtx:
         """Keep tensors for backward, where they are `ctx.saved_tensors`. Writing to one in between is an error."""
         for i, t in enumerate(tensors):
             if t is not None and not isinstance(t, Tensor):
-                raise TypeError(
-                    f"save_for_backward can only save variables, but argument {i} is of type {type(t).__name__}"
-                )
+                raise TypeError(f"save_for_backward can only save variables, but argument {i} is of type {type(t).__name__}")
         self._to_save = tensors
 
     def save_for_forward(self, *tensors: Any) -> None:
@@ -293,9 +291,7 @@ def _checked(cls: type[Function], lane: Any, node: FunctionNode, results: tuple[
     name, wanted = node.name(), len(node.inputs)
     extra = results[wanted:]
     if len(results) < wanted or any(r is not None for r in extra):
-        raise RuntimeError(
-            f"function {name} returned an incorrect number of gradients (expected {wanted}, got {len(results)})"
-        )
+        raise RuntimeError(f"function {name} returned an incorrect number of gradients (expected {wanted}, got {len(results)})")
     checked: list[Any] = []
     for i, (edge, result) in enumerate(zip(node.inputs, results, strict=False)):
         if result is None:

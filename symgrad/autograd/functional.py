@@ -86,8 +86,7 @@ def rows(output: Tensor, inputs: tuple[Tensor, ...], create_graph: bool, strict:
     """The Jacobians of one output in several inputs: one backward pass for each element of the output."""
     found = [_row(output, inputs, k, create_graph, strict) for k in range(output._array.size)]
     return tuple(
-        _stacked([row[j] for row in found], (*output._array.shape, *x._array.shape), x, create_graph)
-        for j, x in enumerate(inputs)
+        _stacked([row[j] for row in found], (*output._array.shape, *x._array.shape), x, create_graph) for j, x in enumerate(inputs)
     )
 
 
@@ -193,9 +192,7 @@ def _grad(ys: tuple[Any, ...], xs: tuple[Any, ...], vs: Any, create_graph: bool,
     found = grad(sources, xs, seeds, retain_graph=True, create_graph=create_graph, allow_unused=True)
     for j, g in enumerate(found):
         if g is None and strict:
-            raise RuntimeError(
-                f"The output of the user-provided function is independent of input {j}. This is not allowed in strict mode."
-            )
+            raise RuntimeError(f"The output of the user-provided function is independent of input {j}. This is not allowed in strict mode.")
     return tuple(wrap(np.zeros_like(x._array)) if g is None else g for g, x in zip(found, xs, strict=True))
 
 

@@ -113,7 +113,8 @@ def _check(func: Callable[..., Any], inputs: tuple[Any, ...], eps: float, atol: 
             analytical = _analytical(output, x, nondet_tol)
             if not np.allclose(analytical, numerical, rtol=rtol, atol=atol):
                 raise GradcheckError(
-                    f"Jacobian mismatch for output {j} with respect to input {i},\nnumerical:{_show(numerical)}\nanalytical:{_show(analytical)}"
+                    f"Jacobian mismatch for output {j} with respect to input {i},\n"
+                    f"numerical:{_show(numerical)}\nanalytical:{_show(analytical)}"
                 )
     _zero_stays_zero(outputs, wanted)
 
@@ -122,9 +123,7 @@ def _wanted(inputs: tuple[Any, ...]) -> list[tuple[int, Tensor]]:
     """The inputs to check, with their positions."""
     wanted = [(i, x) for i, x in enumerate(inputs) if _differentiable(x)]
     if not wanted:
-        raise ValueError(
-            "gradcheck expects at least one input tensor to require gradient, but none of the them have requires_grad=True."
-        )
+        raise ValueError("gradcheck expects at least one input tensor to require gradient, but none of the them have requires_grad=True.")
     for i, x in wanted:
         if x._array.dtype.str[1:] not in ("f8", "c16"):
             warnings.warn(

@@ -136,7 +136,9 @@ def _replaced(hook: Any, given: tuple[Any, ...], result: Any, gs: list[Any], lan
         return gs
     results = result if isinstance(result, tuple) else (result,)
     if len(results) != len(given):
-        raise RuntimeError(f"hook '{_name(hook)}' has returned an incorrect number of values (got {len(results)}, but expected {len(given)})")
+        raise RuntimeError(
+            f"hook '{_name(hook)}' has returned an incorrect number of values (got {len(results)}, but expected {len(given)})"
+        )
     for before, value in zip(given, results, strict=True):
         if before is not None and value is not None:
             _check(hook, before, value)
@@ -250,8 +252,6 @@ def accumulator(leaf: Tensor) -> AccumulateGrad:
         found = AccumulateGrad(leaf)
         leaf._accumulator = weakref.ref(found)
     return found
-
-
 
 
 def next_functions(self: Node) -> tuple[tuple[Any, int], ...]:

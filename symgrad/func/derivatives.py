@@ -193,7 +193,9 @@ def _tensors(output: Any, name: str) -> list[Tensor]:
     return values
 
 
-def jvp(func: Callable[..., Any], primals: tuple[Any, ...], tangents: tuple[Any, ...], *, strict: bool = False, has_aux: bool = False) -> Any:
+def jvp(
+    func: Callable[..., Any], primals: tuple[Any, ...], tangents: tuple[Any, ...], *, strict: bool = False, has_aux: bool = False
+) -> Any:
     """The value of `func` at the primals, and its derivative in the direction of the tangents."""
     for word, given in (("primals", primals), ("tangents", tangents)):
         if not isinstance(given, tuple):
@@ -222,16 +224,12 @@ def _same_shapes(primals: list[Tensor], tangents: list[Any]) -> None:
             )
 
 
-def jacrev(
-    func: Callable[..., Any], argnums: Argnums = 0, *, has_aux: bool = False, chunk_size: int | None = None
-) -> Callable[..., Any]:
+def jacrev(func: Callable[..., Any], argnums: Argnums = 0, *, has_aux: bool = False, chunk_size: int | None = None) -> Callable[..., Any]:
     """A function that gives the Jacobian of `func`, shaped (*output, *input), by one backward pass for each element of the output."""
     return _jacobian(func, argnums, has_aux, lambda level, y: rows(y, tuple(level.inputs), level.outer))
 
 
-def jacfwd(
-    func: Callable[..., Any], argnums: Argnums = 0, has_aux: bool = False, *, randomness: str = "error"
-) -> Callable[..., Any]:
+def jacfwd(func: Callable[..., Any], argnums: Argnums = 0, has_aux: bool = False, *, randomness: str = "error") -> Callable[..., Any]:
     """A function that gives the Jacobian of `func`, shaped (*output, *input), by one forward derivative for each element of the input."""
     return _jacobian(func, argnums, has_aux, _columns)
 

@@ -124,9 +124,7 @@ def _stack(name: str, results: list[Any], out_dims: Any) -> Any:
     first = results[0]
 
     def complain() -> Exception:
-        return ValueError(
-            f"vmap({name}, ..., out_dims={out_dims})(<inputs>): out_dims is not compatible with the structure of `outputs`."
-        )
+        return ValueError(f"vmap({name}, ..., out_dims={out_dims})(<inputs>): out_dims is not compatible with the structure of `outputs`.")
 
     columns = zip(*(tree.leaves(result) for result in results), strict=True)
     stacked = []

@@ -107,9 +107,7 @@ def _recorded_since(start: int, result: Any) -> list[Node]:
 class _Segment:
     """A part of the graph without its arrays, and how to bring them back. The nodes refer to it; it refers to them weakly."""
 
-    def __init__(
-        self, function: Callable[..., Any], args: Any, kwargs: Any, state: Any, context: Any, nodes: list[Node]
-    ) -> None:
+    def __init__(self, function: Callable[..., Any], args: Any, kwargs: Any, state: Any, context: Any, nodes: list[Node]) -> None:
         self.function = function
         self.origins: dict[Tensor, Any] = {}
         self.args = tuple(self._cut(a) for a in args)

@@ -9,6 +9,11 @@ import symgrad as sg
 from symgrad.autograd import Variable, backward, grad
 from symgrad.tensor import wrap
 
+MISMATCH = (
+    r"Mismatch in shape: grad_output\[0\] has a shape of torch.Size\(\[2, 1\]\)"
+    r" and output\[0\] has a shape of torch.Size\(\[2\]\)"
+)
+
 
 @pytest.fixture
 def x():
@@ -138,14 +143,14 @@ def test_replacing_data_between_the_passes_keeps_the_old_values(x):
         (lambda x: grad(x * 2, x), RuntimeError, "grad can be implicitly created only for scalar outputs"),
         (lambda x: sg.tensor(1.0).backward(), RuntimeError, "element 0 of tensors does not require grad and does not have a grad_fn"),
         (lambda x: backward([x.sum(), sg.tensor(1.0)]), RuntimeError, "element 1 of tensors does not require grad"),
-        (lambda x: (x * 2).backward(sg.tensor([[1.0], [1.0]])), RuntimeError, r"Mismatch in shape: grad_output\[0\] has a shape of torch.Size\(\[2, 1\]\) and output\[0\] has a shape of torch.Size\(\[2\]\)"),
+        (lambda x: (x * 2).backward(sg.tensor([[1.0], [1.0]])), RuntimeError, MISMATCH),
         (lambda x: (x * 2).backward([1.0, 1.0]), RuntimeError, "got 1 tensors and 2 gradients"),
         (lambda x: (x * 2).backward([1.0]), TypeError, "gradients can be either Tensors or None, but got float"),
         (lambda x: backward([x * 2, x * 3], [sg.tensor([1.0, 1.0])]), RuntimeError, "got 2 tensors and 1 gradients"),
         (lambda x: x.sum().backward(inputs=[]), RuntimeError, "`inputs` argument to `backward\\(\\)` cannot be empty"),
         (lambda x: grad(x.sum(), []), RuntimeError, "`inputs` argument to `grad\\(\\)` cannot be empty"),
         (lambda x: grad(x.sum(), sg.tensor(1.0)), RuntimeError, "One of the differentiated Tensors does not require grad"),
-        (lambda x: grad(x.sum(), x, allow_unused=False, materialize_grads=True), ValueError, "Expected allow_unused to be True or not passed"),
+        (lambda x: grad(x.sum(), x, allow_unused=False, materialize_grads=True), ValueError, "allow_unused to be True or not passed"),
     ],
 )  # fmt: skip
 def test_bad_calls_change_nothing(x, call, error, text):

@@ -172,7 +172,7 @@ def test_random_numbers_in_vmap(m):
         (lambda x, m: grad(lambda a: a)(1.0), ValueError, "must be Tensor, got <class 'float'>"),
         (lambda x, m: grad(lambda a: a.sum())(sg.tensor([1])), RuntimeError, "only Tensors of floating point dtype"),
         (lambda x, m: jvp(lambda a: a, x, (x,)), RuntimeError, "Expected primals to be a tuple"),
-        (lambda x, m: jvp(lambda a: a, (x,), (m,)), RuntimeError, r"Tensor is of size \[3\] while the given forward gradient is of size \[2, 3\]"),
+        (lambda x, m: jvp(lambda a: a, (x,), (m,)), RuntimeError, r"size \[3\] while the given forward gradient is of size \[2, 3\]"),
         (lambda x, m: vjp(lambda a: a * 2, x)[1](m), RuntimeError, "Mismatch in shape: grad_output"),
         (lambda x, m: vmap(lambda a: a)(), ValueError, "got no inputs"),
         (lambda x, m: vmap(lambda a: a)(3), ValueError, "We cannot vmap over non-Tensor arguments"),

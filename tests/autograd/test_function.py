@@ -256,7 +256,7 @@ def test_forward_does_not_record(x):
         (lambda g: g, r"function BadBackward returned an incorrect number of gradients \(expected 2, got 1\)"),
         (lambda g: [g, None], r"returned an incorrect number of gradients \(expected 2, got 1\)"),
         (lambda g: (g, g), "returned a gradient different than None at position 2, but the corresponding forward input was not"),
-        (lambda g: (sg.tensor([1.0, 1.0, 1.0]), None), r"Function BadBackward returned an invalid gradient at index 0 - got \[3\] but expected shape compatible with \[2\]"),
+        (lambda g: (sg.tensor([1.0, 1.0, 1.0]), None), r"returned an invalid gradient at index 0 - got \[3\] but expected .* \[2\]"),
         (lambda g: (1.0, None), r"expected Variable or None \(got float\)"),
     ],
 )  # fmt: skip

@@ -140,7 +140,7 @@ def test_refusals(x):
 
 def test_the_graph_can_be_walked(x):
     y = (x * 2 + x).sum()
-    (add, zero), = y.grad_fn.next_functions
+    ((add, zero),) = y.grad_fn.next_functions
     assert (add.name(), zero) == ("AddBackward0", 0)
     (mul, _), (end, _) = add.next_functions
     assert mul.next_functions[1] == (None, 0)
