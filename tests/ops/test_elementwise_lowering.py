@@ -1,0 +1,81 @@
+"""The second and third life of elementwise rows: their graphs, differentiated, run by the interpreter and by XLA, beside NumPy."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from symgrad.compiler import builder
+from symgrad.compiler.differentiate import vjp
+from symgrad.compiler.interpreter import evaluate
+from symgrad.compiler.ir import Graph, input_value
+from symgrad.compiler.xla.kernel import Kernel
+from symgrad.ops.table import TABLE
+from symgrad.testing.rows import exact, ones, outputs_of, rules_of
+from symgrad.testing.samples import samples
+
+ROWS = [row for row in TABLE.values() if row.elementwise and "f" in row.kinds and samples(row)]
+CASES = [(row, sample) for row in ROWS for sample in samples(row) if all(a.dtype.kind in "fb" for a in sample[0])]
+
+
+def graph_of(cases):
+    """One graph of all the rows, each with inputs of its own."""
+    inputs, outputs, arrays = [], [], []
+    for row, (args, attrs) in cases:
+        values = [input_value(len(inputs) + i, a.shape, a.dtype) for i, a in enumerate(args)]
+        inputs += values
+        arrays += args
+        outputs.append(builder.apply(row, tuple(values), attrs))
+    return Graph(inputs, outputs, [f"x{i}" for i in range(len(inputs))]), arrays
+
+
+def close(actual, expected, what):
+    np.testing.assert_allclose(actual, expected, rtol=1e-9, atol=1e-11, err_msg=what)
+
+
+def ruled(cases):
+    return [(row, sample) for row, sample in cases if row.differentiable and not any(getattr(rule, "refuses", False) for rule in row.vjp)]
+
+
+def cotangents(cases):
+    """One for every floating-point input: by the rule if it has one, else 0."""
+    result = []
+    for row, sample in cases:
+        g = ones(row, sample)
+        having = rules_of(row, sample)
+        result += [exact(row, i, sample, g) if i in having else np.zeros_like(a) for i, a in enumerate(sample[0]) if a.dtype.kind == "f"]
+    return result
+
+
+def seeds(cases):
+    return [np.ones_like(o) for case in cases for o in outputs_of(*case)]
+
+
+@pytest.mark.parametrize("row", ROWS, ids=lambda row: row.name)
+def test_graph_of_a_row(row):
+    cases = [case for case in CASES if case[0] is row]
+    graph, arrays = graph_of(cases)
+    for got, case in zip(evaluate(graph, arrays), cases, strict=True):
+        close(got, outputs_of(*case)[0], f"value {case[1][1]}")
+    cases = ruled(cases)
+    graph, arrays = graph_of(cases)
+    for got, expected in zip(evaluate(vjp(graph), arrays + seeds(cases)), cotangents(cases), strict=True):
+        close(got, expected, "cotangent")
+
+
+def test_lowering_of_all_rows():
+    pytest.importorskip("jax")
+    graph, arrays = graph_of(CASES)
+    for got, case in zip(Kernel(graph)(arrays), CASES, strict=True):
+        close(got, outputs_of(*case)[0], f"{case[0].name} {case[1][1]}")
+
+
+@pytest.mark.slow
+def test_lowering_of_all_cotangents():
+    pytest.importorskip("jax")
+    cases = ruled(CASES)
+    graph, arrays = graph_of(cases)
+    got = Kernel(vjp(graph))(arrays + seeds(cases))
+    names = [f"{row.name}, {row.args[i]}, {sample[1]}" for row, sample in cases for i, a in enumerate(sample[0]) if a.dtype.kind == "f"]
+    for value, expected, name in zip(got, cotangents(cases), names, strict=True):
+        close(value, expected, name)
