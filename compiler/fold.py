@@ -99,6 +99,12 @@ def _neg(xp: Any, args: Any, meta: Meta) -> Value | None:
     return filled(xp, -value, meta) if type(value) in (int, float) and meta.dtype.kind in "ifc" else None
 
 
+@fold("tanh_backward")
+def _tanh_backward(xp: Any, args: Any, meta: Meta) -> Value | None:
+    g, y = args
+    return 1 - y * y if number(g) == 1 and y.shape == meta.shape else None  # type: ignore[no-any-return]
+
+
 @fold("power")
 def _power(xp: Any, args: Any, meta: Meta, *, exponent: Any) -> Value | None:
     if exponent == 1:  # x ** 1 -> x
@@ -157,6 +163,25 @@ def _transpose(xp: Any, args: Any, meta: Meta, *, dim0: int, dim1: int) -> Value
     if x.op == "transpose" and {x.attrs["dim0"], x.attrs["dim1"]} == {dim0, dim1}:  # (xᵀ)ᵀ -> x
         return x.args[0]  # type: ignore[no-any-return]
     return filled(xp, number(x), meta) if number(x) is not None else None
+
+
+@fold("t")
+def _t(xp: Any, args: Any, meta: Meta) -> Value | None:
+    return xp.transpose(args[0], dim0=0, dim1=1) if args[0].ndim == 2 else args[0]  # type: ignore[no-any-return]
+
+
+@fold("permute")
+def _permute(xp: Any, args: Any, meta: Meta, *, axes: tuple[int, ...]) -> Value | None:
+    (x,) = args
+    moved = [i for i, axis in enumerate(axes) if axis % x.ndim != i]
+    if not moved:
+        return x  # type: ignore[no-any-return]
+    return xp.transpose(x, dim0=moved[0], dim1=moved[1]) if len(moved) == 2 else None  # type: ignore[no-any-return]
+
+
+@fold("squeeze", "unsqueeze")
+def _squeeze(xp: Any, args: Any, meta: Meta, **attrs: Any) -> Value | None:
+    return xp.reshape(args[0], shape=meta.shape)  # type: ignore[no-any-return]
 
 
 @fold("sum")

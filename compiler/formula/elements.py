@@ -85,11 +85,13 @@ def _array(v: Value, known: dict[Value, Any]) -> Any:
 def _moved(v: Value, args: list[Any]) -> Any:
     """A row that only moves, adds or multiplies elements works on expressions as it does on numbers."""
     try:
-        result = np.asarray(_KERNELS.get(v.op, row_of(v).numpy)(*args, **v.attrs), object)
-    except (TypeError, ValueError, AttributeError, NotImplementedError) as error:
+        result = np.array(_KERNELS.get(v.op, row_of(v).numpy)(*args, **v.attrs), object)
+    except (TypeError, ValueError, AttributeError, LookupError, NotImplementedError) as error:
         raise FormulaError(f"{v.op} has no form in elements notation: {error}") from error
     if result.shape != v.shape:
         raise FormulaError(f"{v.op} has no form in elements notation")
+    for index in np.ndindex(result.shape):
+        result[index] = meaning.number(result[index])  # the kernel may have put in numbers of its own
     return result
 
 

@@ -12,6 +12,7 @@ from __future__ import annotations
 from symgrad.compiler.formula import elements, matrix, scalar
 from symgrad.compiler.formula.program import Program
 from symgrad.compiler.ir import Graph
+from symgrad.compiler.passes.decompose import decompose
 from symgrad.errors import FormulaError
 
 _LOWERINGS = {"scalar": scalar.lower, "matrix": matrix.lower, "elements": elements.lower, "tensor": scalar.lower_tensors}
@@ -19,6 +20,7 @@ NOTATIONS = ("auto", *_LOWERINGS)
 
 
 def lower(graph: Graph, notation: str = "auto") -> Program:
+    graph = decompose(graph)
     if notation != "auto":
         if notation not in _LOWERINGS:
             raise ValueError(f"notation must be one of {', '.join(NOTATIONS)}, got {notation!r}")

@@ -9,15 +9,20 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+import numpy as np
 import sympy as sp
 
 from symgrad.compiler.formula.evaluate import Evaluator
 from symgrad.compiler.ir import Graph
 from symgrad.mode import local
+from symgrad.ops.promotion import kind
 from symgrad.typing import Array
 
 _SHARED_LEAVES, _MOST_LEAVES, _MOST_PARTS = 8, 48, 96
 """An expression that mentions more symbols than this gets a name: if it is used more than once, or in any case; so does a deep one."""
+
+_WIDE = {"f": np.dtype(np.float64), "c": np.dtype(np.complex128)}
+"""A formula is mathematics: it is computed in the widest type, and rounded to the type of the result."""
 
 
 @dataclass(frozen=True)
@@ -38,7 +43,7 @@ class Program:
     def _evaluate(self, arrays: Sequence[Array]) -> list[Array]:
         run = Evaluator()
         for name, array in zip(self.inputs, arrays, strict=True):
-            run.give(name, array)
+            run.give(name, array.astype(_WIDE[kind(array.dtype)]) if kind(array.dtype) in _WIDE else array)
         for name, expression in self.bindings:
             run.give(name, run.value(expression))
         return [run.output(e, v.shape, v.dtype) for e, v in zip(self.outputs, self.graph.outputs, strict=True)]

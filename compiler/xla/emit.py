@@ -22,6 +22,7 @@ from symgrad.ops.spec import Row
 _INFIX: dict[str, Any] = {"add": ast.Add, "sub": ast.Sub, "mul": ast.Mult, "div": ast.Div, "matmul": ast.MatMult}
 _COMPARE: dict[str, Any] = {"lt": ast.Lt, "le": ast.LtE, "gt": ast.Gt, "ge": ast.GtE, "eq": ast.Eq, "ne": ast.NotEq}
 _MODULES = {"jax", "jnp"}
+_PLAIN = {"tuple", "slice", "range", "len", "int", "max", "min"}
 _WIDTH = 60
 """About how many characters an expression may have before it gets a line of its own."""
 
@@ -50,6 +51,8 @@ class _Emitter:
             if v.op not in (INPUT, LITERAL):
                 self.emit(v)
         results = [self.operand(v, weak=False) for v in self.graph.outputs]
+        if len(results) > 1:
+            results = [r if isinstance(r, ast.Name) else self.named(r) for r in results]
         self.body.append(ast.Return(results[0] if len(results) == 1 else ast.Tuple(results, ast.Load())))
         args = ast.arguments([], [ast.arg(n) for n in self.parameters], None, [], [], None, [])
         function = ast.FunctionDef(name, args, [_docstring(self.graph, self.parameters), *self.body], [])
@@ -73,7 +76,9 @@ class _Emitter:
 
     def lowered(self, v: Value, operands: list[ast.expr]) -> ast.expr:
         row = row_of(v)
-        if v.op in _INFIX or v.op in _COMPARE or row.jax is None:
+        if v.op == "transpose" and v.ndim == 2:
+            result: ast.expr = ast.Attribute(operands[0], "T", ast.Load())
+        elif v.op in _INFIX or v.op in _COMPARE or row.jax is None:
             result = _by_name(v, operands)
         elif callable(row.jax):
             result = self.parsed(row, operands, dict(v.attrs))
@@ -84,9 +89,9 @@ class _Emitter:
 
     def parsed(self, row: Row, operands: list[ast.expr], attrs: dict[str, Any]) -> ast.expr:
         """The row's own text with the operands put in as syntax trees; one that it mentions twice gets a name first."""
-        holes = {f"operand_{i}": operand for i, operand in enumerate(operands)}
-        texts = [None if isinstance(x, ast.Constant) and x.value is None else hole for hole, x in holes.items()]
-        tree = ast.parse(row.jax(*texts, **attrs), mode="eval").body  # type: ignore[misc, operator]
+        names = [None if _is_none(operand) else f"operand_{i}" for i, operand in enumerate(operands)]
+        holes = {name: operand for name, operand in zip(names, operands, strict=True) if name is not None}
+        tree = ast.parse(row.jax(*names, **attrs), mode="eval").body  # type: ignore[misc, operator]
         mentions = [node.id for node in ast.walk(tree) if isinstance(node, ast.Name)]
         _refuse_foreign(row.name, tree, holes)
         for hole, operand in holes.items():
@@ -98,6 +103,10 @@ class _Emitter:
         if v.op != LITERAL:
             return self.expression[v]
         return _number(v.value) if weak else ast.Call(_dtype(v.dtype), [_number(v.value)], [])
+
+
+def _is_none(e: ast.expr) -> bool:
+    return isinstance(e, ast.Constant) and e.value is None
 
 
 def _one_is_typed(v: Value) -> bool:
@@ -121,9 +130,10 @@ def _call(dotted: str, operands: list[ast.expr], attrs: Any) -> ast.expr:
 
 
 def _refuse_foreign(name: str, tree: ast.expr, holes: dict[str, ast.expr]) -> None:
-    allowed = {*holes, *_MODULES, "max", "min", *(node.arg for node in ast.walk(tree) if isinstance(node, ast.arg))}
+    own = {node.arg for node in ast.walk(tree) if isinstance(node, ast.arg)}
+    own |= {node.id for node in ast.walk(tree) if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store)}
     for node in ast.walk(tree):
-        if isinstance(node, ast.Name) and node.id not in allowed:
+        if isinstance(node, ast.Name) and node.id not in {*holes, *own, *_MODULES, *_PLAIN}:
             raise GraphError(f"the jax column of row {name!r} uses the name {node.id!r}: it may use its operands, jnp and jax")
         if isinstance(node, ast.Attribute) and node.attr.startswith("_"):
             raise GraphError(f"the jax column of row {name!r} reaches for the private name {node.attr!r}")
@@ -186,7 +196,7 @@ def _parameter_names(labels: Sequence[str]) -> Iterator[str]:
     taken: set[str] = set()
     for i, label in enumerate(labels):
         plain = label.isascii() and label.isidentifier() and not keyword.iskeyword(label) and not label.startswith("_")
-        name = label if plain and len(label) <= 40 and label not in _MODULES | {"slice"} else f"x{i}"
+        name = label if plain and len(label) <= 40 and label not in _MODULES | _PLAIN else f"x{i}"
         while name in taken:
             name += "_"
         taken.add(name)

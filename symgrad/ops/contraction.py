@@ -166,6 +166,7 @@ def _scaled(factor: Any, text: str) -> str:
 row(
     "addmm", "input x y / beta alpha", _addmm, (_addmm_input, _addmm_x, _addmm_y), saves=("", "y", "x"), policy="same", type=addmm_type,
     display=_addmm_title, kinds="ifc", sympy=lambda sp, input, x, y, beta, alpha: beta * input + alpha * (x * y),
+    compose=lambda xp, input, x, y, *, beta, alpha: input * beta + xp.matmul(x, y) * alpha,
     jax=lambda input, x, y, *, beta, alpha: " + ".join(
         [_scaled(alpha, f"({x} @ {y})")] + ([] if beta == 0 else [_scaled(beta, input)])
     ),
@@ -206,11 +207,16 @@ def _linear_title(node: Any) -> str:
     return "UnsafeViewBackward0" if bias is None else "ViewBackward0"
 
 
+def _linear_compose(xp, x, weight, bias):
+    product = xp.matmul(x, xp.transpose(weight, dim0=-1, dim1=-2) if len(weight.shape) > 1 else weight)
+    return product if bias is None else product + bias
+
+
 row(
     "linear", "x weight bias", _linear,
     (lambda xp, g, out, x, weight, bias: xp.matmul(g, weight), _linear_weight, lambda xp, g, out, x, weight, bias: g),
     saves=("weight", "x", ""), policy="same", type=linear_type, display=_linear_title, kinds="ifc",
-    sympy=lambda sp, x, weight, bias: x * weight.T if bias is None else x * weight.T + bias,
+    sympy=lambda sp, x, weight, bias: x * weight.T if bias is None else x * weight.T + bias, compose=_linear_compose,
     jax=lambda x, weight, bias: f"{x} @ {weight}.T" if bias is None else f"{x} @ {weight}.T + {bias}",
 )  # fmt: skip
 

@@ -127,6 +127,7 @@ row(
     "mean", "x / axis keepdims", _mean,
     (lambda xp, g, out, x, *, axis, keepdims: spread(xp, g / count(x.shape, axis), x, axis, keepdims),),
     policy="each", type=reduction_type, display=numbered("Mean"), jax=call("jnp.mean"),
+    compose=lambda xp, x, *, axis, keepdims: xp.sum(x, axis=axis, keepdims=keepdims) / count(x.shape, axis),
 )  # fmt: skip
 row(
     "nansum", "x / axis keepdims", _nansum,

@@ -1,0 +1,27 @@
+"""f(x, g(y)) -> f'(x, g'(y)): a graph rebuilt from its inputs, each application by a given function."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from symgrad.compiler.builder import apply
+from symgrad.compiler.ir import INPUT, LITERAL, OUTPUT, Graph, Value, row_of
+
+Change = Callable[[Value, tuple[Any, ...]], Any]
+
+
+def rewrite(graph: Graph, change: Change) -> Graph:
+    """`change(value, new arguments)` gives the new value (a tuple for several outputs), or None to keep the row."""
+    new: dict[Value, Any] = {}
+    for v in graph.values:
+        if v.op in (INPUT, LITERAL):
+            new[v] = v
+            continue
+        args = tuple(None if a is None else new[a] for a in v.args)
+        if v.op == OUTPUT:
+            new[v] = args[0][v.attrs["index"]]
+            continue
+        changed = change(v, args)
+        new[v] = apply(row_of(v), args, dict(v.attrs)) if changed is None else changed
+    return Graph(graph.inputs, (new[v] for v in graph.outputs), graph.labels)
