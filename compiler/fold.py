@@ -69,6 +69,11 @@ def _sub(xp: Any, args: Any, meta: Meta) -> Value | None:
     return None
 
 
+@fold("rsub")
+def _rsub(xp: Any, args: Any, meta: Meta) -> Value | None:
+    return xp.sub(args[1], args[0])  # type: ignore[no-any-return]
+
+
 @fold("mul")
 def _mul(xp: Any, args: Any, meta: Meta) -> Value | None:
     x, y = args
@@ -102,7 +107,7 @@ def _neg(xp: Any, args: Any, meta: Meta) -> Value | None:
 @fold("tanh_backward")
 def _tanh_backward(xp: Any, args: Any, meta: Meta) -> Value | None:
     g, y = args
-    return 1 - y * y if number(g) == 1 and y.shape == meta.shape else None  # type: ignore[no-any-return]
+    return 1 - y * y if number(g) == 1 and y.shape == meta.shape else None
 
 
 @fold("power")
@@ -176,7 +181,7 @@ def _permute(xp: Any, args: Any, meta: Meta, *, axes: tuple[int, ...]) -> Value 
     moved = [i for i, axis in enumerate(axes) if axis % x.ndim != i]
     if not moved:
         return x  # type: ignore[no-any-return]
-    return xp.transpose(x, dim0=moved[0], dim1=moved[1]) if len(moved) == 2 else None  # type: ignore[no-any-return]
+    return xp.transpose(x, dim0=moved[0], dim1=moved[1]) if len(moved) == 2 else None
 
 
 @fold("squeeze", "unsqueeze")

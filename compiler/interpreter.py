@@ -31,7 +31,7 @@ def evaluate(graph: Graph, arrays: Sequence[Array]) -> list[Array]:
 
 def _value(v: Value, known: dict[Value, Any]) -> Any:
     if v.op == LITERAL:
-        return np.asarray(v.value, v.dtype)
+        return local.mode.run(np.asarray, v.value, v.dtype)
     args: list[Any] = [None if a is None else known[a] for a in v.args]
     if v.op == OUTPUT:
         return args[0][v.attrs["index"]]

@@ -86,14 +86,14 @@ class _Matrices:
         if _size(v.shape) == _size(shape) or not v.shape or not self.atoms(e):
             return e
         given = v.shape if len(v.shape) == len(shape) else (1, *v.shape)
-        matrix = self.matrix(e, v.shape)
+        scale, matrix = self.split(v)
         if len(v.shape) == 1 and len(shape) == 2:
-            matrix = matrix.T
+            matrix = _transposed(matrix)
         if given[0] != shape[0]:
             matrix = _times(sp.OneMatrix(shape[0], 1), matrix)
         if len(shape) == 2 and given[1] != shape[1]:
             matrix = _times(matrix, sp.OneMatrix(1, shape[1]))
-        return self.atom(matrix, v.dtype)
+        return scale * self.atom(matrix, v.dtype)
 
     def matrix(self, e: Any, shape: tuple[int, ...]) -> Any:
         """A scalar expression of atoms as a matrix expression."""
@@ -119,7 +119,7 @@ class _Matrices:
         divisors = [f for f in factors if isinstance(f, sp.Pow) and f.exp.could_extract_minus_sign()]
         if divisors:
             return self.applied(sp.Mul(*factors))
-        matrices = [self.matrix(f, shape) for f in factors]
+        matrices = _outer([self.matrix(f, shape) for f in factors])
         return matrices[0] if len(matrices) == 1 else sp.HadamardProduct(*matrices)
 
     def applied(self, e: Any) -> Any:
@@ -153,6 +153,15 @@ def _times(*matrices: Any) -> Any:
         factors.extend(m.args if isinstance(m, sp.MatMul) else [m])
     useful = [f for f in factors if f != sp.OneMatrix(1, 1)]  # a 1×1 one is the identity
     return sp.OneMatrix(1, 1) if not useful else useful[0] if len(useful) == 1 else sp.MatMul(*useful)
+
+
+def _outer(matrices: list[Any]) -> list[Any]:
+    """(u 1ᵀ) ∘ (1 vᵀ) = u vᵀ"""
+    column = next((m for m in matrices if isinstance(m, sp.MatMul) and m.args[-1] == sp.OneMatrix(1, m.shape[1])), None)
+    row = next((m for m in matrices if isinstance(m, sp.MatMul) and m.args[0] == sp.OneMatrix(m.shape[0], 1)), None)
+    if column is None or row is None or column is row or 1 in column.shape:
+        return matrices
+    return [_times(*column.args[:-1], *row.args[1:]), *(m for m in matrices if m is not column and m is not row)]
 
 
 def _matmul(self: _Matrices, v: Value, x: Value, y: Value) -> Any:

@@ -18,7 +18,7 @@ def rewrite(graph: Graph, change: Change) -> Graph:
         if v.op in (INPUT, LITERAL):
             new[v] = v
             continue
-        args = tuple(None if a is None else new[a] for a in v.args)
+        args: tuple[Any, ...] = tuple(None if a is None else new[a] for a in v.args)
         if v.op == OUTPUT:
             new[v] = args[0][v.attrs["index"]]
             continue

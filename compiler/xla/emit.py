@@ -102,7 +102,8 @@ class _Emitter:
     def operand(self, v: Value, weak: bool) -> ast.expr:
         if v.op != LITERAL:
             return self.expression[v]
-        return _number(v.value) if weak else ast.Call(_dtype(v.dtype), [_number(v.value)], [])
+        number = _number(_held(v.value, v.dtype))
+        return number if weak else ast.Call(_dtype(v.dtype), [number], [])
 
 
 def _is_none(e: ast.expr) -> bool:
@@ -121,8 +122,14 @@ def _by_name(v: Value, operands: list[ast.expr]) -> ast.expr:
         return ast.Compare(operands[0], [_COMPARE[v.op]()], [operands[1]])
     if v.op == "neg":
         return ast.UnaryOp(ast.USub(), operands[0])
-    kernel = row_of(v).numpy
-    return _call(f"jnp.{kernel.__name__ if isinstance(kernel, np.ufunc) else v.op}", operands, v.attrs)
+    return _call(f"jnp.{default_name(v)}", operands, v.attrs)
+
+
+def default_name(v: Value) -> str | None:
+    """The function of jax.numpy that serves a row without a jax column; None where there is a better form."""
+    if v.row is None or v.row.jax is not None or v.op in _INFIX or v.op in _COMPARE or v.op == "neg":
+        return None
+    return v.row.numpy.__name__ if isinstance(v.row.numpy, np.ufunc) else v.op
 
 
 def _call(dotted: str, operands: list[ast.expr], attrs: Any) -> ast.expr:
@@ -169,6 +176,13 @@ def _number(x: Any) -> ast.expr:
     if isinstance(x, (int, float)) and not isinstance(x, bool) and math.copysign(1, x) < 0:
         return ast.UnaryOp(ast.USub(), ast.Constant(-x))
     return ast.Constant(x)
+
+
+def _held(x: Any, dtype: Any) -> Any:
+    """What a number becomes in a narrow type: too large is infinite."""
+    if dtype.kind == "f" and isinstance(x, (int, float)) and abs(x) > float(np.finfo(dtype).max):
+        return math.copysign(math.inf, x)
+    return x
 
 
 def _dtype(dtype: Any) -> ast.expr:

@@ -15,7 +15,7 @@ import numpy as np
 from symgrad.compiler.ir import Graph, type_text
 from symgrad.compiler.passes.decompose import decompose
 from symgrad.compiler.verify import verify
-from symgrad.compiler.xla.emit import module, source
+from symgrad.compiler.xla.emit import default_name, module, source
 from symgrad.errors import GraphError
 from symgrad.typing import Array
 
@@ -51,6 +51,10 @@ def _has_64_bit(graph: Graph) -> bool:
 def _jitted(graph: Graph, name: str) -> Callable[..., Any]:
     import jax
 
+    for v in graph.values:
+        name_in_jax = default_name(v)
+        if name_in_jax is not None and not hasattr(jax.numpy, name_in_jax):
+            raise GraphError(f"row {v.op!r} has no lowering to JAX: give it a jax column, or a composition of rows that have one")
     scope: dict[str, Any] = {}
     exec(compile(module(graph, name), f"<symgrad {graph.hash[:12]}>", "exec"), scope)  # our own syntax tree, never text
     return jax.jit(scope[name])
