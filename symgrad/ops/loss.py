@@ -45,6 +45,19 @@ def _spread(rule: Any) -> Any:
     return spread
 
 
+def composed(meaning: Any) -> Any:
+    """The column `compose`, given the unreduced loss as `meaning(xp, x, y, **attrs)`."""
+
+    def compose(xp, x, y, *weights, reduction, **attrs):
+        value = meaning(xp, x, y, *weights, **attrs)
+        if reduction == "none":
+            return value
+        fold = xp.mean if reduction == "mean" else xp.sum
+        return fold(value, axis=tuple(range(len(value.shape))), keepdims=False)
+
+    return compose
+
+
 def loss_row(name: str, args: str, kernel: Any, rules: tuple[Any, ...], saves: str | tuple[str, ...], jax: Any, **columns: Any) -> None:
     """`kernel(x, y, **attrs)` is the unreduced loss, `rule(xp, g, x, y, **attrs)` its derivative times g, `jax` its text."""
     around = {"none": "{}", "mean": "jnp.mean({})", "sum": "jnp.sum({})"}
@@ -100,9 +113,25 @@ def _smooth_l1_text(x: str, y: str, *, beta: float) -> str:
     return f"jnp.where({d} < {beta!r}, {d} * {d} * {0.5 / beta!r}, {d} - {0.5 * beta!r})"
 
 
-difference_row("mse_loss", "", _square, _square_rule, lambda x, y: f"jnp.square({x} - {y})")
-difference_row("huber_loss", "delta", _huber, _huber_rule, _huber_text)
-difference_row("smooth_l1_loss", "beta", _smooth_l1, _smooth_l1_rule, _smooth_l1_text, display="SmoothL1LossBackward0")
+def _huber_meaning(xp, x, y, *, delta):
+    d = xp.abs(x - y)
+    return xp.where(d <= delta, d * d / 2, (d - delta / 2) * delta)
+
+
+def _smooth_l1_meaning(xp, x, y, *, beta):
+    d = xp.abs(x - y)
+    return xp.where(d < beta, d * d / (2 * beta), d - beta / 2)
+
+
+difference_row(
+    "mse_loss", "", _square, _square_rule, lambda x, y: f"jnp.square({x} - {y})",
+    compose=composed(lambda xp, x, y: xp.power(x - y, exponent=2)),
+)  # fmt: skip
+difference_row("huber_loss", "delta", _huber, _huber_rule, _huber_text, compose=composed(_huber_meaning))
+difference_row(
+    "smooth_l1_loss", "beta", _smooth_l1, _smooth_l1_rule, _smooth_l1_text, display="SmoothL1LossBackward0",
+    compose=composed(_smooth_l1_meaning),
+)  # fmt: skip
 
 
 def _softplus(x):
@@ -149,7 +178,15 @@ def _entropy_y(xp, g, x, y, weight):
     return _weighted(g, weight) * (xp.log(1 - x) - xp.log(x))
 
 
-loss_row("binary_cross_entropy", "x y weight", _entropy, (_entropy_x, _entropy_y, None), ("x y weight", "x weight", ""), _entropy_text)
+def _entropy_meaning(xp, x, y, weight):
+    value = (y - 1) * xp.clamp_min(xp.log1p(-x), -100) - y * xp.clamp_min(xp.log(x), -100)
+    return _weighted(value, weight)
+
+
+loss_row(
+    "binary_cross_entropy", "x y weight", _entropy, (_entropy_x, _entropy_y, None), ("x y weight", "x weight", ""), _entropy_text,
+    compose=composed(_entropy_meaning),
+)  # fmt: skip
 
 
 # With logits there is also `pos`, a weight of the positive class: (1 - y) x + (1 + (pos - 1) y) softplus(-x).
@@ -180,7 +217,13 @@ def _logits_text(x: str, y: str, weight: str | None, pos: str | None) -> str:
     return value if weight is None else f"{value} * {weight}"
 
 
+def _logits_meaning(xp, x, y, weight, pos):
+    tail = -xp.log_sigmoid(x)
+    value = (1 - y) * x + (tail if pos is None else ((pos - 1) * y + 1) * tail)
+    return _weighted(value, weight)
+
+
 loss_row(
     "binary_cross_entropy_with_logits", "x y weight pos", _logits, (_logits_x, _logits_y, None, None),
-    ("x y weight pos", "x weight pos", "", ""), _logits_text,
+    ("x y weight pos", "x weight pos", "", ""), _logits_text, compose=composed(_logits_meaning),
 )  # fmt: skip

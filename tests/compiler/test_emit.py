@@ -33,19 +33,24 @@ def test_source():
         '    """(x: float64[5, 4], w: float64[4, 2], y: float64[5, 2]) -> float64[]"""\n'
         "    return jnp.sum(jnp.square(jax.nn.relu(x @ w) - y), axis=(0, 1), keepdims=False)\n"
     )
-    assert fast.source("vjp") == (
-        "import jax\n"
+    assert fast.source("vjp").splitlines()[4] == "def vjp(x, w, y, g):"
+
+
+def test_lines():
+    """What is used twice, or long, has a line of its own; so has each of several results."""
+    x, w = input_value(0, (5, 4), np.float32), input_value(1, (4, 2), np.float32)
+    h = xp.tanh(x @ w)
+    g = 1 - h * h
+    assert source(Graph([x, w], [g @ xp.transpose(w, dim0=0, dim1=1), xp.sum(g, axis=(0,), keepdims=True)], ["x", "w"]), "f") == (
         "import jax.numpy as jnp\n"
         "\n\n"
-        "def vjp(x, w, y, g):\n"
-        '    """(x: float64[5, 4], w: float64[4, 2], y: float64[5, 2], g: float64[]) -> float64[5, 4], float64[4, 2], float64[5, 2]"""\n'
-        "    v0 = jax.nn.relu(x @ w)\n"
-        "    v1 = (v0 - y) * 2 * jnp.reshape(g, shape=(1, 1))\n"
-        "    v2 = jnp.where(v0 <= 0, 0, v1)\n"
-        "    v3 = v2 @ w.T\n"
-        "    v4 = x.T @ v2\n"
-        "    v5 = -v1\n"
-        "    return (v3, v4, v5)\n"
+        "def f(x, w):\n"
+        '    """(x: float32[5, 4], w: float32[4, 2]) -> float32[5, 4], float32[1, 2]"""\n'
+        "    v0 = jnp.tanh(x @ w)\n"
+        "    v1 = 1 - v0 * v0\n"
+        "    v2 = v1 @ w.T\n"
+        "    v3 = jnp.sum(v1, axis=(0,), keepdims=True)\n"
+        "    return (v2, v3)\n"
     )
 
 
