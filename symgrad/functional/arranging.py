@@ -10,6 +10,7 @@ import numpy as np
 from symgrad.dispatch import tensors as ops
 from symgrad.functional.names import METHODS, method, method_inplace
 from symgrad.functional.shaping import diagonal, expand, flatten, reshape, sizes, transpose, unsqueeze
+from symgrad.mode import leaving
 from symgrad.ops.shapes import normalize_axis
 from symgrad.tensor import Tensor, wrap
 
@@ -106,6 +107,8 @@ def repeat_interleave(input: Tensor, repeats: Any, dim: int | None = None, *, ou
         input, dim = flatten(input), 0
     axis = normalize_axis(dim, input._array.ndim)
     n = input._array.shape[axis]
+    if isinstance(repeats, Tensor):
+        leaving(repeats, "a tensor of repeats, which decides the size of the result,")
     counts = repeats._array if isinstance(repeats, Tensor) else np.asarray(repeats)
     if counts.size and counts.min() < 0:
         raise RuntimeError("repeats can not be negative")
@@ -166,4 +169,9 @@ def diagflat(input: Tensor, offset: int = 0) -> Tensor:
     return diag_embed(flatten(input), offset)
 
 
-METHODS.update(contiguous=contiguous, repeat=repeat)
+def reverse(input: Tensor) -> Tensor:
+    """reversed(x): the last element of dimension 0 first."""
+    return flip(input, 0) if input._array.ndim else input
+
+
+METHODS.update(contiguous=contiguous, repeat=repeat, __reversed__=reverse)

@@ -10,7 +10,7 @@ import numpy as np
 from symgrad.dispatch import tensors as ops, view_of
 from symgrad.functional.names import METHODS
 from symgrad.functional.writing import copy_, fill_
-from symgrad.mode import local
+from symgrad.mode import leaving, local
 from symgrad.ops.indexing import as_slices, check_range, index_shape, put
 from symgrad.ops.table import TABLE
 from symgrad.tensor import Tensor, wrap
@@ -173,7 +173,9 @@ def _item(item: Any) -> Any:
         return wrap(tensor._array.astype(bool))
     if kind.kind not in "iu":
         raise IndexError("tensors used as indices must be long, int, byte or bool tensors")
-    return int(tensor._array) if not tensor._array.ndim else tensor
+    if tensor._array.ndim or (local.mode.capture is not None and isinstance(item, Tensor)):
+        return tensor  # a traced number stays in the graph: it is read as an index array without dimensions
+    return int(tensor._array)
 
 
 def _array(item: Any) -> Any:
@@ -201,6 +203,7 @@ def _check_mask(mask: Tensor, shape: tuple[int, ...], dim: int, position: int) -
 
 def _coordinates(mask: Tensor) -> tuple[Tensor, ...]:
     """The places where a mask is true, one array for each of its dimensions."""
+    leaving(mask, "a mask used as an index, which decides the size of the result,")
     if not mask._array.ndim:
         return (wrap(np.zeros(int(bool(mask._array)), np.int64)),)
     found = ops.nonzero(mask)
@@ -210,22 +213,33 @@ def _coordinates(mask: Tensor) -> tuple[Tensor, ...]:
 def setitem(x: Tensor, index: Any, value: Any) -> None:
     if _written_plainly(x, index, value):
         return
-    parsed = parse(index, x._array.shape)
     if not isinstance(value, (Tensor, bool, int, float, complex, np.generic, np.ndarray)):
         raise TypeError(f"can't assign a {type(value).__name__} to a tensor of {x.dtype}")
     if isinstance(value, np.ndarray):
         value = wrap(value)
+    number = not isinstance(value, Tensor) or not value._array.ndim
+    if number and isinstance(index, Tensor) and index._array.dtype.kind == "b" and index._array.ndim:
+        return _fill_where(x, index, value)
+    parsed = parse(index, x._array.shape)
     view = x if parsed.basic is None else ops.getitem(x, index=parsed.basic)
-    if parsed.mask is not None and (not isinstance(value, Tensor) or not value._array.ndim):
-        mask = parsed.mask
-        deeper = (1,) * (view._array.ndim - mask._array.ndim)
-        masked_fill_(view, ops.reshape(mask, shape=(*mask._array.shape, *deeper)) if deeper else mask, value)
+    if parsed.mask is not None and number:
+        _fill_where(view, parsed.mask, value)
     elif parsed.dims:
         put_(view, parsed.arrays, parsed.dims, _fitted(value, index_shape(view._array.shape, _raw(parsed.arrays), parsed.dims)))
     elif isinstance(value, Tensor):
         copy_(view, _fitted(value, view._array.shape))
     else:
         fill_(view, value)
+
+
+def _fill_where(x: Tensor, mask: Tensor, value: Any) -> None:
+    """x[mask] = value, for one value."""
+    shape = x._array.shape
+    if mask._array.ndim > len(shape):
+        raise IndexError(f"too many indices for tensor of dimension {len(shape)}")
+    _check_mask(mask, shape, 0, 0)
+    deeper = (1,) * (len(shape) - mask._array.ndim)
+    masked_fill_(x, ops.reshape(mask, shape=(*mask._array.shape, *deeper)) if deeper else mask, value)
 
 
 def _written_plainly(x: Tensor, index: Any, value: Any) -> bool:
@@ -283,6 +297,7 @@ def masked_fill_(x: Tensor, mask: Tensor, value: Any) -> Tensor:
 def contains(x: Tensor, element: Any) -> bool:
     if not isinstance(element, (Tensor, bool, int, float, complex, np.generic)):
         raise RuntimeError(f"Tensor.__contains__ only supports Tensor or scalar, but you passed in a {type(element)}.")
+    leaving(x, "`in` a tensor")
     return bool((x._array == (element._array if isinstance(element, Tensor) else element)).any())
 
 

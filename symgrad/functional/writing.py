@@ -50,6 +50,22 @@ def zero_(self: Tensor) -> Tensor:
     return write(self, _ZERO, (), {}, lambda array: array.fill(0), uniform=True)
 
 
+def fill_diagonal_(self: Tensor, fill_value: Any, wrap: bool = False) -> Tensor:
+    """The main diagonal becomes `fill_value`; with `wrap` that of a tall matrix starts again below each square."""
+    shape = self._array.shape
+    if len(shape) < 2:
+        raise RuntimeError("dimensions must larger than 1")
+    if len(shape) > 2 and len(set(shape)) > 1:
+        raise RuntimeError("all dimensions of input must be of equal length")
+    if len(shape) > 2:
+        places = tuple(np.arange(shape[0]) for _ in shape)
+        self[places] = fill_value
+        return self
+    for top in range(0, shape[0] if wrap else 1, shape[1] + 1 if shape[1] else 1):
+        fill_(self[top:].diagonal(), fill_value)
+    return self
+
+
 def t_(self: Tensor) -> Tensor:
     if self._array.ndim > 2:
         raise RuntimeError(f"t_() expects a tensor with <= 2 dimensions, but self is {self._array.ndim}D")
@@ -119,7 +135,7 @@ def storage_offset(self: Tensor) -> int:
 
 
 METHODS.update(
-    copy_=copy_, fill_=fill_, zero_=zero_, t_=t_, transpose_=transpose_, swapaxes_=transpose_, swapdims_=transpose_, squeeze_=squeeze_,
-    unsqueeze_=unsqueeze_, resize_=resize_, resize_as_=resize_as_, is_contiguous=is_contiguous, stride=stride,
-    storage_offset=storage_offset,
+    copy_=copy_, fill_=fill_, fill_diagonal_=fill_diagonal_, zero_=zero_, t_=t_, transpose_=transpose_, swapaxes_=transpose_,
+    swapdims_=transpose_, squeeze_=squeeze_, unsqueeze_=unsqueeze_, resize_=resize_, resize_as_=resize_as_, is_contiguous=is_contiguous,
+    stride=stride, storage_offset=storage_offset,
 )  # fmt: skip

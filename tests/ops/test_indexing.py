@@ -218,6 +218,19 @@ def test_bad_indices(index, kind, message):
     assert not x._array.any()
 
 
+def test_an_index_that_is_a_tensor_stays_in_a_traced_graph():
+    x = sg.tensor(np.arange(12.0).reshape(3, 4))
+
+    def f(x, i):
+        return x[i].sum() + 2 * x[:, i].sum() + 3 * x[i, i]
+
+    kernel = sg.compile(f)
+    for i in (0, 2, -1):
+        assert kernel(x, sg.tensor(i)).item() == f(x, sg.tensor(i)).item()
+    with pytest.raises(sg.errors.TraceError, match="mask used as an index"):
+        sg.compile(lambda x: x[x > 0].sum())(x)
+
+
 def test_zero_dimensions():
     x = sg.tensor(3.0)
     with pytest.raises(IndexError, match="invalid index of a 0-dim tensor"):

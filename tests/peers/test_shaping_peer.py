@@ -39,7 +39,7 @@ EXPRESSIONS = [
     "x.reshape_as(x.t())", "x.flatten()", "b.flatten(1)", "b.flatten(0, 2)", "b.flatten(-2)", "x.ravel()", "x.t().ravel()",
     "x.unflatten(1, (2, 2))", "x.unflatten(-1, (2, -1))", "x.transpose(0, 1)", "b.transpose(-1, 0)", "x.swapaxes(0, 1)", "x.t()", "v.t()",
     "b.permute(3, 1, 0, 2)", "b.permute((0, -1, 1, 2))", "torch.permute(x, (1, 0))", "b.movedim(0, 2)", "b.movedim((0, 1), (-1, 0))",
-    "b.squeeze()", "b.squeeze(1)", "b.squeeze((0, 1))", "x.squeeze(0)", "x.unsqueeze(0)", "x.unsqueeze(-1)", "b.expand(2, 5, 3, 4)",
+    "b.squeeze()", "b.squeeze(1)", "x.squeeze(0)", "x.unsqueeze(0)", "x.unsqueeze(-1)", "b.expand(2, 5, 3, 4)",
     "b.expand(-1, 2, -1, -1)", "v.expand(2, 5)", "x.expand_as(b)", "torch.broadcast_to(v, (3, 5))", "x.diagonal()", "x.diagonal(1)",
     "b.diagonal(-1, 2, 3)", "b.diagonal(0, 0, -1)", "x.narrow(1, 1, 2)", "x.narrow(0, -2, 1)", "x.select(1, -1)", "v.unfold(0, 2, 1)",
     "v.unfold(0, 3, 2)", "b.unfold(3, 2, 2)", "torch.atleast_1d(v[0])", "torch.atleast_2d(v)", "torch.atleast_3d(v)",
@@ -53,14 +53,15 @@ EXPRESSIONS = [
     "torch.stack([x, x], -1)",
     "torch.hstack([v, v])", "torch.hstack([x, x])", "torch.vstack([v, v])", "torch.dstack([x, x])", "torch.dstack([v, v])",
     "torch.column_stack([v, v])", "torch.column_stack([x, x[:, :1]])", "x.flip(0)", "x.flip(0, 1)", "x.flip((-1,))", "x.fliplr()",
-    "x.flipud()",
+    "x.flipud()", "reversed(x)",
     "x.roll(1)", "x.roll(1, 0)", "x.roll((1, -1), (0, 1))", "x.tile((2, 2))", "v.tile((2, 1))", "x.repeat(2, 1)", "x.repeat(2, 1, 3)",
     "x.repeat_interleave(2, 0)", "x.repeat_interleave(2)", "x.tril()", "x.triu(1)", "b.tril(-1)", "v.diag()", "v.diag(1)",
     "v.diag_embed()", "torch.diag_embed(x, 1, 0, 2)", "torch.diag_embed(x, -1)", "x.diagflat()", "x.clone()", "x.t().contiguous()",
     "torch.cat([x, L(np.ones((1, 4), np.float32))])", "torch.stack([v, L(np.arange(5))])",
 ]  # fmt: skip
 OTHERWISE_NAMED = [  # PyTorch has one node of its own for these
-    "x.rot90()", "x.rot90(2)", "x.rot90(-1)", "b.rot90(1, (2, 3))", "x.repeat_interleave(torch.tensor([1, 0, 3]), 0)", "x.diag()",
+    "b.squeeze((0, 1))", "x.rot90()", "x.rot90(2)", "x.rot90(-1)", "b.rot90(1, (2, 3))",
+    "x.repeat_interleave(torch.tensor([1, 0, 3]), 0)", "x.diag()",
     "x.diag(-1)",
 ]  # fmt: skip
 
