@@ -66,11 +66,6 @@ def _nll_spread(g, target, weight, *, axis, ignore_index, reduction, classes):
 def nll_type(x: Any, target: Any, weight: Any, *, axis: int, ignore_index: int, reduction: str) -> Meta:
     if tuple(target.shape) != (*x.shape[:axis], *x.shape[axis + 1 :]):
         raise RuntimeError(f"nll_loss: a target of size {list(target.shape)} does not fit an input of size {list(x.shape)}")
-    if weight is not None and tuple(weight.shape) != (x.shape[axis],):
-        raise RuntimeError(
-            f"nll_loss: weight tensor should be defined either for all {x.shape[axis]} classes or no classes but got weight tensor of"
-            f" shape: {list(weight.shape)}"
-        )
     return Meta(tuple(target.shape) if reduction == "none" else (), x.dtype)
 
 

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from symgrad.dispatch import tensors as ops
+from symgrad.ops.kernels import pooled_shape
 from symgrad.tensor import Tensor
 
 __all__ = [
@@ -18,6 +19,8 @@ Sizes = int | Sequence[int]
 
 def spread(name: str, value: Any, n: int) -> tuple[int, ...]:
     """An int for all spatial dimensions, or one for each."""
+    if isinstance(value, str):
+        raise RuntimeError(f"{name}: Invalid padding string: {value!r}, use 'same', 'valid' or numbers")
     values = (value,) * n if isinstance(value, int) else tuple(int(v) for v in value)
     if len(values) == 1:
         values *= n
@@ -52,7 +55,11 @@ def _convolution(n: int, input: Tensor, weight: Tensor, bias: Tensor | None, str
     x, had_batch = batched(name, input, n)
     strides, dilations = spread(f"{name}: stride", stride, n), spread(f"{name}: dilation", dilation, n)
     if any(s < 1 for s in strides):
-        raise RuntimeError("non-positive stride is not supported")
+        raise RuntimeError(f"{name}: non-positive stride is not supported, got {list(strides)}")
+    if any(d < 1 for d in dilations):
+        raise RuntimeError(f"{name}: dilation should be greater than zero, but got {list(dilations)}")
+    if groups < 1:
+        raise RuntimeError(f"{name}: non-positive groups is not supported, got {groups}")
     if padding == "same":
         pads, more = _same_padding(tuple(weight.shape[2:]), dilations, strides)
         if any(more):
@@ -60,7 +67,7 @@ def _convolution(n: int, input: Tensor, weight: Tensor, bias: Tensor | None, str
     else:
         pads = (0,) * n if padding == "valid" else spread(f"{name}: padding", padding, n)
     if any(p < 0 for p in pads):
-        raise RuntimeError("negative padding is not supported")
+        raise RuntimeError(f"{name}: negative padding is not supported, got {list(pads)}")
     out = ops.convolution(x, weight, bias, stride=strides, padding=pads, dilation=dilations, groups=groups)
     return out if had_batch else out.squeeze(0)  # type: ignore[no-any-return]
 
@@ -108,19 +115,29 @@ def conv_transpose2d(
     return _transposed(2, input, weight, bias, stride, padding, output_padding, groups, dilation)
 
 
-def _window(name: str, n: int, kernel: Any, stride: Any, padding: Any) -> dict[str, tuple[int, ...]]:
-    sizes = spread(f"{name}: kernel_size", kernel, n)
-    pads = spread(f"{name}: padding", padding, n)
-    if any(2 * p > k for p, k in zip(pads, sizes, strict=True)):
-        raise RuntimeError(f"pad should be at most half of effective kernel size, but got pad={max(pads)} and kernel_size={min(sizes)}")
-    return {"kernel": sizes, "stride": sizes if stride is None or stride == [] else spread(f"{name}: stride", stride, n), "padding": pads}
+def _window(name: str, n: int, x: Tensor, kernel: Any, stride: Any, padding: Any, dilation: Any, ceil_mode: bool) -> dict[str, Any]:
+    """The geometry of a pool, checked."""
+    sizes, pads = spread(f"{name}: kernel_size", kernel, n), spread(f"{name}: padding", padding, n)
+    strides = sizes if stride is None or stride == [] else spread(f"{name}: stride", stride, n)
+    dilations = spread(f"{name}: dilation", dilation, n)
+    for word, values in (("kernel size", sizes), ("stride", strides), ("dilation", dilations)):
+        if any(v < 1 for v in values):
+            raise RuntimeError(f"{name}: {word} should be greater than zero, but got {list(values)}")
+    if any(p < 0 or 2 * p > k for p, k in zip(pads, sizes, strict=True)):
+        raise RuntimeError(f"{name}: pad should be at most half of effective kernel size, but got pad={list(pads)} and kernel_size={list(sizes)}")
+    shape = pooled_shape(x.shape[2:], kernel=sizes, stride=strides, padding=pads, dilation=dilations, ceil_mode=ceil_mode)
+    if any(m < 1 for m in shape):
+        raise RuntimeError(
+            f"{name}: Given input size: {list(x.shape[1:])}. Calculated output size: {[x.shape[1], *shape]}. Output size is too small"
+        )
+    return {"kernel": sizes, "stride": strides, "padding": pads, "ceil_mode": ceil_mode}
 
 
 def _max_pool(n: int, input: Tensor, kernel_size: Any, stride: Any, padding: Any, dilation: Any, ceil_mode: bool) -> tuple[Tensor, Tensor]:
     name = f"max_pool{n}d"
     x, had_batch = batched(name, input, n)
-    window = _window(name, n, kernel_size, stride, padding)
-    values, indices = ops.max_pool(x, dilation=spread(name, dilation, n), ceil_mode=ceil_mode, **window)
+    window = _window(name, n, x, kernel_size, stride, padding, dilation, ceil_mode)
+    values, indices = ops.max_pool(x, dilation=spread(name, dilation, n), **window)
     return (values, indices) if had_batch else (values.squeeze(0), indices.squeeze(0))
 
 
@@ -159,8 +176,8 @@ def _avg_pool(n: int, input: Tensor, kernel: Any, stride: Any, padding: Any, cei
     if divisor == 0:
         raise RuntimeError("divisor must be not zero")
     x, had_batch = batched(name, input, n)
-    window = _window(name, n, kernel, stride, padding)
-    out = ops.avg_pool(x, ceil_mode=ceil_mode, count_include_pad=include, divisor_override=divisor, **window)
+    window = _window(name, n, x, kernel, stride, padding, 1, ceil_mode)
+    out = ops.avg_pool(x, count_include_pad=include, divisor_override=divisor, **window)
     return out if had_batch else out.squeeze(0)  # type: ignore[no-any-return]
 
 
@@ -180,6 +197,8 @@ def avg_pool2d(
 def _adaptive(n: int, input: Tensor, output_size: Any) -> Tensor:
     x, had_batch = batched(f"adaptive_avg_pool{n}d", input, n)
     wanted = (output_size,) * n if isinstance(output_size, int) else tuple(output_size)
+    if len(wanted) != n or any(want is not None and want < 0 for want in wanted):
+        raise RuntimeError(f"adaptive_avg_pool{n}d: output_size must be {n} numbers greater than or equal to 0, but got {list(wanted)}")
     sizes = tuple(have if want is None else want for want, have in zip(wanted, x.shape[2:], strict=True))
     out = ops.adaptive_avg_pool(x, output_size=sizes)
     return out if had_batch else out.squeeze(0)  # type: ignore[no-any-return]

@@ -45,6 +45,8 @@ def embedding(
     sparse: bool = False,
 ) -> Tensor:
     """The rows of `weight` that `input` names; the row `padding_idx` gets no gradient."""
+    if weight.ndim != 2:
+        raise RuntimeError(f"embedding: 'weight' must be 2-D, got {list(weight.shape)}")
     if sparse:
         raise ValueError("embedding: sparse gradients are not supported; leave sparse=False")
     indices = input._array
@@ -76,8 +78,8 @@ def _renormalize(weight: Tensor, indices: np.ndarray[Any, Any], max_norm: float,
 
 def one_hot(tensor: Tensor, num_classes: int = -1) -> Tensor:
     indices = tensor._array
-    if indices.dtype.kind not in "iu":
-        raise RuntimeError(f"one_hot is only applicable to index tensor of type LongTensor, got {tensor.type()}")
+    if indices.dtype != np.int64:
+        raise RuntimeError(f"one_hot is only applicable to index tensor of type LongTensor, got {word(indices.dtype)}")
     if indices.size == 0 and num_classes <= 0:
         raise RuntimeError("Can not infer total number of classes from empty tensor.")
     if indices.size and int(indices.min()) < 0:
@@ -95,17 +97,21 @@ def pad(input: Tensor, pad: Sequence[int], mode: str = "constant", value: float 
         raise RuntimeError(f"Padding length should be less than or equal to two times the input dimension and even, got {list(pad)} for {list(input.shape)}")
     pairs = [(0, 0)] * (input.ndim - len(pad) // 2) + [(pad[i], pad[i + 1]) for i in range(len(pad) - 2, -1, -2)]
     if mode != "constant":
-        return _pad_by_index(input, pairs, mode)
+        return _pad_by_index(input, pairs, mode, len(pad))
+    if any(n + b + a < 0 for n, (b, a) in zip(input.shape, pairs, strict=True)):
+        raise RuntimeError(f"pad: the padding {list(pad)} takes more from an input of size {list(input.shape)} than there is")
     crops = tuple((max(-b, 0), max(-a, 0)) for b, a in pairs)
     out = ops.crop(input, widths=crops) if any(map(any, crops)) else input
     widths = tuple((max(b, 0), max(a, 0)) for b, a in pairs)
     return ops.pad(out, widths=widths, value=0 if value is None else value)  # type: ignore[no-any-return]
 
 
-def _pad_by_index(input: Tensor, pairs: list[tuple[int, int]], mode: str) -> Tensor:
+def _pad_by_index(input: Tensor, pairs: list[tuple[int, int]], mode: str, length: int) -> Tensor:
     names = {"reflect": "reflect", "replicate": "edge", "circular": "wrap"}
     if mode not in names:
         raise NotImplementedError(f"Unrecognised padding mode {mode}: use constant, reflect, replicate or circular")
+    if input.ndim not in (length // 2 + 1, length // 2 + 2):
+        raise NotImplementedError(f"pad: Padding size {length} is not supported for {input.ndim}D input tensor in mode {mode!r}.")
     for dim, (before, after) in enumerate(pairs):
         if not before and not after:
             continue
@@ -114,6 +120,10 @@ def _pad_by_index(input: Tensor, pairs: list[tuple[int, int]], mode: str) -> Ten
             raise RuntimeError(
                 f"Argument #4: Padding size should be less than the corresponding input dimension, but got: padding ({before}, {after}) at"
                 f" dimension {dim} of input {list(input.shape)}"
+            )
+        if mode == "circular" and max(before, after) > size:
+            raise RuntimeError(
+                f"pad: Padding value causes wrapping around more than once: ({before}, {after}) at dimension {dim} of input {list(input.shape)}"
             )
         positions = np.pad(np.arange(size), (before, after), mode=names[mode])  # type: ignore[call-overload]
         input = input.index_select(dim, wrap(positions))
@@ -131,6 +141,11 @@ def scaled_dot_product_attention(
     enable_gqa: bool = False,
 ) -> Tensor:
     """softmax(query keyᵀ scale + mask) value. A boolean mask is True where attention is allowed."""
+    if min(query.ndim, key.ndim, value.ndim) < 2:
+        raise RuntimeError(
+            "scaled_dot_product_attention: Expected query, key, and value to all be at least 2 dimensional, but got query.dim:"
+            f" {query.ndim} key.dim: {key.ndim} and value.dim: {value.ndim} instead."
+        )
     if is_causal and attn_mask is not None:
         raise RuntimeError("_scaled_dot_product_attention: Explicit attn_mask should not be set when is_causal=True")
     if enable_gqa:

@@ -180,6 +180,11 @@ def nll_loss(
     axis = 1 if input.ndim > 1 else 0
     _check_classes(target, input.shape[axis], ignore_index)
     index = target if target.ndim == input.ndim - 1 else target.reshape(())
+    if weight is not None and tuple(weight.shape) != (input.shape[axis],):
+        raise RuntimeError(
+            f"nll_loss: weight tensor should be defined either for all {input.shape[axis]} classes or no classes but got weight tensor of"
+            f" shape: {list(weight.shape)}"
+        )
     if weight is not None and weight.dtype != input.dtype:
         raise RuntimeError(f"nll_loss: expected scalar type {word(input._array.dtype)} but found {word(weight._array.dtype)} for weight")
     return ops.nll_loss(input, index, weight, axis=axis, ignore_index=ignore_index, reduction=reduction)  # type: ignore[no-any-return]
@@ -266,6 +271,11 @@ def margin_ranking_loss(
     input1: Tensor, input2: Tensor, target: Tensor, margin: float = 0, size_average: bool | None = None, reduce: bool | None = None,
     reduction: str = "mean",
 ) -> Tensor:  # fmt: skip
+    if not input1.ndim == input2.ndim == target.ndim:
+        raise RuntimeError(
+            f"margin_ranking_loss : All input tensors should have same dimension but got sizes: input1: {input1.shape}, input2:"
+            f" {input2.shape}, target: {target.shape} "
+        )
     return reduced((-target * (input1 - input2) + margin).clamp_min(0), legacy(size_average, reduce, reduction))
 
 
@@ -281,6 +291,11 @@ def triplet_margin_loss(
 ) -> Tensor:  # fmt: skip
     if margin <= 0:
         raise ValueError(f"margin must be greater than 0, got {margin}")
+    if not anchor.ndim == positive.ndim == negative.ndim:
+        raise RuntimeError(
+            "triplet_margin_loss: The anchor, positive, and negative tensors are expected to have the same number of dimensions, but got:"
+            f" anchor {anchor.ndim}D, positive {positive.ndim}D, and negative {negative.ndim}D inputs"
+        )
     near, far = pairwise_distance(anchor, positive, p, eps), pairwise_distance(anchor, negative, p, eps)
     if swap:
         far = ops.minimum(far, pairwise_distance(positive, negative, p, eps))
@@ -291,6 +306,13 @@ def cosine_embedding_loss(
     input1: Tensor, input2: Tensor, target: Tensor, margin: float = 0, size_average: bool | None = None, reduce: bool | None = None,
     reduction: str = "mean",
 ) -> Tensor:  # fmt: skip
+    if target.ndim > 1:
+        raise RuntimeError(f"cosine_embedding_loss: 0D or 1D target tensor expected, multi-target not supported: got {list(target.shape)}")
+    if target.ndim + 1 != input1.ndim or input1.ndim != input2.ndim:
+        raise RuntimeError(
+            f"cosine_embedding_loss: {target.ndim}D target tensor expects {target.ndim + 1}D input tensors, but found inputs with sizes"
+            f" {list(input1.shape)} and {list(input2.shape)}."
+        )
     epsilon = 1e-12
     dot, one, two = ((a * b).sum(-1) for a, b in ((input1, input2), (input1, input1), (input2, input2)))
     cosine = dot / ((one + epsilon) * (two + epsilon)).sqrt()

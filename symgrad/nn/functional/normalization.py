@@ -33,6 +33,14 @@ def _channels(parameter: Tensor | None, ndim: int) -> Tensor | None:
     return None if parameter is None else ops.reshape(parameter, shape=(1, -1, *(1,) * (ndim - 2)))
 
 
+def _check_channels(name: str, input: Tensor, **parameters: Tensor | None) -> None:
+    if input.ndim < 2:
+        raise ValueError(f"{name}: expected an input of at least 2 dimensions, got {list(input.shape)}")
+    for word, parameter in parameters.items():
+        if parameter is not None and parameter.numel() != input.shape[1]:
+            raise RuntimeError(f"{name}: {word} should contain {input.shape[1]} elements not {parameter.numel()}")
+
+
 def layer_norm(
     input: Tensor, normalized_shape: Sequence[int], weight: Tensor | None = None, bias: Tensor | None = None, eps: float = 1e-5
 ) -> Tensor:
@@ -67,6 +75,9 @@ def batch_norm(
     eps: float = 1e-5,
 ) -> Tensor:
     """Over batch and positions for each channel; while training the running statistics are updated in place."""
+    if not training and (running_mean is None or running_var is None):
+        raise RuntimeError("batch_norm: running_mean and running_var must be defined in evaluation mode")
+    _check_channels("batch_norm", input, running_mean=running_mean, running_var=running_var, weight=weight, bias=bias)
     scale, shift = _channels(weight, input.ndim), _channels(bias, input.ndim)
     if not training and running_mean is not None and running_var is not None:
         return _by_statistics(input, running_mean, running_var, scale, shift, eps)
@@ -135,6 +146,7 @@ def instance_norm(
     momentum: float = 0.1,
     eps: float = 1e-5,
 ) -> Tensor:
+    _check_channels("instance_norm", input, running_mean=running_mean, running_var=running_var, weight=weight, bias=bias)
     scale, shift = _channels(weight, input.ndim), _channels(bias, input.ndim)
     if not use_input_stats:
         if running_mean is None or running_var is None:
