@@ -272,6 +272,12 @@ def __index__(self: Tensor) -> int:
 
 
 @method
+def __reversed__(self: Tensor) -> Tensor:
+    """The first dimension in reverse order: a tensor, as in PyTorch, and no iterator."""
+    return self.flip(0) if self._array.ndim else self  # type: ignore[no-any-return]
+
+
+@method
 def __format__(self: Tensor, spec: str) -> str:
     if self._array.ndim == 0 and self.__class__ is Tensor:
         return format(item(self), spec)
@@ -303,6 +309,11 @@ def is_complex(input: Tensor) -> bool:
 @method
 def is_signed(self: Tensor) -> bool:
     return bool(self.dtype.is_signed)
+
+
+@method
+def is_same_size(self: Tensor, other: Tensor) -> bool:
+    return self._array.shape == other._array.shape
 
 
 @method

@@ -60,6 +60,14 @@ class device:
     def __repr__(self) -> str:
         return f"device(type='{self.type}'" + (")" if self.index is None else f", index={self.index})")
 
+    def __enter__(self) -> device:
+        """`with device("cpu"):` makes tensors on that device, which has to be there."""
+        check(self)
+        return self
+
+    def __exit__(self, *exc: object) -> None:
+        pass
+
     def __reduce__(self) -> Any:
         return device, (self.type, self.index)
 

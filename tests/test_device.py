@@ -56,6 +56,13 @@ def test_the_cpu_is_always_there(cpu):
     assert sg.zeros(2, device=cpu).to(cpu).cpu().device == sg.device("cpu")
 
 
+def test_as_a_context():
+    with sg.device("cpu") as place:
+        assert sg.zeros(2).device == place
+    with pytest.raises(RuntimeError, match="cannot be moved to 'mps'"), sg.device("mps"):
+        sg.zeros(2)
+
+
 @pytest.fixture
 def no_gpu(monkeypatch):
     monkeypatch.setattr(devices, "_PLUGINS", ())

@@ -39,9 +39,9 @@ def test_limits():
     assert sg.finfo(sg.bfloat16).eps == 2**-7
     assert (sg.iinfo(sg.uint8).max, sg.iinfo(sg.int16).min) == (255, -32768)
     assert repr(sg.iinfo(sg.int32)) == "iinfo(min=-2.14748e+09, max=2.14748e+09, dtype=int32)"
-    for make, text in ((lambda: sg.finfo(sg.int32), "floating point"), (lambda: sg.iinfo(sg.float32), "integer"), (lambda: sg.iinfo(sg.bool), "bool")):
+    for limits, dtype, text in ((sg.finfo, sg.int32, "floating point"), (sg.iinfo, sg.float32, "integer"), (sg.iinfo, sg.bool, "bool")):
         with pytest.raises(TypeError, match=text):
-            make()
+            limits(dtype)
 
 
 def test_promotion():

@@ -22,6 +22,7 @@ class TestAttributes:
         assert x.shape == x.size() == (2, 3)
         assert isinstance(x.shape, sg.Size)
         assert repr(x.shape) == "torch.Size([2, 3])"
+        assert x.is_same_size(sg.zeros(2, 3))
         assert (x.size(0), x.size(-1), x.dim(), x.ndim, x.ndimension()) == (2, 3, 2, 2, 2)
         assert (x.numel(), x.nelement(), sg.numel(x), x.element_size(), x.itemsize, x.nbytes) == (6, 6, 6, 4, 4, 24)
         with pytest.raises(IndexError, match=r"Dimension out of range \(expected to be in range of \[-2, 1\], but got 2\)"):
@@ -260,6 +261,10 @@ class TestLeavingForPython:
             len(sg.tensor(1))
         with pytest.raises(TypeError, match="iteration over a 0-d tensor"):
             iter(sg.tensor(1))
+
+    def test_reversed_is_a_tensor(self, x):
+        assert reversed(x).tolist() == [[4, 5, 6], [1, 2, 3]]
+        assert reversed(x).requires_grad
 
     def test_contains(self, x):
         assert 3.0 in x
