@@ -100,7 +100,7 @@ def _unary(row: Row) -> Callable[..., Any]:
             node.hooks = None
             if saves_x:
                 node.saved = (a,)
-                source = x._cell if base is None else base._cell
+                source = x._cell if base is None else version_cell(x)
                 node.cells = (source, cell) if saves_out else (source,)
             else:
                 node.cells = (cell,) if saves_out else None

@@ -169,7 +169,7 @@ class Tensor:
 
     @property
     def _version(self) -> int:
-        return (self if self._base is None else self._base)._writes
+        return root_of(self)._writes
 
     @property
     def requires_grad(self) -> bool:
@@ -359,7 +359,14 @@ def fill(t: Tensor, array: Array, requires_grad: bool = False, node: Any = None)
 
 def version_cell(x: Tensor) -> list[Any]:
     """The cell that says whether this memory was written to: one for a base and all its views."""
-    return x._cell if x._base is None else x._base._cell
+    return root_of(x)._cell
+
+
+def root_of(x: Tensor) -> Tensor:
+    """The tensor that counts the writes to this memory: x itself, its base, or the base's stand-in (see `views.detach`)."""
+    while x._base is not None:
+        x = x._base
+    return x
 
 
 def wrap(array: Any, requires_grad: bool = False, node: Any = None) -> Tensor:

@@ -18,7 +18,7 @@ from symgrad.mode import local
 from symgrad.ops.promotion import compute_type, kind
 from symgrad.ops.spec import Row
 from symgrad.ops.table import TABLE
-from symgrad.tensor import Tensor, refresh, version_cell, wrap
+from symgrad.tensor import Tensor, refresh, root_of, version_cell, wrap
 
 OVERLAP = (
     "unsupported operation: more than one element of the written-to tensor refers to a single memory location. Please clone() the"
@@ -40,7 +40,7 @@ def mark_written(x: Tensor) -> None:
     capture = local.mode.capture
     if capture is not None:
         capture.written(x)
-    root = x if x._base is None else x._base
+    root = root_of(x)
     old, root._cell = root._cell, []
     root._writes += 1
     old += (root._cell, root._writes)
@@ -49,9 +49,17 @@ def mark_written(x: Tensor) -> None:
 def detach(x: Tensor) -> Tensor:
     """The same memory without history; it shares the version counter, as in PyTorch."""
     t = wrap(x._array)
-    t._base = x if x._base is None else x._base
-    t._owner = None
+    t._base = _without_history(root_of(x))
     return t
+
+
+def _without_history(root: Tensor) -> Tensor:
+    """A computed tensor hands the counting of writes to a stand-in, lest who shares its memory keep its whole graph alive."""
+    if root._node is None:
+        return root
+    root._base = stand_in = wrap(root._array)
+    stand_in._cell, stand_in._writes = root._cell, root._writes
+    return stand_in
 
 
 def shadow(x: Tensor) -> Tensor:

@@ -280,6 +280,25 @@ def test_views_leave_no_reference_cycles():
         gc.enable()
 
 
+def test_a_detached_tensor_does_not_keep_the_graph_alive():
+    gc.disable()
+    try:
+        y = (leaf(3) * 2).exp()
+        before = y[0].detach()
+        z = (y * y).sum()
+        d = y.detach()
+        node = weakref.ref(y.grad_fn)
+        d.add_(1)
+        with pytest.raises(RuntimeError, match="modified by an inplace operation"):
+            z.backward()
+        assert (y._version, d._version, before._version) == (1, 1, 1)
+        del y, z
+        assert node() is None
+        assert before.item() == d[0].item()
+    finally:
+        gc.enable()
+
+
 def test_layout():
     x = sg.zeros(3, 4)
     assert (x.stride(), x.t().stride(), x[:, 1].stride(), x.stride(0)) == ((4, 1), (1, 4), (4,), 4)

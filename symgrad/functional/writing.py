@@ -12,7 +12,7 @@ from symgrad.ops.shapes import normalize_axis
 from symgrad.ops.shaping import squeezed
 from symgrad.ops.table import TABLE
 from symgrad.ops.writing import replace_type
-from symgrad.tensor import Tensor, wrap
+from symgrad.tensor import Tensor, root_of, wrap
 from symgrad.typing import Dims
 from symgrad.views import mark_written, rearrange, write
 
@@ -129,8 +129,7 @@ def stride(self: Tensor, dim: int | None = None) -> Any:
 
 def storage_offset(self: Tensor) -> int:
     """How many elements after the start of the memory that it shares with its base this tensor begins."""
-    start = self._array if self._base is None else self._base._array
-    begin, root = (a.__array_interface__["data"][0] for a in (self._array, start))
+    begin, root = (a.__array_interface__["data"][0] for a in (self._array, root_of(self)._array))
     return int(begin - root) // self._array.itemsize
 
 
