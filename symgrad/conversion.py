@@ -274,7 +274,7 @@ def __index__(self: Tensor) -> int:
 @method
 def __reversed__(self: Tensor) -> Tensor:
     """The first dimension in reverse order: a tensor, as in PyTorch, and no iterator."""
-    return self.flip(0) if self._array.ndim else self  # type: ignore[no-any-return]
+    return self.flip(0) if self._array.ndim else self
 
 
 @method
@@ -313,7 +313,7 @@ def is_signed(self: Tensor) -> bool:
 
 @method
 def is_same_size(self: Tensor, other: Tensor) -> bool:
-    return self._array.shape == other._array.shape
+    return bool(self._array.shape == other._array.shape)
 
 
 @method
