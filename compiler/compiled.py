@@ -53,10 +53,11 @@ class Compiled:
         grads, single = self._derivative("grad", args, kwargs, wrt)
         return grads[0] if single else tuple(grads)
 
-    def source(self, what: str = "forward") -> str:
-        """The JAX source of the latest program: "forward", "vjp", "grad" or "value_and_grad"."""
+    def source(self, what: str = "forward", wrt: Any = None) -> str:
+        """The JAX source of the latest program: "forward", "vjp", "grad" or "value_and_grad"; derivatives are in all inputs or in `wrt`."""
         program = self._traced()
-        return program.kernel(what, program.wrt).source()
+        chosen = program.wrt if wrt is None else positions(wrt, program.graph.labels, ())
+        return program.kernel(what, chosen).source()
 
     def graph(self) -> Graph:
         """The frozen graph of the latest program."""

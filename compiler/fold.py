@@ -92,7 +92,14 @@ def _mul(xp: Any, args: Any, meta: Meta) -> Value | None:
 @fold("div")
 def _div(xp: Any, args: Any, meta: Meta) -> Value | None:
     x, y = args
-    return xp.expand(x, shape=meta.shape) if number(y) == 1 else None  # x / 1 -> x
+    a, b = number(x), number(y)
+    if b == 1:  # x / 1 -> x
+        return xp.expand(x, shape=meta.shape)  # type: ignore[no-any-return]
+    if not _exact(a, b) or b == 0:
+        return None
+    if a % b == 0:
+        return filled(xp, a // b, meta)
+    return filled(xp, a / b, meta) if b & (b - 1) == 0 else None  # 1 / 2 -> 0.5, which is exact; 1 / 3 is not
 
 
 @fold("neg")

@@ -62,6 +62,8 @@ class _Emitter:
     def emit(self, v: Value) -> None:
         weak = v.row is not None and v.row.elementwise and _one_is_typed(v)
         operands = [_constant(None) if a is None else self.operand(a, weak) for a in v.args]
+        if v.op in _INFIX and not weak and v.args[1].op == LITERAL:
+            operands[1] = self.operand(v.args[1], weak=True)  # the first operand has the type
         expression = _subscript(operands[0], v.attrs["index"]) if v.op == OUTPUT else self.lowered(v, operands)
         width = 2 + len(v.op) + sum(self.width.get(a, 3) for a in v.args if a is not None)
         if self.uses[v] > 1 or width > _WIDTH or isinstance(v.dtype, tuple):
@@ -219,7 +221,9 @@ def _parameter_names(labels: Sequence[str]) -> Iterator[str]:
 
 def _docstring(graph: Graph, names: Sequence[str]) -> ast.stmt:
     inputs = ", ".join(f"{n}: {type_text(x)}" for n, x in zip(names, graph.inputs, strict=True))
-    return ast.Expr(ast.Constant(f"({inputs}) -> {', '.join(map(type_text, graph.outputs))}"))
+    outputs = ", ".join(map(type_text, graph.outputs))
+    gap = " " if len(inputs) + len(outputs) < 100 else "\n    "
+    return ast.Expr(ast.Constant(f"({inputs}){gap}-> {outputs}"))
 
 
 def _imports(function: ast.FunctionDef) -> list[ast.stmt]:
