@@ -14,6 +14,7 @@ import numpy as np
 from symgrad.ops.spec import Row
 from symgrad.ops.table import TABLE
 from symgrad.testing.neural_samples import NEURAL
+from symgrad.testing.reduction_samples import REDUCTIONS
 from symgrad.testing.shape_samples import shape_samples
 
 Sample = tuple[tuple[Any, ...], dict[str, Any]]
@@ -78,4 +79,4 @@ attributes("hardtanh", {"low": -1.0, "high": 1.0})
 attributes("softshrink", {"lambd": 0.5})
 attributes("hardshrink", {"lambd": 0.5})
 attributes("threshold", {"threshold": 0.25, "value": 2.0})
-SAMPLES |= NEURAL
+SAMPLES |= NEURAL | REDUCTIONS
