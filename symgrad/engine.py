@@ -166,13 +166,14 @@ class Backward:
         apart, wanted, watch = self.apart, self.wanted, self.watch
         xp, raw = lane.xp, lane.raw
         node: Node
+        args: Any
         for node in self.nodes:
             row = node.row
             if node.hooks is not None or not row.plain or watch is not None or (apart and node in apart):
                 return node
             g = pending.pop(node, None)
             if g is None:
-                self._skip(node)
+                self._skip(node, True)
                 continue
             cells = node.cells
             if cells is not None:
@@ -216,7 +217,7 @@ class Backward:
                         pending[key] = total + result
                         owned.add(key)
                 if urgent and edge in urgent:
-                    self._used(edge)
+                    self._used(edge, True)
             if free and cells is not None:
                 node.saved = node.out = node.cells = None
         return None  # what is pending now are leaves
@@ -253,7 +254,7 @@ class Backward:
         like, lane = edge._array if is_leaf(edge) else edge, self.lane
         if result.shape != like.shape:
             result = self.quietly(unbroadcast, lane.xp, result, like.shape)
-        return lane.fit(result, like.dtype)
+        return result if result.dtype == like.dtype else self.quietly(lane.fit, result, like.dtype)
 
     def _hand_on(self, node: Node, results: Sequence[Any]) -> None:
         for edge, result in zip(node.inputs, results, strict=True):
@@ -262,18 +263,18 @@ class Backward:
             if edge.__class__ not in _DEAD_ENDS and edge in self.urgent:
                 self._used(edge)
 
-    def _skip(self, node: Node) -> None:
+    def _skip(self, node: Node, quiet: bool = False) -> None:
         """No cotangent came: the leaves behind this node wait for one less."""
         if self.urgent:
             for edge in node.inputs:
                 if edge.__class__ not in _DEAD_ENDS and edge in self.urgent:
-                    self._used(edge)
+                    self._used(edge, quiet)
 
-    def _used(self, leaf: Any) -> None:
-        """One use of an urgent leaf is done."""
+    def _used(self, leaf: Any, quiet: bool = False) -> None:
+        """One use of an urgent leaf is done. `quiet`: we are in the quiet context already, which cannot be entered twice."""
         self.urgent[leaf] -= 1
         if not self.urgent[leaf]:
-            self.deliver(leaf)
+            self.deliver(leaf, quiet)
 
     def receive(self, edge: Any, g: Any) -> None:
         """Add a cotangent to what has arrived at an edge."""
@@ -315,7 +316,7 @@ class Backward:
             results.append(self.quietly(rule, lane.xp, g, out, *args, **attrs) if need and rule is not None else None)
         return results
 
-    def deliver(self, leaf: Any) -> None:
+    def deliver(self, leaf: Any, quiet: bool = False) -> None:
         """All contributions to a leaf have come: hand the sum over."""
         g = self.pending.pop(leaf, None)
         if g is None:
@@ -326,10 +327,12 @@ class Backward:
         if not self.accumulates:
             assert self.captures is not None
             self.captures[leaf] = g
-        elif hooks is None:
+        elif hooks is not None:
+            self._accumulate_with(hooks, leaf, g)
+        elif quiet:
             self.lane.accumulate(leaf, g, leaf in self.owned)
         else:
-            self._accumulate_with(hooks, leaf, g)
+            self.quietly(self.lane.accumulate, leaf, g, leaf in self.owned)
 
     def _accumulate_with(self, hooks: Any, leaf: Any, g: Any) -> None:
         """A hook may have kept the array: it is not ours any more."""

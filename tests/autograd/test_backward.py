@@ -175,6 +175,27 @@ def test_an_error_half_way_leaves_the_rest_of_the_graph_usable(x):
     np.testing.assert_allclose(x.grad._array, 2 * x._array * np.cos(x._array**2), rtol=1e-6)
 
 
+def test_infinities_meet_without_a_warning():
+    class Huge(sg.autograd.Function):
+        @staticmethod
+        def forward(ctx, a, b):
+            return a + b
+
+        @staticmethod
+        def backward(ctx, g):
+            infinite = wrap(np.array([np.inf, 1e300]))
+            return infinite, infinite
+
+    x = sg.tensor([1.0, 2.0], requires_grad=True)
+    for sign in (1.0, -1.0):
+        (x * sign * np.inf).sum().backward()
+    Huge.apply(x, x).sum().backward()
+    assert np.isnan(x.grad._array[0])
+    y = sg.tensor([1.0, 2.0], requires_grad=True)
+    Huge.apply(y * -1e30, y).sum().backward()
+    assert not np.isfinite(y.grad._array).any()
+
+
 def test_backward_inside_a_hook(x):
     other = sg.tensor([5.0], requires_grad=True)
     y = x * 2
