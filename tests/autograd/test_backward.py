@@ -238,6 +238,14 @@ def test_a_saved_tensor_that_was_written_to_is_named(x, order):
         z.backward()
 
 
+def test_what_only_the_second_pass_reads_is_guarded_too(x):
+    y = x * 2
+    (g,) = grad(y.sin().sum(), x, create_graph=True)
+    y.add_(1)
+    with pytest.raises(RuntimeError, match=r"output 0 of MulBackward0, is at version 1; expected version 0 instead"):
+        g.sum().backward()
+
+
 def test_a_constant_that_was_written_to_is_named(x):
     constant = sg.tensor([1.0, 2.0])
     constant.mul_(2)

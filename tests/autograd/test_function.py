@@ -139,6 +139,25 @@ def test_changing_an_input_in_place(x):
         Double.apply(x)
 
 
+def test_a_write_that_only_the_function_knows_of_is_noticed(x):
+    class ByNumPy(Function):
+        @staticmethod
+        def forward(ctx, a):
+            a.detach().numpy()[...] *= 2
+            ctx.mark_dirty(a)
+            return a
+
+        @staticmethod
+        def backward(ctx, g):
+            return g * 2
+
+    y = x * 1
+    z = y.sin()
+    ByNumPy.apply(y)
+    with pytest.raises(RuntimeError, match="modified by an inplace operation"):
+        z.sum().backward()
+
+
 def test_what_is_dirty_must_be_returned(x):
     class Forgetful(Function):
         @staticmethod
@@ -182,6 +201,10 @@ def test_a_view_of_an_input_may_be_returned():
     assert y.grad_fn.name() == "FlipBackward"
     (y * sg.tensor([[1.0, 2.0], [3.0, 4.0]])).sum().backward()
     close(x.grad, [[10, 30], [20, 40]])
+    base = x * 1
+    y = Flip.apply(base)
+    base.mul_(2)
+    assert y.grad_fn.name() == "FlipBackward"
 
 
 def test_once_differentiable(x):

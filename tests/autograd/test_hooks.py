@@ -42,6 +42,18 @@ def test_newest_tensor_is_visited_first():
     assert order == ["y2", "y1"]
 
 
+def test_a_leaf_is_visited_as_soon_as_its_last_use_is_done():
+    x, w = (sg.tensor(v, requires_grad=True) for v in (3.0, 2.0))
+    order = []
+    y = x * 2
+    z = y * w
+    x.register_hook(lambda g: order.append("x"))
+    y.register_hook(lambda g: order.append("y"))
+    w.register_post_accumulate_grad_hook(lambda leaf: order.append("w"))
+    z.backward()
+    assert order == ["w", "y", "x"]
+
+
 def test_a_hook_replaces_the_gradient_until_it_is_removed(x):
     handle = x.register_hook(lambda g: g * 10)
     (x * 1).sum().backward()
