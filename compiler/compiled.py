@@ -12,6 +12,7 @@ from typing import Any
 
 import numpy as np
 
+from symgrad.application import apply
 from symgrad.compiler import differentiate
 from symgrad.compiler.capture import Trace, trace
 from symgrad.compiler.ir import Graph
@@ -19,7 +20,6 @@ from symgrad.compiler.signature import Call, Signature, Spec, positions
 from symgrad.compiler.tree import unflatten
 from symgrad.compiler.verify import verify
 from symgrad.compiler.xla.kernel import Kernel
-from symgrad.dispatch import apply
 from symgrad.errors import TraceError
 from symgrad.mode import local
 from symgrad.ops.promotion import kind

@@ -1,6 +1,6 @@
 """symgrad: one Python function, three lives: eager tensors, closed-form derivatives, compiled kernels."""
 
-from typing import TYPE_CHECKING as _TYPE_CHECKING
+from typing import TYPE_CHECKING
 
 from symgrad import autograd as autograd, linalg as linalg, special as special
 from symgrad.autograd import (
@@ -68,7 +68,7 @@ from symgrad.tensor import Size as Size, Tensor as Tensor
 from symgrad import cuda as cuda, interop as interop  # isort: skip
 from symgrad import random as random  # isort: skip
 
-if _TYPE_CHECKING:
+if TYPE_CHECKING:
     from symgrad import func as func, io as io, nn as nn, optim as optim, testing as testing, utils as utils
     from symgrad.compiler.api import compile as compile, derive as derive, spec as spec
     from symgrad.io import load as load, save as save

@@ -6,39 +6,23 @@ operands get a short path for the common case (same float type); everything else
 
 from __future__ import annotations
 
-import functools
 from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 
-from symgrad.dtypes import type_word
-from symgrad.errors import SymgradError, describe
-from symgrad.graph import Constant, Node, Output, next_sequence
+from symgrad.application import apply, edge_of, failure, keeps, view_of
+from symgrad.graph import Node, next_sequence
 from symgrad.mode import local
 from symgrad.ops.namespace import namespace
-from symgrad.ops.promotion import BOOL, FLOAT32, FLOAT64, compute_type, kind, require_one_type
+from symgrad.ops.promotion import FLOAT32, FLOAT64, kind
 from symgrad.ops.spec import Row
-from symgrad.ops.variants import is_half, variant
 from symgrad.tensor import Tensor, refresh, version_cell, wrap
 
 ndarray, asarray = np.ndarray, np.asarray
 new: Any = Tensor.__new__
 new_node: Any = Node.__new__
 _NO_ATTRS: dict[str, Any] = {}
-_NUMBERS = (bool, int, float, complex, np.generic)
-
-
-def edge_of(x: Tensor) -> Any:
-    """What a node that consumes `x` points at."""
-    if x._node is not None:
-        return x._node
-    if x._requires_grad:
-        return x
-    constant = x._constant
-    if constant is None:
-        constant = x._constant = Constant(x._array.shape, x._array.dtype, x.name)
-    return constant
 
 
 def recorded(row: Row) -> Callable[..., Any]:
@@ -196,56 +180,9 @@ def _view(row: Row) -> Callable[..., Any]:
     return op
 
 
-def view_of(row: Row, x: Tensor, attrs: dict[str, Any], out: Any) -> Tensor:
-    """The tensor around `out`, which the kernel of a view row made of x's array; `out` may be a copy if there was no other way."""
-    if x._base is not None:
-        refresh(x)
-    mode = local.mode
-    t: Tensor = new(Tensor)
-    t._array = out
-    t._cell = []
-    if x._requires_grad and mode.recording:
-        t._requires_grad = True
-        t._node = node = new_node(Node)
-        node.row = row
-        node.inputs = node.saved = (x._node or x,)
-        node.attrs = attrs
-        node.sequence = next_sequence()
-        node.shape = out.shape
-        node.dtype = out.dtype
-        node.hooks = node.out = node.cells = None
-    else:
-        t._requires_grad = False
-        t._node = None
-    base = out.base
-    if row.name == "reshape" and base is not x._array and (base is None or base is not x._array.base):
-        t._base = None
-        return t
-    share(t, x, (row.name, attrs))
-    return t
-
-
-def share(view: Tensor, x: Tensor, step: tuple[str, Any] | None) -> None:
-    """`view` uses the memory of `x`, and knows the way there from the owner of the history (no step: there is none to replay)."""
-    view._base = x if x._base is None else x._base
-    owner = x._owner
-    depth = len(x._undo) if owner is None else x._depth
-    view._owner = owner = x if owner is None else owner
-    view._path = (*x._path, step)
-    view._epoch = owner._epoch
-    if depth:
-        view._depth = depth
-    if not local.mode.recording:
-        view._made = x._made or "no_grad"
-    elif step is None:
-        view._made = x._made or "several"
-    elif x._made is not None:
-        view._made = x._made
-
-
-def _binary(row: Row) -> Callable[..., Any]:
+def _binary(row: Row) -> Callable[..., Any]:  # noqa: C901  (a call for each step would double what it costs)
     kernel = row.numpy
-    both = _keeps(row, (True, True))
+    both = keeps(row, (True, True))
     with_number = _binary_with_number(row) if row.elementwise else lambda x, y: apply(row, (x, y), _NO_ATTRS)
 
     def op(x: Any, y: Any) -> Any:
@@ -281,7 +218,7 @@ def _binary(row: Row) -> Callable[..., Any]:
                 keep_x, keep_y, keep_out = both
             else:
                 edges = (edge_of(x), edge_of(y))
-                keep_x, keep_y, keep_out = _keeps(row, (x._requires_grad, y._requires_grad))
+                keep_x, keep_y, keep_out = keeps(row, (x._requires_grad, y._requires_grad))
             t._requires_grad = True
             t._node = node = new_node(Node)
             node.row = row
@@ -312,7 +249,7 @@ def _binary(row: Row) -> Callable[..., Any]:
 def _binary_with_number(row: Row) -> Callable[..., Any]:
     """The second operand is a Python float or int."""
     kernel = row.numpy
-    keep_x, _, keep_out = _keeps(row, (True, False))
+    keep_x, _, keep_out = keeps(row, (True, False))
 
     def op(x: Any, y: Any) -> Any:
         mode = local.mode
@@ -354,210 +291,6 @@ def _binary_with_number(row: Row) -> Callable[..., Any]:
         return t
 
     return op
-
-
-@functools.cache
-def _keeps(row: Row, needs: tuple[bool, ...]) -> tuple[bool, ...]:
-    """Which arguments, and which results, must be kept when these arguments need a gradient."""
-    reads: set[str] = set()
-    for i, need in enumerate(needs):
-        if need and row.rule(i) is not None:
-            reads |= row.reads(i)
-    keep = [name in reads for name in row.names(len(needs))]
-    if "others" in reads:
-        keep = [True in needs[:i] or True in needs[i + 1 :] for i in range(len(needs))]
-    return (*keep, *("out" in reads or f"out{i}" in reads for i in range(row.outputs)))
-
-
-def apply(row: Row, args: tuple[Any, ...], attrs: dict[str, Any]) -> Any:
-    """Run a row on any mixture of tensors, arrays, Python scalars and None."""
-    mode = local.mode
-    arrays, needs, args = _operands(row, args)
-    try:
-        if row.policy == "same":
-            require_one_type(arrays)
-        for a in arrays:
-            if a.__class__ is ndarray and a.dtype is not FLOAT32 and a.dtype is not FLOAT64:
-                out = _run_checked(mode, row, arrays, attrs)
-                break
-        else:
-            out = mode.run(row.numpy, *arrays, **attrs) if mode.capture is None else _run_checked(mode, row, arrays, attrs)
-    except (ValueError, IndexError, TypeError, RuntimeError) as error:
-        raise failure(row, args, attrs, error) from error
-    if row.view and row.outputs == 1:
-        result = view_of(row, args[0], attrs, out)
-    elif mode.recording and True in needs and row.differentiable:
-        result = _record(row, args, attrs, arrays, out, needs)
-    else:
-        result = _plain(row, args, attrs, out)
-    if mode.capture is not None:
-        mode.capture(row, args, attrs, result)
-    return result
-
-
-def _operands(row: Row, args: tuple[Any, ...]) -> tuple[list[Any], tuple[bool, ...], tuple[Any, ...]]:
-    """The arrays for the kernel in the type that it computes in, which of them need gradients, and the arguments as recorded."""
-    arrays, needs, dtype, agree = [], [], None, True
-    for x in args:
-        if isinstance(x, Tensor):
-            if x._base is not None:
-                refresh(x)
-            a = x._array
-            if dtype is None:
-                dtype = a.dtype
-            elif a.dtype is not dtype:
-                agree = False
-            arrays.append(a)
-            needs.append(x._requires_grad)
-        else:
-            agree = False
-            arrays.append(x)
-            needs.append(False)
-    if not agree:
-        args = tuple([x if isinstance(x, Tensor) else _operand(row, x) for x in args])
-        arrays = [x._array if isinstance(x, Tensor) else x for x in args]
-    if row.policy not in ("each", "same") and (not agree or (row.policy == "float" and dtype.kind != "f")):
-        arrays = _promoted(row, arrays)
-    return arrays, tuple(needs), args
-
-
-def _promoted(row: Row, arrays: list[Any]) -> list[Any]:
-    if "b" not in row.kinds and any(a.__class__ is bool or getattr(a, "dtype", None) == BOOL for a in arrays):
-        row.type(*arrays)  # some refuse a boolean even where it could be promoted
-    skip = 1 if row.policy == "where" else 0
-    dtype = compute_type(row.policy, tuple(a for a in arrays if a is not None))
-    arrays = [a if i < skip else _cast(a, dtype) for i, a in enumerate(arrays)]
-    if all(a.__class__ is not ndarray for a in arrays):
-        arrays = [a if a is None else asarray(a, dtype) for a in arrays]
-    return arrays
-
-
-def _operand(row: Row, arg: Any) -> Any:
-    """An argument that is not a tensor, as it is recorded."""
-    if arg.__class__ in (float, int, bool, complex) or (arg is None and not row.elementwise):
-        return arg
-    if isinstance(arg, np.generic):
-        return arg.item()
-    if isinstance(arg, ndarray):
-        return wrap(arg)
-    if isinstance(arg, (bool, int, float, complex)):
-        return arg
-    raise TypeError(f"{row.name}(): arguments must be tensors or numbers, got {describe(arg)}")
-
-
-def _cast(a: Any, dtype: Any) -> Any:
-    """An operand in the type that the kernel computes in; Python scalars stay weak where NumPy treats them as PyTorch does."""
-    if a.__class__ is ndarray:
-        return a if a.dtype == dtype else a.astype(dtype)
-    if a is None or (kind(dtype) in "fc" and a.__class__ is not bool):
-        return a
-    return asarray(a).astype(dtype)
-
-
-def _valueless(meta: Any) -> Any:
-    """What stands for the result of a kernel that is not run: the right type, and no memory."""
-    if isinstance(meta, tuple):
-        return tuple(_valueless(m) for m in meta)
-    return np.broadcast_to(np.zeros((), meta.dtype), meta.shape)
-
-
-def _run_checked(mode: Any, row: Row, arrays: list[Any], attrs: dict[str, Any]) -> Any:
-    """Run a kernel on other numbers than single and double floats.
-
-    Half precision is computed in float32 and rounded at the end, as in PyTorch.
-    """
-    unsupported = _unsupported(row, arrays)
-    if unsupported is not None:
-        raise unsupported
-    if mode.capture is not None and mode.capture.abstract:
-        return _valueless(row.type(*arrays, **attrs))
-    half = [a.__class__ is ndarray and is_half(a.dtype) for a in arrays]
-    if True not in half or row.view or row.name == "cast":
-        return mode.run(row.numpy, *arrays, **attrs)
-    lifted = [a.astype(FLOAT32) if h else a for a, h in zip(arrays, half, strict=True)]
-    out, meta = mode.run(row.numpy, *lifted, **attrs), row.type(*arrays, **attrs)
-    if row.outputs == 1:
-        return asarray(out, meta.dtype)
-    return tuple(asarray(o, m.dtype) for o, m in zip(out, meta, strict=True))
-
-
-def _unsupported(row: Row, arrays: Any) -> Exception | None:
-    """The error for numbers of a kind that the row does not take, if there are any."""
-    for a in arrays:
-        if a.__class__ is ndarray and kind(a.dtype) not in row.kinds:
-            return NotImplementedError(f'"{row.name}_cpu" not implemented for \'{type_word(a.dtype)}\'')
-    return None
-
-
-def _plain(row: Row, args: tuple[Any, ...], attrs: dict[str, Any], out: Any) -> Any:
-    if row.outputs == 1:
-        return wrap(out)
-    results = tuple(wrap(o) for o in out)
-    if row.view:
-        for t in results:
-            share(t, args[0], None)
-    return results
-
-
-def _record(row: Row, args: tuple[Any, ...], attrs: dict[str, Any], arrays: list[Any], out: Any, needs: tuple[bool, ...]) -> Any:
-    keep = _keeps(row, needs)
-    row = variant(row, arrays)
-    edges, saved, cells = [], [], []
-    for x, a, k in zip(args, arrays, keep, strict=False):  # keep goes on with the results
-        edge = x if not isinstance(x, Tensor) else x._node or edge_of(x)
-        edges.append(edge)
-        saved.append(a if k else edge)
-        if k and isinstance(x, Tensor):
-            cells.append(version_cell(x))
-    if row.outputs == 1:
-        result = wrap(out)
-        if result._array.dtype.kind in "biu":
-            return _plain(row, args, attrs, out)  # a cast to integers ends the history
-        if keep[-1]:
-            cells.append(result._cell)
-        kept_out = result._array if keep[-1] else None
-        node = make_node(row, tuple(edges), attrs, tuple(saved), kept_out, tuple(cells) or None)
-        node.shape, node.dtype = result._array.shape, result._array.dtype
-        result._node, result._requires_grad = node, True
-        return result
-    results = tuple(wrap(o) for o in out)
-    kept = keep[len(args) :] or (False,) * len(results)
-    cells += [t._cell for t, k in zip(results, kept, strict=True) if k]
-    node = make_node(row, tuple(edges), attrs, tuple(saved), None, tuple(cells) or None)
-    node.shape, node.dtype = tuple(t._array.shape for t in results), tuple(t._array.dtype for t in results)
-    if any(kept):
-        node.out = tuple(t._array if k else None for t, k in zip(results, kept, strict=True))
-    for i, t in enumerate(results):
-        if kind(t._array.dtype) in "fc":
-            t._requires_grad, t._node = True, Output(node, i)
-    if row.view:
-        for t in results:
-            share(t, args[0], None)
-    return results
-
-
-def make_node(row: Row, inputs: tuple[Any, ...], attrs: dict[str, Any], saved: Any, out: Any, cells: Any) -> Node:
-    node = new_node(Node)
-    node.row, node.inputs, node.attrs = row, inputs, attrs
-    node.saved, node.out, node.cells = saved, out, cells
-    node.sequence, node.hooks = next_sequence(), None
-    return node
-
-
-def failure(row: Row, args: tuple[Any, ...], attrs: dict[str, Any], error: Exception | None = None) -> Exception:
-    """The error of a kernel that refused its operands: the type rule's own words, if it objects."""
-    metas = tuple(x._array if isinstance(x, Tensor) else x for x in args)
-    try:
-        row.type(*metas, **attrs)
-    except (RuntimeError, ValueError, IndexError, TypeError) as clear:
-        return clear
-    unsupported = _unsupported(row, metas)
-    if unsupported is not None:
-        return unsupported
-    if isinstance(error, SymgradError):
-        return error
-    given = ", ".join(describe(m) for m in metas)
-    return RuntimeError(f"{row.name}: {error} (got {given})")
 
 
 tensors: Any = namespace(recorded)

@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from symgrad.dispatch import _keeps, apply, edge_of, failure, make_node
+from symgrad.application import apply, edge_of, failure, keeps, make_node
 from symgrad.graph import Node, Output, next_sequence
 from symgrad.mode import local
 from symgrad.ops.promotion import compute_type, kind
@@ -281,7 +281,7 @@ def _node_of_write(x: Tensor, row: Row, args: tuple[Any, ...], attrs: dict[str, 
     tensors = [a for a in args if isinstance(a, Tensor)]
     edges = (edge_of(x), *(edge_of(a) if isinstance(a, Tensor) else a for a in args))
     needs = (x._requires_grad, *(isinstance(a, Tensor) and a._requires_grad for a in args))
-    keep = _keeps(row, needs)[1:]
+    keep = keeps(row, needs)[1:]
     kept = tuple(a._array if k and isinstance(a, Tensor) else e for a, k, e in zip(args, keep, edges[1:], strict=False))
     cells = tuple(version_cell(a) for a, k in zip(args, keep, strict=False) if k and isinstance(a, Tensor)) if tensors else ()
     node = make_node(row, edges, attrs, (edges[0], *kept), None, cells or None)

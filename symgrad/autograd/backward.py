@@ -8,8 +8,9 @@ from typing import Any
 
 import numpy as np
 
+from symgrad.application import make_node
 from symgrad.autograd.hooks import retain_grad
-from symgrad.dispatch import make_node, tensors
+from symgrad.dispatch import tensors
 from symgrad.engine import Backward, RawLane, key_of, saved_arrays
 from symgrad.errors import describe
 from symgrad.graph import Node, Output

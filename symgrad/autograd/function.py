@@ -15,8 +15,8 @@ from typing import Any
 
 import numpy as np
 
+from symgrad.application import edge_of
 from symgrad.autograd.anomaly import remember
-from symgrad.dispatch import edge_of
 from symgrad.engine import FREED, write_error
 from symgrad.graph import Node, Output, next_sequence
 from symgrad.mode import local

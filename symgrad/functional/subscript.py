@@ -7,7 +7,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from symgrad.dispatch import tensors as ops, view_of
+from symgrad.application import view_of
+from symgrad.dispatch import tensors as ops
 from symgrad.functional.names import METHODS
 from symgrad.functional.writing import copy_, fill_
 from symgrad.mode import leaving, local

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from symgrad.dispatch import apply
+from symgrad.application import apply
 from symgrad.mode import local
 from symgrad.ops.namespace import raw
 from symgrad.ops.promotion import kind

@@ -6,8 +6,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from symgrad.application import apply
 from symgrad.autograd import gradcheck, gradgradcheck
-from symgrad.dispatch import apply
 from symgrad.ops.table import TABLE
 from symgrad.tensor import wrap
 from symgrad.testing.shape_samples import shape_samples

@@ -9,7 +9,7 @@ import pytest
 import sympy as sp
 
 import symgrad as sg
-from symgrad.dispatch import apply
+from symgrad.application import apply
 from symgrad.ops.promotion import kind
 from symgrad.ops.spec import Row
 from symgrad.ops.table import TABLE
