@@ -1,16 +1,19 @@
-"""The little that programs ask of `cuda`: whether a GPU is there, and nothing else without one."""
+"""The little that programs ask of `cuda`: whether tensors can be put on a GPU. They cannot yet: eager tensors live on the CPU."""
 
 from __future__ import annotations
 
 from typing import Any
 
-from symgrad.devices import check, device_count as device_count
-from symgrad.random import default_generator
+from symgrad.devices import check
 
 
 def is_available() -> bool:
-    """True where JAX sees a GPU."""
-    return device_count() > 0
+    """Whether eager tensors can be put on a GPU: False, also where JAX sees one, so that `if cuda.is_available()` does what it can."""
+    return False
+
+
+def device_count() -> int:
+    return 0
 
 
 def current_device() -> int:
@@ -33,8 +36,6 @@ def is_initialized() -> bool:
 
 def manual_seed(seed: int) -> None:
     """Seed the devices' generators; as in PyTorch, ignored when there is no GPU."""
-    if is_available():
-        default_generator.manual_seed(seed)
 
 
 manual_seed_all = manual_seed
