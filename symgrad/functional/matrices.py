@@ -9,7 +9,7 @@ from symgrad.dispatch import tensors as ops
 from symgrad.functional.contraction import require, require_tensors
 from symgrad.functional.names import method, public
 from symgrad.ops.linalg import require_matrix, require_square
-from symgrad.ops.promotion import word
+from symgrad.ops.promotion import kind, word
 from symgrad.tensor import Tensor
 
 __all__ = ["cdist", "cholesky_inverse", "cholesky_solve", "det", "inverse", "logdet", "matrix_power", "pinverse", "slogdet"]
@@ -209,17 +209,30 @@ def matrix_power(input: Tensor, n: int) -> Tensor:
     return result
 
 
+_COMPUTE_MODES = {"use_mm_for_euclid_dist": True, "donot_use_mm_for_euclid_dist": False, "use_mm_for_euclid_dist_if_necessary": None}
+"""Whether 2-norms are computed by products; None: if there are more than 25 rows."""
+
+
 @public
 def cdist(x1: Tensor, x2: Tensor, p: float = 2.0, compute_mode: str | None = "use_mm_for_euclid_dist_if_necessary") -> Tensor:
     """Distances in the p-norm between every row of x1 and every row of x2."""
     require_tensors("cdist", x1=x1, x2=x2)
     for name, x in (("X1", x1), ("X2", x2)):
         require(x.ndim >= 2, f"cdist only supports at least 2D tensors, {name} got: {x.ndim}D")
+        floating = kind(x._array.dtype) == "f"
+        require(floating, f"cdist only supports floating-point dtypes, {name} got: {word(x._array.dtype)}")
     columns = x1.shape[-1], x2.shape[-1]
     require(columns[0] == columns[1], f"X1 and X2 must have the same number of columns. X1: {columns[0]} X2: {columns[1]}")
     types = word(x1._array.dtype), word(x2._array.dtype)
     require(types[0] == types[1], f"expected scalar type {types[0]} but found {types[1]}")
     require(p >= 0, "cdist only supports non-negative p values")
+    if compute_mode is not None and compute_mode not in _COMPUTE_MODES:
+        raise ValueError(f"{compute_mode} is not a valid value for compute_mode")
+    if p == 2:
+        products = None if compute_mode is None else _COMPUTE_MODES[compute_mode]
+        if products is None:
+            products = max(x1.shape[-2], x2.shape[-2]) > 25
+        return ops.euclidean_distance(x1, x2, products=products)  # type: ignore[no-any-return]
     first = ops.reshape(x1, shape=(*x1.shape[:-1], 1, columns[0]))
     second = ops.reshape(x2, shape=(*x2.shape[:-2], 1, *x2.shape[-2:]))
     gap = ops.sub(first, second)

@@ -272,3 +272,40 @@ row(
     saves=("y", "x"), policy="same", type=cross_type, display="LinalgCrossBackward0",
     jax=lambda x, y, *, axis: f"jnp.cross({x}, {y}, axis={axis})",
 )  # fmt: skip
+
+# --- distances between rows
+
+
+def distance_type(x: Any, y: Any, *, products: bool) -> Meta:
+    if x.shape[-1] != y.shape[-1]:
+        raise RuntimeError(f"X1 and X2 must have the same number of columns. X1: {x.shape[-1]} X2: {y.shape[-1]}")
+    batch = broadcast_shapes("cdist", tuple(x.shape[:-2]), tuple(y.shape[:-2]))
+    return Meta((*batch, x.shape[-2], y.shape[-2]), x.dtype)
+
+
+def _distance(x, y, *, products):
+    """By |x|² + |y|² - 2 x·y if `products`: far less memory, but small distances between far points lose digits."""
+    if not products:
+        gap = x[..., :, None, :] - y[..., None, :, :]
+        return np.sqrt(np.einsum("...i,...i->...", gap, gap))
+    out = np.matmul(x, -2 * y.swapaxes(-1, -2))
+    out += np.einsum("...i,...i->...", x, x)[..., :, None]
+    out += np.einsum("...i,...i->...", y, y)[..., None, :]
+    return np.sqrt(np.maximum(out, 0, out=out), out=out)
+
+
+def _distance_x(xp, g, out, x, y, *, products):
+    """The sum over rows of y of g (x - y) / |x - y|, where equal rows count 0."""
+    weights = xp.where(out == 0, 0, g / xp.where(out == 0, 1, out))
+    return x * xp.sum(weights, axis=(len(weights.shape) - 1,), keepdims=True) - xp.matmul(weights, y)
+
+
+row(
+    "euclidean_distance", "x y / products", _distance,
+    (
+        _distance_x,
+        lambda xp, g, out, x, y, *, products: _distance_x(xp, transposed(xp, g), transposed(xp, out), y, x, products=products),
+    ),
+    saves="x y out", policy="same", type=distance_type, kinds="f", display="CdistBackward0",
+    jax=lambda x, y, *, products: f"jnp.linalg.norm({x}[..., :, None, :] - {y}[..., None, :, :], axis=-1)",
+)  # fmt: skip

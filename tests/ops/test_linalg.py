@@ -314,7 +314,8 @@ def test_complex_gradients():
         lambda x: linalg.slogdet(x).sign.imag, lambda x: size(linalg.solve(x, x.mT)), lambda x: linalg.eigvalsh(hermitian(x)),
         lambda x: size(linalg.cholesky(hermitian(x))), linalg.svdvals, lambda x: size(linalg.pinv(x)),
         lambda x: size(sg.einsum("ij,ij->i", x, x)),
-        lambda x: size(linalg.eigh(hermitian(x))[1]), lambda x: size(linalg.svd(x)[0]), lambda x: size(cubed(x) - 1), lambda x: size(linalg.qr(x)[0]),
+        lambda x: size(linalg.eigh(hermitian(x))[1]), lambda x: size(linalg.svd(x)[0]), lambda x: size(cubed(x) - 1),
+        lambda x: size(linalg.qr(x)[0]),
         lambda x: linalg.vecdot(x, x).real, lambda x: size(sg.trace(x)), lambda x: size(linalg.cross(x, x.mT)),
     ):  # fmt: skip
         assert gradcheck(function, (z,))
@@ -368,10 +369,21 @@ def test_cdist(p):
     check(lambda a, b: sg.cdist(a, b, p), x, y)
 
 
+@pytest.mark.parametrize("mode", ["use_mm_for_euclid_dist", "donot_use_mm_for_euclid_dist", "use_mm_for_euclid_dist_if_necessary", None])
+def test_both_ways_to_euclidean_distances(mode):
+    x, y = leaf(30, 2), leaf(3, 2)
+    expected = np.linalg.norm(x._array[:, None] - y._array, axis=-1)
+    np.testing.assert_allclose(sg.cdist(x, y, compute_mode=mode)._array, expected, rtol=1e-10)
+    check(lambda a, b: sg.cdist(a, b, compute_mode=mode), leaf(2, 4, 2), y)
+    with pytest.raises(ValueError, match="not a valid value for compute_mode"):
+        sg.cdist(x, y, compute_mode="fast")
+
+
 def test_the_distance_of_a_point_from_itself_has_gradient_0():
-    x = leaf(3, 2)
-    sg.cdist(x, x.detach()).sum().backward()
-    assert np.isfinite(x.grad._array).all()
+    x = leaf(1, 2)
+    for p in (1.0, 2.0, 3.0):
+        sg.cdist(x, x.detach(), p).sum().backward()
+    np.testing.assert_array_equal(x.grad._array, [[0, 0]])
 
 
 def test_arguments_by_pytorchs_names():
