@@ -97,6 +97,7 @@ PROGRAMS = {
     "eigh": (lambda x: sg.linalg.eigh((x + x.mT) / 2)[0], symmetric(3)),
     "solve_triangular": (lambda x, y: sg.linalg.solve_triangular(x, y, upper=True), symmetric(3), a(3, 2)),
     "svd": (lambda x: sg.linalg.svd(x, full_matrices=False)[1], a(3, 2)), "qr": (lambda x: sg.linalg.qr(x)[1], a(3, 2)),
+    "cdist": (lambda x, y: sg.cdist(x, y), a(3, 2), a(4, 2)),
     "pinv": (lambda x: sg.linalg.pinv(x), a(3, 2)), "matrix_power": (lambda x: sg.linalg.matrix_power(x, 3), a(2, 2)),
     # without derivatives, and views written to
     "indices": (lambda x: x * (x.argmax(1) + x.argmin(1) + x.argsort(1)[:, 0] + x.count_nonzero(1)).reshape(2, 1), a(2, 3)),
