@@ -12,6 +12,7 @@ import numpy as np
 import pytest
 
 import symgrad as sg
+from symgrad.views import inplace
 
 _spec = importlib.util.spec_from_file_location("view_programs", Path(__file__).with_name("view_programs.py"))
 programs = importlib.util.module_from_spec(_spec)
@@ -224,6 +225,53 @@ def test_shape_in_place_and_views_made_before():
     y[0].mul_(2)
     y.sum().backward()
     assert a.grad.tolist() == [[2, 1, 1], [2, 1, 1]]
+
+
+def test_a_view_whose_base_was_written_to_is_a_source_like_any_other():
+    a, w = leaf(3), leaf(seed=1)
+    y, target = a * 1, leaf(2, seed=2) * 1
+    v = y[1:]
+    y[1] = w
+    target.copy_(v)
+    target.sum().backward()
+    assert a.grad.tolist() == [0, 0, 1]
+    assert w.grad.item() == 1
+
+
+def test_a_write_through_a_view_of_another_layout():
+    a, w = leaf(2, 3), leaf(6, seed=1)
+    y = a * 1
+    flat = y.view(-1)
+    y.t_()
+    flat.mul_(w)
+    (y * y).sum().backward()
+    np.testing.assert_allclose(w.grad.numpy(), 2 * w.detach().numpy() * a.detach().numpy().reshape(-1) ** 2)
+    np.testing.assert_allclose(a.grad.numpy(), 2 * a.detach().numpy() * w.detach().numpy().reshape(2, 3) ** 2)
+    a.grad = w.grad = None
+    y = a.t() * 1  # lies in memory as a does
+    y.t().view(-1)[1:3] = w[:2]
+    y.sum().backward()
+    assert a.grad.tolist() == [[1, 0, 0], [1, 1, 1]]
+    assert w.grad.tolist() == [1, 1, 0, 0, 0, 0]
+
+
+def test_an_op_in_place_without_a_derivative_cuts_the_history():
+    a = leaf(3)
+    y = a * 2
+    inplace(lambda x: x.detach() * 3)(y)
+    assert y.grad_fn.name() == "CopyBackwards"
+    (y * a).sum().backward()
+    np.testing.assert_allclose(a.grad.numpy(), 6 * a.detach().numpy())
+
+
+def test_a_write_to_a_saved_constant_is_noticed():
+    x, w = sg.ones(3, dtype=sg.float64), leaf(3)
+    first, arithmetic = (lambda: x.__setitem__(0, 5.0), lambda: x.__setitem__(0, x[1])), (lambda: x.add_(1), lambda: x.view(-1).mul_(2))
+    for write in (*first, *arithmetic, lambda: x.fill_(1)):
+        z = (x * w).sum()
+        write()
+        with pytest.raises(RuntimeError, match="modified by an inplace operation"):
+            z.backward()
 
 
 def test_writes_are_differentiable_twice():

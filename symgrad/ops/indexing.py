@@ -129,18 +129,20 @@ def _index(x, *indices, dims):
 def _index_back(x, *indices, shape, dims):
     """Add x into zeros at the places; places that occur twice receive both."""
     out = np.zeros(shape, x.dtype)
-    if len(indices) == 1 and indices[0].ndim == 1 and indices[0].size > 8 and dims == (0,) and len(shape) > 1:
-        return _add_rows(out, indices[0], x)
+    if len(indices) == 1 and dims == (0,) and len(shape) > 1 and indices[0].size > 8:
+        return _add_rows(out, indices[0].reshape(-1), x.reshape(-1, *shape[1:]))
     np.add.at(out, places(indices, dims), x)
     return out
 
 
 def _add_rows(out, index, x):
     """np.add.at for whole rows: sorting them and adding each run at once is many times as fast."""
+    if index.min() < 0:
+        index = np.where(index < 0, index + len(out), index)
     order = np.argsort(index, kind="stable")
     ordered = index[order]
     starts = np.flatnonzero(np.concatenate(([True], ordered[1:] != ordered[:-1])))
-    np.add.at(out, ordered[starts], np.add.reduceat(x[order], starts, axis=0))  # -1 and n - 1 may both be there
+    out[ordered[starts]] = np.add.reduceat(x[order], starts, axis=0)
     return out
 
 
