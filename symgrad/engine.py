@@ -201,9 +201,10 @@ class Backward:
                     source = edge
                 if rule is not None and (wanted is None or source in wanted):
                     result = rule(xp, g, out, *args, **attrs) if attrs else rule(xp, g, out, *args)
-                    if result.shape != like.shape:
+                    array = result if raw else result._array
+                    if array.shape != like.shape:
                         result = unbroadcast(xp, result, like.shape)
-                    if result.dtype is not like.dtype:
+                    if array.dtype is not like.dtype:
                         result = lane.fit(result, like.dtype)
                     total = pending.get(key)
                     if total is None:
@@ -353,6 +354,7 @@ def saved_arrays(node: Node) -> list[tuple[Any, Any, list[Any]]]:
 
 
 def written_to(node: Node) -> RuntimeError:
+    """The error for a node of which a saved array was written to."""
     array, edge, cell = next(entry for entry in saved_arrays(node) if entry[2])
     return write_error(array, Output(node, 0) if edge is None else edge, cell)
 

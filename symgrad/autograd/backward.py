@@ -53,7 +53,7 @@ class TensorLane:
 
     def arguments(self, node: Node) -> tuple[Any, Any]:
         assert node.saved is not None
-        cells = {id(array): cell for array, _, cell in saved_arrays(node)}
+        cells = {} if node.cells is None else {id(array): cell for array, _, cell in saved_arrays(node)}
         args = tuple(_attach(a, e, cells) for a, e in zip(node.saved, node.inputs, strict=True))
         if node.out.__class__ is tuple:
             return args, tuple(_attach(o, Output(node, i), cells) for i, o in enumerate(node.out))

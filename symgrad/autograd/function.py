@@ -193,7 +193,7 @@ def _call(row: Row, ctx: Any, args: tuple[Any, ...], forward: Callable[..., Any]
 
 def _check_dirty(ctx: Any, outputs: tuple[Any, ...]) -> None:
     for t in ctx._dirty:
-        if not any(t is output for output in outputs):
+        if not _among(t, outputs):
             raise RuntimeError(
                 "Some elements marked as dirty during the forward method were not returned as output. The inputs that are"
                 " modified inplace must all be outputs of the Function."
@@ -225,12 +225,12 @@ def _finish(ctx: Any, args: tuple[Any, ...], outputs: tuple[Any, ...], node: Fun
             finished.append(output)
             continue
         edge = None if node is None or _constant(ctx, output) else Output(node, i)
-        if any(output is t for t in ctx._dirty):
+        if _among(output, ctx._dirty):
             if edge is not None:
                 set_history(output, edge)
             finished.append(output)
             continue
-        given = any(output is x for x in (*args, *finished)) or output._requires_grad
+        given = output._requires_grad or _among(output, args) or _among(output, finished)
         t = detach(output) if given else output
         t._owner, t._node, t._requires_grad = None, edge, edge is not None
         finished.append(t)
@@ -238,7 +238,15 @@ def _finish(ctx: Any, args: tuple[Any, ...], outputs: tuple[Any, ...], node: Fun
 
 
 def _constant(ctx: Any, output: Tensor) -> bool:
-    return kind(output._array.dtype) not in "fc" or any(output is t for t in ctx._constant_outputs)
+    return kind(output._array.dtype) not in "fc" or _among(output, ctx._constant_outputs)
+
+
+def _among(x: Any, others: Sequence[Any]) -> bool:
+    """Whether x itself is there: tensors that are equal are not meant."""
+    for other in others:  # noqa: SIM110  (a generator would cost more than the comparisons)
+        if other is x:
+            return True
+    return False
 
 
 def _save(ctx: Any, node: FunctionNode, finished: tuple[Any, ...]) -> None:
@@ -304,7 +312,8 @@ def _checked(cls: type[Function], lane: Any, node: FunctionNode, results: tuple[
                 f"function {name} returned a gradient different than None at position {i + 1}, but the corresponding forward"
                 " input was not a Variable"
             )
-        _check_shape(name, i, result._array.shape, tuple(edge.shape))
+        if result._array.shape != edge.shape:
+            _check_shape(name, i, result._array.shape, tuple(edge.shape))
         checked.append(lane.value(result))
     return checked
 
