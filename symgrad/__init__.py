@@ -86,6 +86,7 @@ _LATER = {  # what is loaded when it is first asked for: a module, or a name in 
     "spec": "symgrad.compiler.api:spec",
     "testing": "symgrad.testing",
     "utils": "symgrad.utils",
+    "vmap": "symgrad.func:vmap",
 }
 _LATER |= {
     name: f"symgrad.nn.functional:{name}"
