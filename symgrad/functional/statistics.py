@@ -13,6 +13,7 @@ from symgrad.functional.joining import cat
 from symgrad.functional.names import method
 from symgrad.functional.shaping import movedim, narrow
 from symgrad.functional.sorting import along
+from symgrad.ops.promotion import INT64
 from symgrad.ops.reduction import axes_of
 from symgrad.ops.shapes import normalize_axis
 from symgrad.tensor import Tensor, wrap
@@ -71,61 +72,61 @@ def nanquantile(
 
 def _quantile(name: str, input: Tensor, q: Any, dim: int | None, keepdim: bool, interpolation: str) -> Tensor:
     levels = _levels(name, input, q, interpolation)
-    rank_of_all = input.ndim
+    ndim = input._array.ndim
     if dim is None:
         lines = ops.reshape(input, shape=(input._array.size,))
     else:
-        lines = movedim(input, normalize_axis(dim, input.ndim), -1) if input.ndim else ops.reshape(input, shape=(1,))
-    ranks = _ranks(name, lines._array, levels)
-    result = _at_ranks(ops.sort(lines, axis=lines.ndim - 1, descending=False)[0], ranks, interpolation)
-    result = movedim(result, -1, 0)
+        lines = movedim(input, normalize_axis(dim, ndim), -1) if ndim else ops.reshape(input, shape=(1,))
+    ordered = ops.sort(lines, axis=lines.ndim - 1, descending=False)[0]
+    result = movedim(_at_ranks(ordered, _ranks(name, lines, levels), interpolation), -1, 0)
     shape = tuple(result.shape[1:])
     if keepdim:
-        shape = (1,) * rank_of_all if dim is None else _with_one(shape, normalize_axis(dim, rank_of_all))
+        shape = (1,) * ndim if dim is None else _with_one(shape, normalize_axis(dim, ndim))
     return ops.reshape(result, shape=(*levels.shape, *shape))  # type: ignore[no-any-return]
 
 
-def _levels(name: str, input: Tensor, q: Any, interpolation: str) -> Any:
-    """The levels as an array of no or one dimension, after PyTorch's checks."""
+def _levels(name: str, input: Tensor, q: Any, interpolation: str) -> Tensor:
+    """The levels as a tensor of no or one dimension, after PyTorch's checks."""
     if input._array.size == 0:
         raise RuntimeError(f"{name}() input tensor must be non-empty")
     if input._array.dtype not in (np.float32, np.float64):
         raise RuntimeError(f"{name}() input tensor must be either float or double dtype")
-    if isinstance(q, Tensor) and q._array.dtype != input._array.dtype:
-        raise RuntimeError(f"{name}() q tensor must be same dtype as the input tensor")
     if interpolation not in _INTERPOLATIONS:
         raise RuntimeError(f"{name}() interpolation must be one of linear, lower, higher, midpoint or nearest, but got {interpolation}")
-    levels = q._array if isinstance(q, Tensor) else np.asarray(q, np.float64)
-    if levels.ndim > 1:
+    if not isinstance(q, Tensor):
+        if not 0 <= q <= 1:
+            raise RuntimeError(f"{name}() q must be in the range [0, 1] but got {q}")
+        return wrap(np.asarray(q, input._array.dtype))
+    if q._array.dtype != input._array.dtype:
+        raise RuntimeError(f"{name}() q tensor must be same dtype as the input tensor")
+    if q._array.ndim > 1:
         raise RuntimeError(f"{name}() q must be a scalar or 1D tensor")
-    if not ((levels >= 0) & (levels <= 1)).all():
-        given = q if not isinstance(q, Tensor) else "values outside"
-        raise RuntimeError(f"{name}() q must be in the range [0, 1] but got {given}")
-    return levels
+    if not ((q._array >= 0) & (q._array <= 1)).all():
+        raise RuntimeError(f"{name}() q values must be in the range [0, 1]")
+    return q
 
 
-def _ranks(name: str, lines: Any, levels: Any) -> Any:
-    """Positions in the sorted lines, fractional: one for each line and level. A NaN is last, and is the answer unless it is skipped."""
-    n, nans = lines.shape[-1], np.isnan(lines).sum(-1, keepdims=True)
+def _ranks(name: str, lines: Tensor, levels: Tensor) -> Tensor:
+    """Positions in the sorted lines, fractional: one for each line and level. NaNs are last, and are the answer unless skipped."""
+    n, levels = lines._array.shape[-1], ops.reshape(levels, shape=(levels._array.size,))
+    nans = ops.sum(ops.ne(lines, lines), axis=(lines.ndim - 1,), keepdims=True)
     if name == "nanquantile":
-        return np.maximum(n - nans - 1, 0) * levels.reshape(-1).astype(lines.dtype)
-    return np.where(nans > 0, n - 1, (n - 1) * levels.reshape(-1).astype(lines.dtype))
+        return ops.mul(ops.maximum(n - 1 - nans, 0), levels)  # type: ignore[no-any-return]
+    return ops.where(nans > 0, n - 1, ops.mul(levels, n - 1))  # type: ignore[no-any-return]
 
 
-def _at_ranks(ordered: Tensor, ranks: Any, interpolation: str) -> Tensor:
-    if interpolation == "lower":
-        ranks = np.floor(ranks)
-    elif interpolation == "higher":
-        ranks = np.ceil(ranks)
-    elif interpolation == "nearest":
-        ranks = np.rint(ranks)
-    below = np.floor(ranks).astype(np.int64)
-    low = ops.take_along(ordered, wrap(below), axis=ordered.ndim - 1)
-    if interpolation in ("lower", "higher", "nearest"):
-        return low  # type: ignore[no-any-return]
-    above = np.ceil(ranks).astype(np.int64)
-    weight = np.full_like(ranks, 0.5) if interpolation == "midpoint" else ranks - below
-    return ops.lerp(low, ops.take_along(ordered, wrap(above), axis=ordered.ndim - 1), wrap(weight.astype(ordered._array.dtype)))  # type: ignore[no-any-return]
+_TO_WHOLE = {"lower": "floor", "higher": "ceil", "nearest": "round"}
+
+
+def _at_ranks(ordered: Tensor, ranks: Tensor, interpolation: str) -> Tensor:
+    def at(place: Tensor) -> Any:
+        return ops.take_along(ordered, ops.cast(place, dtype=INT64), axis=ordered.ndim - 1)
+
+    if interpolation in _TO_WHOLE:
+        return at(getattr(ops, _TO_WHOLE[interpolation])(ranks))  # type: ignore[no-any-return]
+    below = ops.floor(ranks)
+    weight = 0.5 if interpolation == "midpoint" else ops.sub(ranks, below)
+    return ops.lerp(at(below), at(ops.ceil(ranks)), weight)  # type: ignore[no-any-return]
 
 
 def _with_one(shape: tuple[int, ...], axis: int) -> tuple[int, ...]:

@@ -11,6 +11,7 @@ from symgrad.ops.reduction import Everything, add, count, maximum, minimum, redu
 from symgrad.ops.shapes import reduced_shape
 from symgrad.ops.spec import Meta
 from symgrad.ops.table import row
+from symgrad.ops.variants import is_complex
 
 
 def real_type(x: Any, *, axis: tuple[int, ...], keepdims: bool, **attrs: Any) -> Meta:
@@ -96,12 +97,23 @@ def _pair_text(name: str) -> Any:
     return text
 
 
+def _var_compose(xp, x, *, axis, correction, keepdims):
+    centred = x - xp.mean(x, axis=axis, keepdims=True)
+    squares = xp.power(xp.abs(centred) if is_complex(x) else centred, exponent=2)
+    return xp.sum(squares, axis=axis, keepdims=keepdims) / max(count(x.shape, axis) - correction, 0)
+
+
 def spread_row(name: str, kernel: Any, rule: Any, saves: str, **columns: Any) -> None:
     row(name, "x / axis correction keepdims", kernel, (rule,), saves, policy="each", kinds="fc", complex="own", **columns)
 
 
-spread_row("var", lambda x, **attrs: _var_mean(x, **attrs)[0], _var_rule, "x", type=real_type, jax=_spread_text("var"))
-spread_row("std", lambda x, **attrs: _std_mean(x, **attrs)[0], _std_rule, "x out", type=real_type, jax=_spread_text("std"))
+spread_row(
+    "var", lambda x, **attrs: _var_mean(x, **attrs)[0], _var_rule, "x", type=real_type, jax=_spread_text("var"), compose=_var_compose,
+)  # fmt: skip
+spread_row(
+    "std", lambda x, **attrs: _std_mean(x, **attrs)[0], _std_rule, "x out", type=real_type, jax=_spread_text("std"),
+    compose=lambda xp, x, **attrs: xp.sqrt(_var_compose(xp, x, **attrs)),
+)  # fmt: skip
 spread_row("var_mean", _var_mean, _var_mean_rule, "x out1", type=pair_type, outputs=2, jax=_pair_text("var"))
 spread_row("std_mean", _std_mean, _std_mean_rule, "x out", type=pair_type, outputs=2, jax=_pair_text("std"))
 
@@ -152,6 +164,18 @@ def _vector_norm_type(x: Any, *, ord: Any, axis: tuple[int, ...], keepdims: bool
     return real_type(x, axis=axis, keepdims=keepdims)
 
 
+def _vector_norm_compose(xp, x, *, ord, axis, keepdims):
+    if ord == 0:
+        return xp.cast(xp.count_nonzero(x, axis=axis, keepdims=keepdims), dtype=np.dtype(x.dtype))
+    size = x if ord == 2 and not is_complex(x) else xp.abs(x)
+    if ord == 1:
+        return xp.sum(size, axis=axis, keepdims=keepdims)
+    if abs(ord) == inf:
+        return (xp.amax if ord > 0 else xp.amin)(size, axis=axis, keepdims=keepdims)
+    total = xp.sum(xp.power(size, exponent=ord), axis=axis, keepdims=keepdims)
+    return xp.sqrt(total) if ord == 2 else xp.power(total, exponent=1 / ord)
+
+
 def _vector_norm_text(x, *, ord, axis, keepdims):
     fold = f"axis={tuple(axis)}, keepdims={keepdims}"
     if ord == 2:
@@ -167,5 +191,5 @@ def _vector_norm_text(x, *, ord, axis, keepdims):
 
 row(
     "vector_norm", "x / ord axis keepdims", _vector_norm, (_vector_norm_rule,), saves="x out", policy="each", kinds="fc", complex="own",
-    type=_vector_norm_type, display="LinalgVectorNormBackward0", jax=_vector_norm_text,
+    type=_vector_norm_type, display="LinalgVectorNormBackward0", jax=_vector_norm_text, compose=_vector_norm_compose,
 )  # fmt: skip

@@ -59,8 +59,10 @@ def truth_type(x: Any, *, axis: tuple[int, ...], keepdims: bool) -> Meta:
 
 
 def restore(xp: Any, g: Any, x: Any, axis: tuple[int, ...], keepdims: bool) -> Any:
-    """`g` with the folded dimensions back in place (of size 1)."""
-    return g if keepdims or not axis else xp.reshape(g, shape=reduced_shape(x.shape, axis, True))
+    """`g` with the folded dimensions back in place (of size 1), or as it is where it fits `x` without: a single number does."""
+    if keepdims or len(axis) == len(x.shape):
+        return g
+    return xp.reshape(g, shape=reduced_shape(x.shape, axis, True))
 
 
 def spread(xp: Any, g: Any, x: Any, axis: tuple[int, ...], keepdims: bool) -> Any:
@@ -242,9 +244,10 @@ def extremes(name: str, ufunc: Any, jax: str) -> None:
         return ufunc.reduce(x, axis, None, None, keepdims)
 
     columns: dict[str, Any] = {"saves": "x out", "policy": "each", "kinds": "bif", "jax": call(jax)}
+    compose = lambda xp, x, **attrs: getattr(xp, f"a{name}")(x, **attrs)
     row(f"a{name}", "x / axis keepdims", kernel, (_extreme_rule,), type=extreme_type(f"a{name}"), **columns)
     display = f"{name.title()}Backward1"
-    row(f"{name}_all", "x / axis keepdims", kernel, (whole_rule,), type=extreme_type(name), display=display, **columns)
+    row(f"{name}_all", "x / axis keepdims", kernel, (whole_rule,), type=extreme_type(name), display=display, compose=compose, **columns)
 
 
 extremes("max", maximum, "jnp.max")

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from symgrad.ops.promotion import INT64
-from symgrad.ops.reduction import add, maximum, minimum, restore
+from symgrad.ops.reduction import add, maximum, minimum
 from symgrad.ops.shapes import reduced_shape
 from symgrad.ops.spec import Meta
 from symgrad.ops.table import row
@@ -173,7 +173,7 @@ def kept(x: Any, indices: Any, axis: int, keepdims: bool) -> tuple[Any, Any]:
 
 
 def _one_rule(xp, g, out, x, *, axis, keepdims, **attrs):
-    places, g = (restore(xp, t, x, (axis,), keepdims) for t in (out[1], g[0]))
+    places, g = (xp.reshape(t, shape=reduced_shape(x.shape, (axis,), True)) for t in (out[1], g[0]))
     return xp.scatter_along(g, places, axis=axis, size=x.shape[axis])
 
 

@@ -8,6 +8,7 @@ import pytest
 import symgrad as sg
 from symgrad.autograd import gradcheck, gradgradcheck
 from symgrad.dispatch import tensors as ops
+from symgrad.ops.namespace import raw
 from symgrad.ops.table import TABLE
 from symgrad.tensor import wrap
 from symgrad.testing.reduction_samples import REDUCTIONS, spaced
@@ -62,6 +63,11 @@ def test_take_along_refuses_other_shapes():
         ops.take_along(x, indices, axis=1)
     with pytest.raises(RuntimeError, match="same number of dimensions"):
         ops.take_along(x, wrap(np.zeros(3, np.int64)), axis=0)
+
+
+@pytest.mark.parametrize(("name", "args", "attrs"), [case for case in CASES if TABLE[case[0]].compose], ids=label)
+def test_composition_agrees_with_the_kernel(name, args, attrs):
+    np.testing.assert_allclose(TABLE[name].compose(raw, *args, **attrs), TABLE[name].numpy(*args, **attrs), rtol=1e-12)
 
 
 @pytest.mark.parametrize(("name", "args", "attrs"), CASES, ids=label)
