@@ -177,6 +177,11 @@ def unsqueeze(input: Tensor, dim: int) -> Tensor:
 def expand(input: Tensor, *size: Any, **named: Any) -> Tensor:
     """Dimensions of size 1 repeated to the given sizes, without copying; -1 keeps a size."""
     wanted, shape = sizes(size, named, "size"), input._array.shape
+    if -1 not in wanted:
+        try:
+            return ops.expand(input, shape=wanted)  # type: ignore[no-any-return]
+        except RuntimeError:
+            pass  # PyTorch's words for it follow
     lead = len(wanted) - len(shape)
     if lead < 0:
         raise RuntimeError(
