@@ -9,6 +9,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from symgrad.dispatch import tensors as ops
+from symgrad.functional.einsum import contract
 from symgrad.functional.names import METHODS, method, method_inplace, public
 from symgrad.ops.promotion import kind, word
 from symgrad.ops.shapes import normalize_axis
@@ -109,7 +110,7 @@ def tensordot(a: Tensor, b: Tensor, dims: Any = 2) -> Tensor:
     for i, j in zip(first, second, strict=True):
         of_b[j] = of_a[i]
     output = [c for i, c in enumerate(of_a) if i not in first] + [c for j, c in enumerate(of_b) if j not in second]
-    return ops.einsum(a, b, equation=f"{''.join(of_a)},{''.join(of_b)}->{''.join(output)}")  # type: ignore[no-any-return]
+    return contract(f"{''.join(of_a)},{''.join(of_b)}->{''.join(output)}", a, b)
 
 
 def _contracted(a: Tensor, b: Tensor, dims: Any) -> tuple[list[int], list[int]]:

@@ -8,6 +8,7 @@ from typing import Any
 
 from symgrad.dispatch import tensors as ops
 from symgrad.functional.names import public
+from symgrad.ops.einsum import split
 from symgrad.tensor import Tensor
 
 __all__ = ["einsum"]
@@ -28,7 +29,36 @@ def einsum(*args: Any) -> Tensor:
     for i, operand in enumerate(operands):
         if not isinstance(operand, Tensor):
             raise TypeError(f"einsum(): expected Tensor as element {i} in argument 1, but got {type(operand).__name__}")
-    return ops.einsum(*operands, equation=canonical(equation, tuple(x.ndim for x in operands)))  # type: ignore[no-any-return]
+    return contract(canonical(equation, tuple([x._array.ndim for x in operands])), *operands)
+
+
+def contract(equation: str, *operands: Tensor) -> Tensor:
+    """A canonical equation: a product of matrices is recorded as one, which is faster, and is one in a formula."""
+    product = _as_product(equation) if len(operands) == 2 else None
+    if product is None:
+        return ops.einsum(*operands, equation=equation)  # type: ignore[no-any-return]
+    return _multiply(*operands, *product, equation)
+
+
+@lru_cache(maxsize=1024)
+def _as_product(equation: str) -> tuple[bool, bool, bool] | None:
+    """Whether the first, the second and the result of what is one product of (batches of) matrices are transposed; None if it is none."""
+    inputs, output = split(equation)
+    (batch, x), (other, y), (lead, out) = ((s[:-2], s[-2:]) for s in (*inputs, output))
+    inner = set(x) & set(y)
+    distinct = all(len(set(s)) == len(s) >= 2 for s in (*inputs, output))
+    if not distinct or not batch == other == lead or len(inner) != 1 or set(out) != set(x) ^ set(y):
+        return None
+    (k,) = inner
+    return x[0] == k, y[1] == k, out[0] in y
+
+
+def _multiply(x: Tensor, y: Tensor, turn_x: bool, turn_y: bool, turn_out: bool, equation: str) -> Tensor:
+    if x._array.shape[-2 if turn_x else -1] != y._array.shape[-1 if turn_y else -2]:  # a size of 1 that stretches, or an error
+        return ops.einsum(x, y, equation=equation)  # type: ignore[no-any-return]
+    if turn_out:  # (x y)ᵀ = yᵀ xᵀ
+        x, y, turn_x, turn_y = y, x, not turn_y, not turn_x
+    return ops.matmul(x.mT if turn_x else x, y.mT if turn_y else y)  # type: ignore[no-any-return]
 
 
 def _from_sublists(args: Sequence[Any]) -> tuple[str, tuple[Any, ...]]:
