@@ -186,7 +186,7 @@ class Backward:
                 args, out = node.saved, node.out
             else:
                 args, out = lane.arguments(node)
-            attrs = node.attrs
+            attrs, binary = node.attrs, len(args) == 2
             for edge, rule in zip(node.inputs, row.vjp):  # noqa: B905  (the table gives each argument a rule)
                 cls = edge.__class__
                 if cls is Node:
@@ -200,7 +200,12 @@ class Backward:
                     like, key = edge._array, edge
                     source = edge
                 if rule is not None and (wanted is None or source in wanted):
-                    result = rule(xp, g, out, *args, **attrs) if attrs else rule(xp, g, out, *args)
+                    if attrs:
+                        result = rule(xp, g, out, *args, **attrs)
+                    elif binary:
+                        result = rule(xp, g, out, args[0], args[1])  # a star would cost a tenth of a small op
+                    else:
+                        result = rule(xp, g, out, *args)
                     array = result if raw else result._array
                     if array.shape != like.shape:
                         result = unbroadcast(xp, result, like.shape)

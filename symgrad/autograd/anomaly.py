@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import traceback
 import warnings
 from collections.abc import Callable
 from typing import Any
@@ -49,6 +48,8 @@ class Watch(Observer):
 
 def remember(node: Node) -> None:
     """Note where in the user's code we are; our own frames are of no interest."""
+    import traceback
+
     ours = __file__.rpartition("autograd")[0]
     frames = traceback.extract_stack()
     while frames and frames[-1].filename.startswith(ours):

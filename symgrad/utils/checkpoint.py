@@ -14,10 +14,10 @@ from typing import Any
 
 import numpy as np
 
+from symgrad.application import edge_of
 from symgrad.autograd.function import FunctionNode
 from symgrad.autograd.grad_mode import enable_grad
 from symgrad.autograd.hooks import hooks_of
-from symgrad.application import edge_of
 from symgrad.engine import is_leaf, node_of
 from symgrad.graph import Node, Output, next_sequence
 from symgrad.mode import local

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import random
 import warnings
 
+import numpy as np
 import pytest
 
 import symgrad as sg
@@ -314,3 +316,82 @@ def comparisons(lib, show, attempt):
 )
 def test_the_same_lines(program):
     run(program)
+
+
+OPS = {
+    "add": lambda lib, a, b: a + b,
+    "sub": lambda lib, a, b: a - b,
+    "mul": lambda lib, a, b: a * b,
+    "div": lambda lib, a, b: a / (b * b + 1),
+    "scale": lambda lib, a, b: 0.5 * a + 1,
+    "tanh": lambda lib, a, b: a.tanh(),
+    "sin": lambda lib, a, b: a.sin(),
+    "exp": lambda lib, a, b: (a * 0.1).exp(),
+    "square": lambda lib, a, b: a**2 * 0.3,
+    "where": lambda lib, a, b: lib.where(a > b, a, b * 2),
+    "matmul": lambda lib, a, b: a @ b * 0.2,
+    "transpose": lambda lib, a, b: a.t() + b,
+    "reshape": lambda lib, a, b: (a.reshape(9) * 2).reshape(3, 3),
+    "row": lambda lib, a, b: a[1] + b,
+    "column": lambda lib, a, b: a * b[:, :1],
+    "sum": lambda lib, a, b: a + b.sum(0),
+    "mean": lambda lib, a, b: a * b.mean(1, keepdim=True),
+    "stack": lambda lib, a, b: lib.stack([a, b, a]).sum(0) * 0.3,
+    "cat": lambda lib, a, b: lib.cat([a, b])[2:5],
+    "unbind": lambda lib, a, b: lib.stack([a.unbind(0)[2], b.unbind(0)[0], a.unbind(0)[2] * 2]),
+    "clone": lambda lib, a, b: a.clone(),
+    "detach": lambda lib, a, b: a + b.detach(),
+}
+WRITES = {
+    "mul_": lambda t, s: t.mul_(0.5),
+    "add_": lambda t, s: t.add_(s),
+    "row_": lambda t, s: t[0].mul_(2),
+    "set_": lambda t, s: t.__setitem__((slice(None), 1), s[0] * 0.5),
+    "view_": lambda t, s: t.t().add_(s),
+}
+
+
+def random_program(seed):
+    """A list of steps: (op, left, right) on earlier values; a write changes a copy of an earlier value."""
+    rng = random.Random(seed)
+    steps = []
+    for i in range(rng.randint(5, 25)):
+        pick = [max(0, 2 + i - rng.randint(1, 5)) for _ in range(2)]
+        steps.append((rng.choice([*OPS, *WRITES]), *pick))
+    return steps, [rng.randrange(2 + len(steps)) for _ in range(3)]
+
+
+def execute(lib, steps, chosen, arrays):
+    """Gradients of a random program: by backward, by grad in inner tensors, and of second order."""
+    leaves = [lib.tensor(a, requires_grad=True) for a in arrays]
+    values = list(leaves)
+    for name, i, j in steps:
+        if name in OPS:
+            values.append(OPS[name](lib, values[i], values[j]))
+        else:
+            target = values[i].clone()
+            WRITES[name](target, values[j].clone())
+            values.append(target)
+    weights = lib.tensor(arrays[0])
+    loss = sum(((v * weights).sum() for v in values[2:]), start=lib.tensor(0.0, dtype=lib.float64))
+    inner = [values[c] for c in chosen if values[c].requires_grad]
+    grad = lib.autograd.grad
+    first = grad(loss, [*leaves, *inner], create_graph=True, allow_unused=True)
+    square = sum(((g * g).sum() for g in first if g is not None), start=lib.tensor(0.0, dtype=lib.float64))
+    second = grad(square, leaves, retain_graph=True, allow_unused=True) if square.requires_grad else ()
+    loss.backward()
+    return [None if g is None else np.asarray(g.detach().numpy()) for g in (*first, *second, *(x.grad for x in leaves))]
+
+
+@pytest.mark.parametrize("block", range(10))
+def test_random_programs_have_the_same_gradients(block):
+    for seed in range(block * 20, block * 20 + 20):
+        rng = np.random.default_rng(seed)
+        arrays = [rng.normal(size=(3, 3)) for _ in range(2)]
+        steps, chosen = random_program(seed)
+        theirs, ours = (execute(lib, steps, chosen, arrays) for lib in (torch, sg))
+        for expected, found in zip(theirs, ours, strict=True):
+            assert (expected is None) == (found is None), (seed, steps)
+            if expected is not None:
+                scale = max(np.abs(expected).max(), 1)
+                np.testing.assert_allclose(found / scale, expected / scale, rtol=1e-9, atol=1e-10, err_msg=f"{seed} {steps}")
