@@ -37,7 +37,13 @@ def contract(equation: str, *operands: Tensor) -> Tensor:
     product = _as_product(equation) if len(operands) == 2 else None
     if product is None:
         return ops.einsum(*operands, equation=equation)  # type: ignore[no-any-return]
-    return _multiply(*operands, *product, equation)
+    x, y = operands
+    turn_x, turn_y, turn_out = product
+    if x._array.shape[-2 if turn_x else -1] != y._array.shape[-1 if turn_y else -2]:  # a size of 1 that stretches, or an error
+        return ops.einsum(x, y, equation=equation)  # type: ignore[no-any-return]
+    if turn_out:  # (x y)ᵀ = yᵀ xᵀ
+        x, y, turn_x, turn_y = y, x, not turn_y, not turn_x
+    return ops.matmul(x.mT if turn_x else x, y.mT if turn_y else y)  # type: ignore[no-any-return]
 
 
 @lru_cache(maxsize=1024)
@@ -51,14 +57,6 @@ def _as_product(equation: str) -> tuple[bool, bool, bool] | None:
         return None
     (k,) = inner
     return x[0] == k, y[1] == k, out[0] in y
-
-
-def _multiply(x: Tensor, y: Tensor, turn_x: bool, turn_y: bool, turn_out: bool, equation: str) -> Tensor:
-    if x._array.shape[-2 if turn_x else -1] != y._array.shape[-1 if turn_y else -2]:  # a size of 1 that stretches, or an error
-        return ops.einsum(x, y, equation=equation)  # type: ignore[no-any-return]
-    if turn_out:  # (x y)ᵀ = yᵀ xᵀ
-        x, y, turn_x, turn_y = y, x, not turn_y, not turn_x
-    return ops.matmul(x.mT if turn_x else x, y.mT if turn_y else y)  # type: ignore[no-any-return]
 
 
 def _from_sublists(args: Sequence[Any]) -> tuple[str, tuple[Any, ...]]:
