@@ -20,12 +20,13 @@ import numpy as np
 
 import symgrad
 from symgrad.compiler.builder import apply, xp
-from symgrad.compiler.ir import Graph, Value, input_value
+from symgrad.compiler.ir import Graph, Value, input_value, literal
 from symgrad.compiler.tree import flatten
 from symgrad.engine import key_of, node_of
 from symgrad.errors import TraceError, describe
 from symgrad.graph import Constant, Node, Output
-from symgrad.mode import local
+from symgrad.mode import Observer, local
+from symgrad.ops.generator import Generator, default_generator
 from symgrad.ops.promotion import kind
 from symgrad.ops.spec import Row
 from symgrad.ops.table import TABLE
@@ -42,11 +43,16 @@ def user_line() -> str:
     return f"{frame.f_code.co_filename}:{frame.f_lineno}"
 
 
+def _state_of_random() -> bytes:
+    return Generator.get_state(default_generator).tobytes()
+
+
 class Capture:
     """What the dispatcher calls while a function is traced: see `symgrad.mode.Mode.capture`."""
 
     def __init__(self, abstract: bool) -> None:
         self.abstract = abstract
+        self.drawn = _state_of_random()
         self.inputs: list[Value] = []
         self.labels: list[str] = []
         self.captured: list[Tensor] = []
@@ -74,6 +80,18 @@ class Capture:
             " use where(condition, x, y) for a choice, or leave the function eager"
         )
 
+    def refuse_random(self) -> None:
+        """What was drawn while tracing would be drawn once and for all."""
+        if self.drawn != _state_of_random():
+            raise TraceError(
+                f"{user_line()}: random numbers are drawn inside a traced function, which would repeat them at every run; draw them"
+                " outside and pass them in, or leave the function eager"
+            )
+
+    def filled(self, t: Tensor, number: int) -> None:
+        """A tensor that autograd made of one number is that number."""
+        self.enter(t, xp.expand(literal(number, t._array.dtype), shape=t._array.shape))
+
     def enter(self, t: Tensor, value: Value) -> None:
         self.known[id(t)] = self.arrays[id(t._array)] = value
         if t._node is not None:
@@ -91,6 +109,7 @@ class Capture:
         same = self.arrays.get(id(t._array))
         if same is not None:  # the same memory without its history: detach()
             return xp.detach(same)  # type: ignore[no-any-return]
+        self.refuse_random()
         self.captured.append(t)
         return self.argument(t, t.name or f"c{len(self.captured)}")
 
@@ -102,6 +121,14 @@ class Capture:
         self.labels.append(label)
         self.enter(t, value)
         return value
+
+
+def tracing() -> bool:
+    """Is a function being traced in this thread? Observers, such as anomaly mode, may stand in front."""
+    capture = local.mode.capture
+    while isinstance(capture, Observer):
+        capture = capture.outer
+    return capture is not None
 
 
 @dataclass(frozen=True)
@@ -121,14 +148,14 @@ def trace(function: Callable[[Sequence[Tensor]], Any], args: Sequence[Any], labe
     for t, label in zip(inputs, labels, strict=True):
         capture.argument(t, label)
     mode = local.mode
-    if mode.capture is not None:
+    if tracing():
         raise TraceError(f"{user_line()}: a function is already being traced: trace them one after the other")
-    before = mode.recording
+    before = mode.capture, mode.recording
     mode.capture, mode.recording = capture, True
     try:
         result = function(inputs)
     finally:
-        mode.capture, mode.recording = None, before
+        mode.capture, mode.recording = before
     leaves, structure = flatten(result, lambda x: isinstance(x, Tensor))
     if not leaves:
         raise TraceError(f"the function must return a tensor or tensors, got {describe(result)}")

@@ -14,14 +14,13 @@ import numpy as np
 
 from symgrad.application import apply
 from symgrad.compiler import differentiate
-from symgrad.compiler.capture import Trace, trace
+from symgrad.compiler.capture import Trace, trace, tracing
 from symgrad.compiler.ir import Graph
 from symgrad.compiler.signature import Call, Signature, Spec, positions
-from symgrad.compiler.tree import unflatten
+from symgrad.compiler.tree import LEAF, unflatten
 from symgrad.compiler.verify import verify
 from symgrad.compiler.xla.kernel import Kernel
 from symgrad.errors import TraceError
-from symgrad.mode import local
 from symgrad.ops.promotion import kind
 from symgrad.ops.spec import Meta, Row
 from symgrad.tensor import Tensor, wrap
@@ -33,15 +32,26 @@ class Compiled:
     def __init__(self, function: Callable[..., Any]) -> None:
         self.signature = Signature(function)
         self._programs: dict[Any, Program] = {}
+        self._by_types: dict[Any, Program] = {}
+        """The short way to a program, for calls with tensors only."""
         self._latest: Program | None = None
         functools.update_wrapper(self, function)
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
-        if local.mode.capture is not None:  # inside another traced function it is ordinary code
+        if tracing():  # inside another traced function it is ordinary code
             return self.signature.function(*args, **kwargs)
-        call, program = self._prepare(args, kwargs)
-        results = program.operation(*program.inputs(call))
-        return unflatten(program.trace.structure, results)
+        types = None if kwargs else _types(args)
+        program = self._by_types.get(types)
+        if program is None:
+            call, program = self._prepare(args, kwargs)
+            if types is not None:
+                self._by_types[types] = program
+            inputs = program.inputs(call)
+        else:
+            self._latest = program
+            inputs = [*args, *program.trace.captured]
+        results = program.operation(*inputs)
+        return results[0] if program.trace.structure is LEAF else unflatten(program.trace.structure, results)
 
     def value_and_grad(self, *args: Any, wrt: Any = None, **kwargs: Any) -> tuple[Tensor, Any]:
         """The scalar result and its gradients: one tensor if `wrt` is one name or position, else a tuple."""
@@ -86,6 +96,14 @@ class Compiled:
             program = self._programs[key] = Program(traced, getattr(self, "__name__", "function"))
         self._latest = program
         return call, program
+
+
+def _types(args: tuple[Any, ...]) -> Any:
+    """What the program depends on, if all arguments are tensors."""
+    for a in args:
+        if not isinstance(a, Tensor):
+            return None
+    return tuple([(a._array.shape, a._array.dtype) for a in args])
 
 
 class Program:

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from symgrad import devices, dtypes
-from symgrad.mode import local
+from symgrad.mode import leaving, local
 from symgrad.ops.promotion import kind, promote_types, scalar_type
 from symgrad.tensor import Tensor, wrap
 from symgrad.typing import Array
@@ -151,6 +151,7 @@ def scalar_tensor(s: Any, *, dtype: Any = None, device: Any = None, requires_gra
 def array_of(data: Any, dtype: np.dtype[Any] | None) -> Array:
     """A fresh array with the values of `data`, in `dtype` or in the type that PyTorch infers."""
     if isinstance(data, Tensor):
+        leaving(data, "tensor(t), which copies values without their history,")
         data = data._array
     if isinstance(data, (np.ndarray, np.generic)):
         dtypes.of(data.dtype)
@@ -277,6 +278,8 @@ def _gather(data: Any, sizes: list[int], dim: int, values: list[Any], found: lis
 
 
 def _element(item: Any) -> tuple[Any, np.dtype[Any]]:
+    if isinstance(item, Tensor):
+        leaving(item, "tensor([t, ...]), which copies values without their history,")
     array = item._array if isinstance(item, Tensor) else item
     if isinstance(array, (np.ndarray, np.generic)):
         if array.size != 1:

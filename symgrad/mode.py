@@ -17,7 +17,8 @@ class Mode:
 
     `capture`, unless it is None, sees what a traced function does. It is called as `capture(row, args, attrs, result)` after every
     op, `capture.written(tensor)` before memory is written to, and `capture.left(tensor, how)` before a value leaves for Python
-    (`bool(t)`, `t.item()`, `t.numpy()`: see `leaving`). If `capture.abstract`, kernels do not run: results have a type and no values.
+    (`bool(t)`, `t.item()`, `t.numpy()`: see `leaving`); `capture.filled(tensor, number)` tells it of a tensor made of one number.
+    If `capture.abstract`, kernels do not run: results have a type and no values.
     """
 
     __slots__ = ("anomaly", "capture", "inference", "recording", "run")
@@ -53,6 +54,10 @@ class Observer:
     def written(self, tensor: Any) -> None:
         if self.outer is not None:
             self.outer.written(tensor)
+
+    def filled(self, tensor: Any, number: int) -> None:
+        if self.outer is not None:
+            self.outer.filled(tensor, number)
 
     def left(self, tensor: Any, how: str) -> None:
         if self.outer is not None:

@@ -118,7 +118,10 @@ def _seed(i: int, output: Tensor, gradient: Any, lane: Any) -> Any:
             raise RuntimeError("grad can be implicitly created only for scalar outputs")
         if output._array.dtype.kind == "c":
             raise RuntimeError(f"grad can be implicitly created only for real scalar outputs but got {output.dtype}")
-        return lane.value(wrap(np.ones(output._array.shape, output._array.dtype)))
+        one = wrap(np.ones(output._array.shape, output._array.dtype))
+        if local.mode.capture is not None:
+            local.mode.capture.filled(one, 1)
+        return lane.value(one)
     if not isinstance(gradient, Tensor):
         raise TypeError(f"gradients can be either Tensors or None, but got {type(gradient).__name__}")
     if gradient._array.shape != output._array.shape:

@@ -64,8 +64,17 @@ def test_derivatives_inside_are_part_of_the_graph():
 
     x = values(3)
     traced = trace(f, [x], ["x"])
-    inputs = [x, *traced.captured]
-    np.testing.assert_allclose(run(grad(traced.graph, [0]), *inputs)[0], 36 * x.detach().numpy() ** 3, rtol=1e-12)
+    assert traced.captured == ()
+    np.testing.assert_allclose(run(grad(traced.graph), x)[0], 36 * x.detach().numpy() ** 3, rtol=1e-12)
+
+
+def test_anomaly_mode_may_look_on():
+    x = values(3)
+    with sg.autograd.set_detect_anomaly(True):
+        before = local.mode.capture
+        assert trace(lambda args: args[0] * 2, [x], ["x"]).graph.outputs[0].op == "mul"
+        assert local.mode.capture is before
+        assert sg.compile(lambda x: x.sum())(x).grad_fn.name() == "CompiledFunctionBackward"
 
 
 def test_shapes_are_enough():
@@ -84,6 +93,15 @@ def leaves_by_item(x):
 
 def leaves_by_numpy(x):
     return x + sg.tensor(np.asarray(x.detach()))
+
+
+def copies(x):
+    return x * sg.tensor([x.sum(), x.prod()]).sum()
+
+
+def draws(x):
+    noise = sg.randn(3)
+    return x + noise
 
 
 def writes(x):
@@ -109,6 +127,8 @@ def runs_backward(x):
         (leaves_by_bool, 1, r"bool\(tensor\)"),
         (leaves_by_item, 1, r"item\(\)"),
         (leaves_by_numpy, 1, r"numpy\(\)"),
+        (copies, 1, r"tensor\(\[t, \.\.\.\]\)"),
+        (draws, 2, "random numbers are drawn"),
         (writes, 2, "written to in place"),
         (writes_through_a_view, 2, "written to in place"),
         (runs_backward, 1, r"backward\(\)"),
