@@ -67,6 +67,11 @@ elementwise(
     "div", "x y", np.divide, (lambda xp, g, out, x, y: g / y, lambda xp, g, out, x, y: -(x / y / y * g)), saves=("y", "x y"),
     policy="float", sympy=lambda sp, x, y: x / y, domain=(0.3, 2.0), special=((0.0, 1.0),),
 )  # fmt: skip
+elementwise(
+    "rdiv", "x y", lambda x, y: np.divide(y, x), (lambda xp, g, out, x, y: -(out / x * g), lambda xp, g, out, x, y: g / x),
+    saves=("out x", "x"), policy="float", sympy=lambda sp, x, y: y / x, jax=lambda x, y: f"{y} / {x}", domain=(0.3, 2.0),
+    display="MulBackward0",
+)  # fmt: skip
 elementwise("neg", "x", np.negative, (lambda xp, g, out, x: -g,), type=_neg_type, kinds="ifc", sympy=lambda sp, x: -x)
 elementwise("zero", "x", np.zeros_like, (lambda xp, g, out, x: xp.zero(g),), sympy=lambda sp, x: sp.Integer(0), jax="jnp.zeros_like")
 elementwise(

@@ -45,15 +45,6 @@ def power_operator(ops: Any) -> Any:
     return power
 
 
-def reflected_division(ops: Any) -> Any:
-    """number / x, as PyTorch computes it."""
-
-    def divide(self: Any, other: Any) -> Any:
-        return ops.mul(ops.reciprocal(self), other)
-
-    return divide
-
-
 def install(cls: Any, ops: Any) -> None:
     """Give `cls` every operator that the namespace `ops` has."""
     for word, name in {**BINARY, **UNARY}.items():
@@ -64,7 +55,7 @@ def install(cls: Any, ops: Any) -> None:
     for word, name in COMPARE.items():
         setattr(cls, f"__{word}__", comparison(getattr(ops, name)))
     cls.__pow__, cls.__rpow__ = power_operator(ops), reflected(ops.pow)
-    cls.__rsub__, cls.__rtruediv__ = ops.rsub, reflected_division(ops)
+    cls.__rsub__, cls.__rtruediv__ = ops.rsub, ops.rdiv
     cls.__pos__ = lambda self: self
 
 

@@ -51,9 +51,17 @@ elementwise(
 )  # fmt: skip
 
 
-def _shared(xp, g, loses, tie):
-    """The cotangent of one operand: half of it at a tie; a NaN lets it through."""
-    return xp.where(loses, 0, xp.where(tie, g / 2, g))
+def _share(g, x, y):
+    """The cotangent of x in max(x, y): half of it at a tie; a NaN lets it through. Ties are rare, and looked for first."""
+    out, tie = select(x < y, 0, g), np.equal(x, y)
+    return select(tie, out / 2, out) if tie.any() else out
+
+
+elementwise(
+    "share", "g x y", _share, (lambda xp, g, out, h, x, y: xp.share(g, x, y), None, None), saves=("x y", "", ""), kinds="f",
+    sympy=lambda sp, g, x, y: sp.Piecewise((0, x < y), (g / 2, sp.Eq(x, y)), (g, True)),
+    jax=lambda g, x, y: f"jnp.where({x} < {y}, 0, jnp.where({x} == {y}, {g} / 2, {g}))",
+)  # fmt: skip
 
 
 def _extremum(name: str, kernel: Any, x_wins: Any, y_wins: Any, sympy: Any) -> None:
@@ -61,11 +69,11 @@ def _extremum(name: str, kernel: Any, x_wins: Any, y_wins: Any, sympy: Any) -> N
 
 
 _extremum(
-    "maximum", np.maximum, lambda xp, g, out, x, y: _shared(xp, g, x < y, x == y), lambda xp, g, out, x, y: _shared(xp, g, x > y, x == y),
+    "maximum", np.maximum, lambda xp, g, out, x, y: xp.share(g, x, y), lambda xp, g, out, x, y: xp.share(g, y, x),
     lambda sp, x, y: sp.Max(x, y),
 )  # fmt: skip
 _extremum(
-    "minimum", np.minimum, lambda xp, g, out, x, y: _shared(xp, g, x > y, x == y), lambda xp, g, out, x, y: _shared(xp, g, x < y, x == y),
+    "minimum", np.minimum, lambda xp, g, out, x, y: xp.share(g, y, x), lambda xp, g, out, x, y: xp.share(g, x, y),
     lambda sp, x, y: sp.Min(x, y),
 )  # fmt: skip
 _extremum(
@@ -91,7 +99,10 @@ def _clamp(x, *, min, max):
         x = x.astype(_clamp_type(x, min=min, max=max).dtype)
     if min is None:
         return np.minimum(x, max)
-    return np.maximum(x, min) if max is None else np.minimum(np.maximum(x, min), max)
+    if max is None:
+        return np.maximum(x, min)
+    out = np.maximum(x, min, out=np.empty_like(x))
+    return np.minimum(out, max, out=out)
 
 
 def _clamp_rule(xp, g, out, x, *, min, max):
@@ -146,7 +157,10 @@ def _sign(x):
     """0 of a NaN, as in PyTorch."""
     if x.dtype.kind == "b":
         return x.copy()
-    return np.sign(x) if x.dtype.kind in "cu" else np.subtract(x > 0, x < 0, dtype=x.dtype)
+    out = np.sign(x)
+    if x.dtype.kind == "f" and np.isnan(np.add.reduce(out, axis=None)):
+        out = np.where(np.isnan(out), 0, out)
+    return out
 
 
 def _round_sympy(sp: Any, x: Any) -> Any:

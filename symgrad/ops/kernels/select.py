@@ -27,21 +27,22 @@ def select(condition: Any, x: Any, y: Any) -> Any:
 
 
 def _by_bits(condition: Array, x: Any, y: Any, dtype: np.dtype[Any]) -> Any:
-    """y ^ ((x ^ y) & mask), with a mask of all ones or all zeros."""
+    """y ^ ((x ^ y) & mask), with a mask of all ones or all zeros: a byte, which widens to itself."""
     a, b = _as_bits(x, dtype), _as_bits(y, dtype)
     shapes = ((), condition.shape)
     if a is None or b is None or a.shape not in shapes or b.shape not in shapes:
         return np.where(condition, x, y)
-    mask = condition.astype(_BITS[dtype])
+    out = np.empty_like(condition, dtype)  # owns its memory, so that a gradient need not be copied
+    byte, bits = condition.view(np.int8), out.view(_BITS[dtype])
     if x is _ZERO[dtype]:
-        mask -= 1
-        out = np.bitwise_and(mask, b, mask)
+        np.bitwise_and(b, byte - 1, bits)
     elif y is _ZERO[dtype]:
-        out = np.bitwise_and(np.negative(mask, mask), a, mask)
+        np.bitwise_and(a, -byte, bits)
     else:
-        out = np.bitwise_and(np.negative(mask, mask), a ^ b, mask)
-        out = np.bitwise_xor(out, b, out)
-    return out.view(dtype)
+        np.bitwise_xor(a, b, bits)
+        np.bitwise_and(bits, -byte, bits)
+        np.bitwise_xor(bits, b, bits)
+    return out
 
 
 def _as_bits(value: Any, dtype: np.dtype[Any]) -> Any:
