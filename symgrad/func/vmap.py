@@ -13,7 +13,7 @@ from typing import Any
 from symgrad.dispatch import tensors as ops
 from symgrad.func import tree
 from symgrad.functional import select
-from symgrad.ops.generator import default_generator
+from symgrad.ops.generator import Generator, default_generator
 from symgrad.tensor import Tensor
 
 RANDOM = (
@@ -54,19 +54,19 @@ def vmap(
 
 
 class _Draws:
-    """Random numbers inside: the same for all examples, different, or none."""
+    """Random numbers inside: the same for all examples, different, or none. States are arrays here, which a trace does not see."""
 
     def __init__(self, randomness: str) -> None:
         self.randomness = randomness
-        self.state = None if randomness == "different" else default_generator.get_state()
+        self.state = None if randomness == "different" else Generator.get_state(default_generator)
 
     def __enter__(self) -> None:
         if self.randomness == "same":
             assert self.state is not None
-            default_generator.set_state(self.state)
+            Generator.set_state(default_generator, self.state)
 
     def __exit__(self, kind: Any, error: Any, trace: Any) -> None:
-        if error is None and self.randomness == "error" and (default_generator.get_state() != self.state).any():
+        if error is None and self.randomness == "error" and (Generator.get_state(default_generator) != self.state).any():
             raise RuntimeError(RANDOM)
 
 

@@ -222,3 +222,20 @@ def test_functional_refusals(x):
         functional.jacobian(lambda a, b: a * 2, (x, x), strict=True)
     with pytest.raises(RuntimeError, match="Entry 0 in v has invalid size"):
         functional.vjp(lambda a: a, x, (wrap(np.ones(2)),))
+
+
+@pytest.mark.parametrize(
+    "make",
+    [
+        lambda f: grad(f),
+        lambda f: grad(lambda y: grad(f)(y).sum()),
+        lambda f: lambda x: jvp(f, (x,), (x,))[1],
+        lambda f: hessian(f),
+        lambda f: vmap(grad(lambda t: t**3)),
+    ],
+)
+def test_transformed_functions_compile(make):
+    function = make(lambda x: (x * x * x).sin().sum())
+    compiled, first, second = sg.compile(function), sg.tensor([1.0, 2.0]), sg.tensor([0.3, 0.7])
+    for x in (first, second):
+        np.testing.assert_allclose(compiled(x).detach().numpy(), function(x).numpy(), rtol=1e-5)
