@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from symgrad.ops.reduction import Everything, add, count, maximum, minimum, reduction_type, restore, share, wide_sum
+from symgrad.ops.reduction import Everything, add, count, maximum, minimum, reduction_type, restore, share, sum_of_squares, wide_sum
 from symgrad.ops.shapes import reduced_shape
 from symgrad.ops.spec import Meta
 from symgrad.ops.table import row
@@ -23,15 +23,10 @@ def pair_type(x: Any, *, axis: tuple[int, ...], correction: Any, keepdims: bool)
     return real_type(x, axis=axis, keepdims=keepdims), reduction_type(x, axis=axis, keepdims=keepdims)
 
 
-def _squares(x: Any) -> Any:
-    """|x|^2 of an array that may be overwritten."""
-    return np.multiply(x, x, out=x) if x.dtype.kind != "c" else x.real**2 + x.imag**2
-
-
 def _var_mean(x, *, axis, correction, keepdims):
     n = count(x.shape, axis)
     mean = np.divide(wide_sum(x, axis, True), n)
-    total = wide_sum(_squares(np.asarray(x - mean)), axis, keepdims)
+    total = sum_of_squares(x - mean, axis, keepdims)
     return np.divide(total, max(n - correction, 0)), mean if keepdims else mean.reshape(reduced_shape(x.shape, axis, False))
 
 
@@ -123,7 +118,7 @@ spread_row("std_mean", _std_mean, _std_mean_rule, "x out", type=pair_type, outpu
 
 def _vector_norm(x, *, ord, axis, keepdims):
     if ord == 2:
-        return np.sqrt(wide_sum(_squares(np.array(x)), axis, keepdims))
+        return np.sqrt(sum_of_squares(x, axis, keepdims))
     if ord == 0:
         return add.reduce(x != 0, axis, x.real.dtype, None, keepdims)
     size = np.abs(x)

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from symgrad.ops.promotion import INT64
-from symgrad.ops.reduction import add, reduction_type, whole_rule
+from symgrad.ops.reduction import add, reduction_type, share
 from symgrad.ops.sorting import kept, one_along, order, with_indices
 from symgrad.ops.spec import Meta
 from symgrad.ops.table import row
@@ -31,6 +31,11 @@ def _middle(x, length):
     return np.partition(x.reshape(-1), k)[k]
 
 
+def _middle_rule(xp, g, out, x, *, axis, keepdims):
+    """If the median is NaN, the NaNs count as equal."""
+    return share(xp, g, xp.where(x != x, out != out, x == out), x, axis, keepdims)
+
+
 def _middle_text(skips_nan: bool) -> Any:
     def text(x, *, axis, keepdims):
         nans = f"jnp.sum(jnp.isnan({x}))"
@@ -42,7 +47,7 @@ def _middle_text(skips_nan: bool) -> Any:
 
 for _name, _kernel in (("median", _median_all), ("nanmedian", _nanmedian_all)):
     row(
-        f"{_name}_all", "x / axis keepdims", _kernel, (whole_rule,), saves="x out", policy="each", kinds="if", type=reduction_type,
+        f"{_name}_all", "x / axis keepdims", _kernel, (_middle_rule,), saves="x out", policy="each", kinds="if", type=reduction_type,
         display=f"{_name.title()}Backward0", jax=_middle_text(_name == "nanmedian"),
     )  # fmt: skip
 

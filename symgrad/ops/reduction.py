@@ -89,6 +89,19 @@ def wide_sum(x: Any, axis: tuple[int, ...], keepdims: bool) -> Any:
     return add.reduce(x, axis, None, None, keepdims)
 
 
+def sum_of_squares(x: Any, axis: tuple[int, ...], keepdims: bool) -> Any:
+    """Of a whole array by BLAS, block by block: that is fast, and the error stays that of a pairwise sum."""
+    if x.dtype.kind == "c":
+        return wide_sum(x.real**2 + x.imag**2, axis, keepdims)
+    if len(axis) == x.ndim and x.size > 2048 and x.flags.c_contiguous:
+        line = x.reshape(-1)
+        blocks = line[: len(line) // 1024 * 1024].reshape(-1, 1024)
+        rest = line[blocks.size :]
+        total = add.reduce(np.vecdot(blocks, blocks)) + np.vecdot(rest, rest)
+        return total.reshape((1,) * x.ndim) if keepdims else total
+    return wide_sum(x * x, axis, keepdims)
+
+
 def _blocked_sum(x, lead, keepdims, block=128):
     length, rest = prod(x.shape[:lead]), x.shape[lead:]
     x = x.reshape(length, *rest)
@@ -104,6 +117,8 @@ def _blocked_sum(x, lead, keepdims, block=128):
 
 def _sum(x, *, axis, keepdims):
     dtype = x.dtype
+    if dtype.kind == "b" and len(axis) == x.ndim and not keepdims:
+        return np.int64(np.count_nonzero(x))
     if dtype.kind in "biu":
         return add.reduce(x, axis, INT64, None, keepdims)
     if dtype.itemsize == 2:
@@ -224,17 +239,17 @@ def refuse_empty(name: str, shape: tuple[int, ...], axis: tuple[int, ...], error
 
 def share(xp, g, mask, x, axis, keepdims):
     """Give `g` to the elements of the mask, in equal parts."""
-    ties = xp.cast(xp.sum(mask, axis=axis, keepdims=True), dtype=np.dtype(x.dtype))
-    return (restore(xp, g, x, axis, keepdims) / ties) * mask
+    ties = xp.cast(xp.sum(mask, axis=axis, keepdims=keepdims), dtype=np.dtype(x.dtype))
+    return restore(xp, g / ties, x, axis, keepdims) * mask
 
 
 def _extreme_rule(xp, g, out, x, *, axis, keepdims):
     return share(xp, g, x == restore(xp, out, x, axis, keepdims), x, axis, keepdims)
 
 
-def whole_rule(xp, g, out, x, *, axis, keepdims):
-    """For one element out of all: if it is NaN, the NaNs count as equal."""
-    return share(xp, g, xp.where(x != x, out != out, x == out), x, axis, keepdims)
+def _whole_extreme_rule(xp, g, out, x, *, axis, keepdims):
+    """Here NaNs count as equal: if there are any, they are the extreme."""
+    return share(xp, g, (x == out) | (x != x), x, axis, keepdims)
 
 
 def extremes(name: str, ufunc: Any, jax: str) -> None:
@@ -247,7 +262,10 @@ def extremes(name: str, ufunc: Any, jax: str) -> None:
     compose = lambda xp, x, **attrs: getattr(xp, f"a{name}")(x, **attrs)
     row(f"a{name}", "x / axis keepdims", kernel, (_extreme_rule,), type=extreme_type(f"a{name}"), **columns)
     display = f"{name.title()}Backward1"
-    row(f"{name}_all", "x / axis keepdims", kernel, (whole_rule,), type=extreme_type(name), display=display, compose=compose, **columns)
+    row(
+        f"{name}_all", "x / axis keepdims", kernel, (_whole_extreme_rule,), type=extreme_type(name), display=display, compose=compose,
+        **columns,
+    )  # fmt: skip
 
 
 extremes("max", maximum, "jnp.max")

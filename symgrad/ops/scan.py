@@ -27,10 +27,13 @@ def backwards(axis: int) -> tuple[Any, ...]:
 
 def accumulate(ufunc: Any, x: Any, axis: int, reverse: bool) -> Any:
     """A running fold: integers in int64, floats in float64, so that a million terms do not pile up float32's error."""
-    dtype = INT64 if kind(x.dtype) in "bi" else FLOAT64 if kind(x.dtype) == "f" else None
     turn = backwards(axis) if reverse else ()
-    result = ufunc.accumulate(x[turn], axis, dtype)[turn]
-    return result if kind(x.dtype) in "bi" else result.astype(x.dtype, order="C", copy=reverse)
+    if kind(x.dtype) == "f" and x.dtype != FLOAT64:
+        wide = x.astype(FLOAT64)
+        ufunc.accumulate(wide[turn], axis, out=wide[turn])  # in place: a new array of this size takes longer than the sum
+        return wide.astype(x.dtype)
+    result = ufunc.accumulate(x[turn], axis, INT64 if kind(x.dtype) in "bi" else None)
+    return np.ascontiguousarray(result[turn])
 
 
 def _cumsum(x, *, axis, reverse):

@@ -105,6 +105,32 @@ def test_sums_of_float32_are_accurate_along_every_dimension(shape):
             np.testing.assert_allclose(got, want, rtol=1.2e-6)
 
 
+@pytest.mark.parametrize("shape", [(70, 50), (3000,), (40, 7, 11), (2049,)])
+def test_squares_of_float32_are_summed_accurately_and_leave_their_input_alone(shape):
+    x = np.random.default_rng(0).normal(3.0, 2.0, shape).astype(np.float32)
+    kept = x.copy()
+    everything = tuple(range(x.ndim))
+    for axis in {(0,), everything}:
+        for keepdims in (False, True):
+            got = TABLE["vector_norm"].numpy(x, ord=2, axis=axis, keepdims=keepdims)
+            np.testing.assert_allclose(got, np.sqrt((x.astype(np.float64) ** 2).sum(axis, keepdims=keepdims)), rtol=5e-7)
+            got = TABLE["var"].numpy(x, axis=axis, correction=1, keepdims=keepdims)
+            np.testing.assert_allclose(got, x.astype(np.float64).var(axis, ddof=1, keepdims=keepdims), rtol=2e-6)
+    np.testing.assert_array_equal(x, kept)
+
+
+@pytest.mark.parametrize("reverse", [False, True])
+@pytest.mark.parametrize("axis", [0, 1])
+@pytest.mark.parametrize("dtype", [np.float32, np.float64, np.int32])
+def test_running_sums_in_both_directions(dtype, axis, reverse):
+    x = np.arange(12).reshape(3, 4).astype(dtype)
+    turned = np.flip(x, axis) if reverse else x
+    want = np.flip(np.cumsum(turned, axis), axis) if reverse else np.cumsum(turned, axis)
+    got = TABLE["cumsum"].numpy(x, axis=axis, reverse=reverse)
+    np.testing.assert_array_equal(got, want)
+    assert got.flags.c_contiguous
+
+
 def test_running_sum_of_float32_keeps_its_digits():
     x = wrap(np.full(1_000_000, 0.1, np.float32))
     np.testing.assert_allclose(sg.cumsum(x, 0)._array[-1], 1e5, rtol=1e-6)
