@@ -97,7 +97,7 @@ elementwise(
 )  # fmt: skip
 elementwise(
     "angle", "x", _angle, (_angle_rule,), saves="x", policy="float", type=_angle_type, complex="own",
-    sympy=lambda sp, x: sp.arg(x), jax="jnp.angle",
+    sympy=lambda sp, x: sp.arg(x), jax=lambda x: f"jnp.angle(jnp.where({x} == 0, 0, {x}))",
 )  # fmt: skip
 elementwise(
     "complex", "x y", _complex, (lambda xp, g, out, x, y: xp.real(g), lambda xp, g, out, x, y: xp.imag(g)), policy="each",

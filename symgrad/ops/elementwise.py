@@ -178,6 +178,12 @@ def _integer_power(x, exponent):
     return x.astype(result_type(x, exponent)) ** exponent
 
 
+def _power_jax(x: str, *, exponent: Any) -> str:
+    """Roots by name: a power of a negative infinity, or of -0.0, would be another number."""
+    roots = {0.5: f"jnp.sqrt({x})", -0.5: f"1 / jnp.sqrt({x})"}
+    return roots.get(exponent, f"{x} ** {exponent!r}")
+
+
 def _power_type(x: Any, *, exponent: Any) -> Meta:
     return Meta(x.shape, result_type(x, exponent))
 
@@ -218,7 +224,7 @@ def _pow_y(xp, g, out, x, y):
 
 elementwise(
     "power", "x / exponent", _power, (_power_rule,), saves="x", sympy=lambda sp, x, exponent: x**exponent, display="PowBackward0",
-    type=_power_type, domain=(0.2, 2.0), jax=lambda x, *, exponent: f"{x} ** {exponent!r}",
+    type=_power_type, domain=(0.2, 2.0), jax=_power_jax,
 )  # fmt: skip
 elementwise(
     "pow", "x y", _pow, (_pow_x, _pow_y), saves=("x y", "out x y"), sympy=lambda sp, x, y: x**y, domain=(0.2, 2.0), jax="jnp.power",

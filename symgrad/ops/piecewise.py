@@ -163,6 +163,10 @@ def _sign(x):
     return out
 
 
+def _sign_jax(x: str) -> str:
+    return f"jnp.where(jnp.isnan({x}), 0, jnp.sign({x}))"
+
+
 def _round_sympy(sp: Any, x: Any) -> Any:
     """Halves go to the even neighbour."""
     up = sp.floor(x + sp.Rational(1, 2))
@@ -190,7 +194,7 @@ elementwise("round", "x", _round, (_zero,), kinds="if", sympy=_round_sympy, jax=
 elementwise(
     "round_to", "x / decimals", _round_to, (_zero,), kinds="f", sympy=_round_to_sympy, jax="jnp.round", display="RoundBackward1",
 )  # fmt: skip
-elementwise("sign", "x", _sign, (_zero,), kinds="bif", sympy=lambda sp, x: sp.sign(x), jax="jnp.sign", special=(0.0,))
+elementwise("sign", "x", _sign, (_zero,), kinds="bif", sympy=lambda sp, x: sp.sign(x), jax=_sign_jax, special=(0.0,))
 elementwise(
     "frac", "x", lambda x: x - np.trunc(x), (lambda xp, g, out, x: g,), kinds="f",
     sympy=lambda sp, x: x - sp.sign(x) * sp.floor(sp.Abs(x)), jax=lambda x: f"{x} - jnp.trunc({x})",
@@ -313,4 +317,4 @@ elementwise(
     "abs", "x", np.absolute, (lambda xp, g, out, x: xp.sgn(x) * g,), saves="x", kinds="ifc", complex="own", type=_abs_type,
     sympy=lambda sp, x: sp.Abs(x), special=(0.0,),
 )  # fmt: skip
-elementwise("sgn", "x", _sign, (_sgn_rule,), saves="x out", complex="own", sympy=lambda sp, x: sp.sign(x), jax="jnp.sign", special=(0.0,))
+elementwise("sgn", "x", _sign, (_sgn_rule,), saves="x out", complex="own", sympy=lambda sp, x: sp.sign(x), jax=_sign_jax, special=(0.0,))

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import itertools
+
 import numpy as np
 import pytest
 
@@ -79,3 +81,29 @@ def test_lowering_of_all_cotangents():
     names = [f"{row.name}, {row.args[i]}, {sample[1]}" for row, sample in cases for i, a in enumerate(sample[0]) if a.dtype.kind == "f"]
     for value, expected, name in zip(got, cotangents(cases), names, strict=True):
         close(value, expected, name)
+
+
+GAMMA = ("lgamma", "digamma", "polygamma")  # JAX has NaN at their poles
+EDGES = [0.0, -0.0, 1.0, -1.0, 0.5, -0.5, 2.0, -2.5, 0.3, np.inf, -np.inf, np.nan, 100.0]
+
+
+def at_edges():
+    """The rows of one and two real arguments at zeros, ties, infinities and NaN, in and out of their domains."""
+    pairs = np.array(list(itertools.product(EDGES, EDGES))).T
+    for row, (args, attrs) in CASES:
+        if row.name not in GAMMA and len(args) < 3:
+            yield row, ((np.array(EDGES),) if len(args) == 1 else tuple(pairs), attrs)
+
+
+@pytest.mark.slow
+def test_kernels_agree_at_the_edges():
+    pytest.importorskip("jax")
+    cases = [case for case in at_edges() if not np.iscomplexobj(outputs_of(*case)[0])]
+    graph, arrays = graph_of(cases)
+    for got, case in zip(Kernel(graph)(arrays), cases, strict=True):
+        close(got, outputs_of(*case)[0], f"{case[0].name} {case[1][1]}")
+    cases = ruled(cases)
+    graph, arrays = graph_of(cases)
+    names = [f"{row.name}, {name}, {sample[1]}" for row, sample in cases for name in row.args]
+    for got, expected, name in zip(Kernel(vjp(graph))(arrays + seeds(cases)), cotangents(cases), names, strict=True):
+        close(got, expected, name)
