@@ -136,8 +136,10 @@ def _others(s):
 
 
 def _factors(x):
-    """conj(U) with the sign of the determinant in it, S, conj(Vᴴ)."""
-    u, s, vh = np.linalg.svd(x)
+    """conj(U), S, conj(Vᴴ) and det(U Vᴴ). For a matrix that is not finite S is NaN, where LAPACK would fail."""
+    finite = np.isfinite(x).all((-2, -1))
+    u, s, vh = np.linalg.svd(x if finite.all() else np.where(finite[..., None, None], x, 0))
+    s = np.where(finite[..., None], s, np.nan).astype(s.dtype)
     sign = np.linalg.det(u) * np.linalg.det(vh)
     return u.conj(), s, vh.conj(), sign[..., None, None]
 

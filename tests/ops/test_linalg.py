@@ -101,6 +101,15 @@ def test_the_gradient_of_a_determinant_in_a_batch_of_good_and_bad_matrices(bad):
     np.testing.assert_allclose(a.grad._array, cofactors, rtol=1e-14, atol=1e-15)
 
 
+def test_a_matrix_of_nan_spoils_no_other():
+    a = wrap(np.stack([2 * np.eye(2), np.full((2, 2), np.nan)]), requires_grad=True)
+    (g,) = sg.autograd.grad(linalg.det(a).sum(), a, create_graph=True)
+    (second,) = sg.autograd.grad(g.sum(), a)
+    np.testing.assert_allclose(g._array[0], 2 * np.eye(2))
+    np.testing.assert_allclose(second._array[0], [[1, -1], [-1, 1]], atol=1e-15)
+    assert np.isnan(g._array[1]).all()
+
+
 def test_the_third_derivative_of_a_determinant():
     a = regular(3, 3)
 
