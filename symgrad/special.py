@@ -23,6 +23,8 @@ from symgrad.functional.elementwise import (
     xlogy as xlogy,
 )
 from symgrad.functional.names import public
+from symgrad.functional.neural import log_softmax as log_softmax, softmax as softmax
+from symgrad.functional.reduction import logsumexp as logsumexp
 from symgrad.tensor import Tensor
 
 expit, gammaln, psi = sigmoid, lgamma, digamma

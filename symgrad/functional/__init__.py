@@ -3,6 +3,7 @@
 from symgrad.dispatch import tensors
 from symgrad.functional import subscript, writing  # noqa: F401  (methods only)
 from symgrad.functional.arranging import *  # noqa: F403
+from symgrad.functional.choosing import *  # noqa: F403
 from symgrad.functional.comparison import *  # noqa: F403
 from symgrad.functional.complexes import *  # noqa: F403
 from symgrad.functional.contraction import *  # noqa: F403

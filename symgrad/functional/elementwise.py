@@ -1,10 +1,9 @@
-"""Public elementwise functions, with PyTorch's signatures: arithmetic, powers, elementary functions, rounding, clamping."""
+"""Public elementwise functions, with PyTorch's signatures: arithmetic, powers, elementary functions, rounding."""
 
 from __future__ import annotations
 
 from typing import Any, Protocol
 
-from symgrad import dtypes
 from symgrad.dispatch import tensors as ops
 from symgrad.functional.names import METHODS, into, method, method_inplace, public
 from symgrad.ops.promotion import COMPLEX128, FLOAT64, kind, result_type
@@ -14,96 +13,13 @@ from symgrad.typing import Scalar
 from symgrad.views import inplace, inplace_ufunc
 
 __all__ = [
-    "abs",
-    "absolute",
-    "acos",
-    "acosh",
-    "add",
-    "addcdiv",
-    "addcmul",
-    "arccos",
-    "arccosh",
-    "arcsin",
-    "arcsinh",
-    "arctan",
-    "arctan2",
-    "arctanh",
-    "asin",
-    "asinh",
-    "atan",
-    "atan2",
-    "atanh",
-    "ceil",
-    "clamp",
-    "clamp_max",
-    "clamp_min",
-    "clip",
-    "copysign",
-    "cos",
-    "cosh",
-    "deg2rad",
-    "digamma",
-    "div",
-    "divide",
-    "erf",
-    "erfc",
-    "erfinv",
-    "exp",
-    "exp2",
-    "expm1",
-    "fix",
-    "float_power",
-    "floor",
-    "floor_divide",
-    "fmax",
-    "fmin",
-    "fmod",
-    "frac",
-    "heaviside",
-    "hypot",
-    "ldexp",
-    "lerp",
-    "lgamma",
-    "log",
-    "log1p",
-    "log2",
-    "log10",
-    "logaddexp",
-    "logaddexp2",
-    "logit",
-    "maximum",
-    "minimum",
-    "mul",
-    "multiply",
-    "nan_to_num",
-    "neg",
-    "negative",
-    "polygamma",
-    "positive",
-    "pow",
-    "rad2deg",
-    "reciprocal",
-    "relu",
-    "remainder",
-    "round",
-    "rsqrt",
-    "rsub",
-    "sgn",
-    "sigmoid",
-    "sign",
-    "sin",
-    "sinc",
-    "sinh",
-    "sqrt",
-    "square",
-    "sub",
-    "subtract",
-    "tan",
-    "tanh",
-    "true_divide",
-    "trunc",
-    "where",
-    "xlogy",
+    "abs", "absolute", "acos", "acosh", "add", "addcdiv", "addcmul", "arccos", "arccosh", "arcsin", "arcsinh", "arctan", "arctan2",
+    "arctanh", "asin", "asinh", "atan", "atan2", "atanh", "ceil", "copysign", "cos", "cosh", "deg2rad", "digamma", "div", "divide",
+    "erf", "erfc", "erfinv", "exp", "exp2", "expm1", "fix", "float_power", "floor", "floor_divide", "fmax", "fmin", "fmod", "frac",
+    "heaviside", "hypot", "ldexp", "lerp", "lgamma", "log", "log1p", "log2", "log10", "logaddexp", "logaddexp2", "logit", "maximum",
+    "minimum", "mul", "multiply", "nan_to_num", "neg", "negative", "polygamma", "positive", "pow", "rad2deg", "reciprocal", "relu",
+    "remainder", "round", "rsqrt", "rsub", "sgn", "sigmoid", "sign", "sin", "sinc", "sinh", "sqrt", "square", "sub", "subtract", "tan",
+    "tanh", "true_divide", "trunc", "xlogy",
 ]  # fmt: skip
 
 
@@ -368,58 +284,8 @@ maximum, minimum, fmax, fmin, logaddexp, logaddexp2 = (
 )
 
 
-# --- clamping
-
-
-@method_inplace
-def clamp(input: Tensor, min: Any = None, max: Any = None) -> Tensor:
-    """min(max(input, min), max); the bounds are numbers or tensors. The derivative is 1 at the bounds."""
-    if min is None and max is None:
-        raise RuntimeError("torch.clamp: At least one of 'min' or 'max' must not be None")
-    if not isinstance(min, Tensor) and not isinstance(max, Tensor):
-        return ops.clamp(input, min=min, max=max)  # type: ignore[no-any-return]
-    if max is None:
-        return ops.clamp_min(input, min)  # type: ignore[no-any-return]
-    return ops.clamp_max(input, max) if min is None else ops.clamp_between(input, min, max)  # type: ignore[no-any-return]
-
-
-clip = clamp
-
-
-@method_inplace
-def clamp_min(input: Tensor, min: Any) -> Tensor:
-    return ops.clamp_min(input, min)  # type: ignore[no-any-return]
-
-
-@method_inplace
-def clamp_max(input: Tensor, max: Any) -> Tensor:
-    return ops.clamp_max(input, max)  # type: ignore[no-any-return]
-
-
-# --- choosing
-
-
-def _condition(condition: Any) -> Tensor:
-    if not isinstance(condition, Tensor):
-        raise TypeError(f"where(): argument 'condition' (position 1) must be Tensor, not {type(condition).__name__}")
-    if kind(condition._array.dtype) != "b":
-        word = dtypes.type_word(condition._array.dtype)
-        raise RuntimeError(f"where expected condition to be a boolean tensor, but got a tensor with dtype {word}")
-    return condition
-
-
-@public
-def where(condition: Tensor, input: Any = None, other: Any = None) -> Any:
-    """input where the condition holds, else other; with the condition alone, the indices where it holds."""
-    if input is None and other is None:
-        return condition.nonzero(as_tuple=True)
-    return ops.where(_condition(condition), input, other)
-
-
-METHODS["where"] = lambda self, condition, other: where(condition, self, other)
-
 for _name, _of in {
     "absolute": "abs", "negative": "neg", "fix": "trunc", "arcsin": "asin", "arccos": "acos", "arctan": "atan", "arcsinh": "asinh",
-    "arccosh": "acosh", "arctanh": "atanh", "arctan2": "atan2", "subtract": "sub", "multiply": "mul", "divide": "div", "clip": "clamp",
+    "arccosh": "acosh", "arctanh": "atanh", "arctan2": "atan2", "subtract": "sub", "multiply": "mul", "divide": "div",
 }.items():  # fmt: skip
     alias(_name, _of)

@@ -239,9 +239,9 @@ def test_nodes_have_the_same_names():
 
 
 def test_the_same_functions_are_methods_and_in_place_methods():
-    from symgrad.functional import comparison, complexes, elementwise
+    from symgrad.functional import choosing, comparison, complexes, elementwise
 
-    for name in [*elementwise.__all__, *comparison.__all__, *complexes.__all__]:
+    for name in [*elementwise.__all__, *choosing.__all__, *comparison.__all__, *complexes.__all__]:
         assert hasattr(torch, name), name
         for method in (name, f"{name}_"):
             assert hasattr(sg.Tensor, method) == hasattr(torch.Tensor, method), method
