@@ -20,7 +20,7 @@ METHODS: dict[str, Any] = {}
 
 def public(function: Callable[P, R]) -> Callable[P, R]:
     """A public function: takes `axis`/`keepdims` for `dim`/`keepdim`, and `out=`."""
-    own = function.__code__.co_varnames  # type: ignore[attr-defined]
+    own = function.__code__.co_varnames
     renamed = {theirs: ours for theirs, ours in _NUMPY_NAMES.items() if theirs not in own}
 
     @functools.wraps(function)
@@ -32,9 +32,21 @@ def public(function: Callable[P, R]) -> Callable[P, R]:
                     kwargs[ours] = kwargs.pop(theirs)
             if out is not None:
                 return into(out, function, args, kwargs)  # type: ignore[no-any-return]
-        return function(*args, **kwargs)
+        try:
+            return function(*args, **kwargs)
+        except AttributeError:
+            if own[:1] != ("input",):
+                raise
+            refuse_other(function.__name__, args[0] if args else kwargs.get("input"))
+            raise
 
     return call
+
+
+def refuse_other(name: str, given: object) -> None:
+    """PyTorch's error for what is given in a tensor's place; asked when an attribute of one was missing."""
+    if not isinstance(given, Tensor):
+        raise TypeError(f"{name}(): argument 'input' (position 1) must be Tensor, not {type(given).__name__}") from None
 
 
 def into(out: Any, function: Callable[..., Any], args: Any, kwargs: Any) -> Any:

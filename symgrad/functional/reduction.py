@@ -214,6 +214,9 @@ def _spread(
         raise TypeError(f"{name}() received an invalid combination of arguments: give `unbiased` or `correction`, not both")
     if correction is None:
         correction = 1 if unbiased is None else int(unbiased)
+    elif not isinstance(correction, (int, float)):
+        given = type(correction).__name__
+        raise TypeError(f"{name}() received an invalid combination of arguments: 'correction' must be Number, not {given}")
     subject = "std and var" if name in ("std", "var") else name
     _require_inexact(input, f"{subject} only support floating point and complex dtypes")
     return getattr(ops, name)(input, axis=axes(name, dim, input._array.ndim), correction=correction, keepdims=keepdim)
@@ -261,6 +264,8 @@ def vector_norm(input: Tensor, ord: float, dim: Any, keepdim: bool, dtype: Any) 
 def norm(input: Tensor, p: float | str | None = "fro", dim: Dims = None, keepdim: bool = False, dtype: Any = None) -> Tensor:
     """Vector norm of order `p` over `dim` ("fro" is 2), or with "nuc" the nuclear norm of matrices."""
     if not isinstance(p, str):
+        if p is not None and not isinstance(p, (int, float)):
+            raise TypeError(f"norm(): argument 'p' must be Number, not {type(p).__name__}")
         return vector_norm(input, 2 if p is None else p, dim, keepdim, dtype)
     if p not in ("fro", "nuc"):
         raise RuntimeError(f"linalg.matrix_norm: Order {p} not supported.")

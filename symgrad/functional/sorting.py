@@ -16,10 +16,19 @@ __all__ = [
 ]  # fmt: skip
 
 
+def integer(name: str, argument: str, given: Any) -> int:
+    """An argument that must be an integer."""
+    if given.__class__ is int:
+        return given
+    if isinstance(given, bool) or not hasattr(given, "__index__"):
+        raise TypeError(f"{name}(): argument '{argument}' must be int, not {type(given).__name__}")
+    return given.__index__()  # type: ignore[no-any-return]
+
+
 def along(op: Any, input: Tensor, dim: int, **attrs: Any) -> Any:
     """A row that works along one dimension, on a tensor that may have none: then it is taken for a tensor of one element."""
     ndim = input._array.ndim
-    axis = normalize_axis(dim, ndim)
+    axis = normalize_axis(integer(op.__name__.removesuffix("_along"), "dim", dim), ndim)
     if ndim:
         return op(input, axis=axis, **attrs)
     results = op(ops.reshape(input, shape=(1,)), axis=0, **attrs)
@@ -98,8 +107,8 @@ def topk(input: Tensor, k: int, dim: int = -1, largest: bool = True, sorted: boo
     """The k largest (or smallest) elements along `dim`, in order, and their indices; of equal ones the first."""
     if input._array.dtype.kind in "bc":
         raise RuntimeError(f"topk does not support {'bool' if input._array.dtype.kind == 'b' else 'complex'} dtypes on CPU")
-    axis = normalize_axis(dim, input.ndim)
-    if not 0 <= k <= (input._array.shape[axis] if input.ndim else 1):
+    k, axis = integer("topk", "k", k), normalize_axis(integer("topk", "dim", dim), input._array.ndim)
+    if not 0 <= k <= (input._array.shape[axis] if input._array.ndim else 1):
         raise RuntimeError("selected index k out of range")
     return return_types.topk(*along(ops.topk, input, dim, k=k, largest=largest))
 
@@ -107,5 +116,5 @@ def topk(input: Tensor, k: int, dim: int = -1, largest: bool = True, sorted: boo
 @method
 def kthvalue(input: Tensor, k: int, dim: int = -1, keepdim: bool = False) -> return_types.kthvalue:
     """The k-th smallest element along `dim` and its index."""
-    return return_types.kthvalue(*along(ops.kthvalue, input, dim, k=k, keepdims=keepdim))
+    return return_types.kthvalue(*along(ops.kthvalue, input, dim, k=integer("kthvalue", "k", k), keepdims=keepdim))
 

@@ -28,8 +28,6 @@ def _median(name: str, pair: Any, input: Tensor, dim: int | None, keepdim: bool)
         raise NotImplementedError(f"\"median_cpu\" not implemented for '{type_word(input._array.dtype)}'")
     if dim is None:
         return getattr(ops, f"{name}_all")(input, axis=axes_of(None, input.ndim), keepdims=False)
-    if not hasattr(dim, "__index__"):
-        raise TypeError(f"{name}(): argument 'dim' (position 1) must be int, not {type(dim).__name__}")
     return pair(*along(getattr(ops, f"{name}_along"), input, dim, keepdims=keepdim))
 
 
