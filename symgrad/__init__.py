@@ -90,14 +90,14 @@ _LATER = {  # what is loaded when it is first asked for: a module, or a name in 
 }
 _LATER |= {
     name: f"symgrad.nn.functional:{name}"
-    for name in (
+    for name in (  # noqa: SIM905
         "adaptive_avg_pool1d avg_pool1d bilinear celu celu_ conv1d conv2d conv_transpose1d conv_transpose2d cosine_similarity max_pool1d"
         " max_pool1d_with_indices max_pool2d pairwise_distance relu_ rms_norm rrelu selu selu_ threshold threshold_"
     ).split()
 }
 _LATER |= {
     name: f"symgrad.nn.functional.toplevel:{name}"
-    for name in (
+    for name in (  # noqa: SIM905
         "alpha_dropout batch_norm binary_cross_entropy_with_logits cosine_embedding_loss dropout embedding group_norm hinge_embedding_loss"
         " instance_norm kl_div layer_norm margin_ranking_loss poisson_nll_loss triplet_margin_loss"
     ).split()

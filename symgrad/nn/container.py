@@ -50,6 +50,9 @@ class _Listed(Module):
             raise IndexError(f"index {i} is out of range")
         return list(self._modules)[i]
 
+    def __getitem__(self, index: Any) -> Any:
+        raise NotImplementedError
+
     def __len__(self) -> int:
         return len(self._modules)
 

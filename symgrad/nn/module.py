@@ -76,7 +76,9 @@ class Module:
             self._modules[name] = None
         elif name in self._buffers:
             if value is not None and not isinstance(value, Tensor):
-                raise TypeError(f"cannot assign '{type(value).__name__}' as buffer '{name}' (torch.nn.Buffer, torch.Tensor or None expected)")
+                raise TypeError(
+                    f"cannot assign '{type(value).__name__}' as buffer '{name}' (torch.nn.Buffer, torch.Tensor or None expected)"
+                )
             self._buffers[name] = value
         else:
             object.__setattr__(self, name, value)
@@ -298,8 +300,8 @@ class Module:
         for key in (key for key in own if key in state_dict):
             if own[key].shape != state_dict[key].shape:
                 problems.append(
-                    f"size mismatch for {key}: copying a param with shape {state_dict[key].shape} from checkpoint, the shape in current model"
-                    f" is {own[key].shape}."
+                    f"size mismatch for {key}: copying a param with shape {state_dict[key].shape} from checkpoint, the shape in current"
+                    f" model is {own[key].shape}."
                 )
         if problems:
             listed = "\n\t".join(problems)

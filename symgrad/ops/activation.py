@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from symgrad.ops.kernels.blocks import in_blocks
 from symgrad.ops.kernels.select import select
 from symgrad.ops.spec import Meta
 from symgrad.ops.table import elementwise, row
@@ -29,21 +30,43 @@ def _log1p_exp(x):
     return np.maximum(x, 0) + np.log1p(e)
 
 
+@in_blocks
 def _softplus(x, *, beta, threshold):
     scaled = x * beta
     return select(scaled > threshold, x, _log1p_exp(scaled) / beta)
 
 
+@in_blocks
 def _softplus_rule(xp, g, out, x, *, beta, threshold):
     """Beyond the threshold the function is the identity; the second derivative ends at the threshold itself."""
     scaled = x * beta
     return xp.where(scaled > threshold, g, g * xp.sigmoid(xp.where(scaled < threshold, scaled, threshold)))
 
 
-def _erf(x):
-    from scipy.special import erf  # first use
+ERF = (1.128379464149475, 0.10276727378368378, -0.0001879251649370417, -0.0006229861173778772, 8.87758142198436e-05, -5.844329280080274e-06,
+       1.5139798392738157e-07)  # fmt: skip
+"""erf(x) = tanh(x p(x²)) within 1.5e-7 in float32, p by these coefficients: fitted to atanh(erf(x)) / x on [0, 3.95]."""
 
-    return erf(x)
+
+def _normal_cdf(x):
+    """(1 + erf(x / sqrt 2)) / 2. SciPy's erf has no vector instructions: for float32 NumPy's tanh is five times as fast."""
+    if x.dtype != np.float32:
+        from scipy.special import ndtr  # first use
+
+        return ndtr(x)
+    t = np.multiply(x, ROOT_HALF, out=np.empty_like(x))
+    np.minimum(np.maximum(t, -3.95, out=t), 3.95, out=t)
+    s = np.multiply(t, t, out=np.empty_like(x))
+    y = np.multiply(s, ERF[-1], out=np.empty_like(x))
+    for coefficient in ERF[-2:0:-1]:
+        y += coefficient
+        y *= s
+    y += ERF[0]
+    y *= t
+    np.tanh(y, out=y)
+    y += 1
+    y *= 0.5
+    return y
 
 
 def _leaky_relu(x, *, negative_slope):
@@ -64,11 +87,13 @@ elementwise(
 )  # fmt: skip
 
 
+@in_blocks
 def _elu(x, *, alpha, scale, rate):
     y = np.minimum(x, 0) * rate
     return select(x > 0, x, np.expm1(y, out=y if y.__class__ is np.ndarray else None) * alpha) * scale
 
 
+@in_blocks
 def _elu_rule(xp, g, out, x, *, alpha, scale, rate):
     """The left branch holds at 0, where its second derivative is 0; its exponential never sees a positive argument."""
     return xp.where(x > 0, g * scale, g * (scale * alpha * rate) * xp.exp(xp.where(x < 0, x, 0) * rate))
@@ -88,24 +113,27 @@ elementwise(
 elementwise(
     "celu", "x / alpha", lambda x, *, alpha: _elu(x, alpha=alpha, scale=1, rate=1 / alpha),
     (lambda xp, g, out, x, *, alpha: _elu_rule(xp, g, out, x, alpha=alpha, scale=1, rate=1 / alpha),), saves="x", kinds="f", special=(0.0,),
-    jax=lambda x, *, alpha: _elu_jax(x, alpha=alpha, scale=1, rate=1 / alpha), sympy=lambda sp, x, alpha: _elu_sympy(sp, x, alpha, 1, 1 / alpha),
+    jax=lambda x, *, alpha: _elu_jax(x, alpha=alpha, scale=1, rate=1 / alpha),
+    sympy=lambda sp, x, alpha: _elu_sympy(sp, x, alpha, 1, 1 / alpha),
 )  # fmt: skip
 
 
+@in_blocks
 def _gelu(x, *, approximate):
     if approximate == "tanh":
         y = x * x
         y = (y * GELU_CUBE + 1) * x * GELU_ROOT
         return (np.tanh(y) + 1) * x * 0.5
-    return (_erf(x * ROOT_HALF) + 1) * x * 0.5
+    return _normal_cdf(x) * x
 
 
+@in_blocks
 def _gelu_rule(xp, g, out, x, *, approximate):
     if approximate == "tanh":
         square = x * x
         t = xp.tanh(GELU_ROOT * x * (1 + GELU_CUBE * square))
         return g * (0.5 * (1 + t) + 0.5 * x * (1 - t * t) * GELU_ROOT * (1 + 3 * GELU_CUBE * square))
-    return g * (0.5 * (1 + xp.erf(x * ROOT_HALF)) + x * xp.exp(x * x * -0.5) * NORMAL)
+    return g * (xp.normal_cdf(x) + x * xp.exp(x * x * -0.5) * NORMAL)
 
 
 def _gelu_sympy(sp: Any, x: Any, approximate: str) -> Any:
@@ -116,27 +144,45 @@ def _gelu_sympy(sp: Any, x: Any, approximate: str) -> Any:
 
 
 elementwise(
+    "normal_cdf", "x", in_blocks(_normal_cdf), (lambda xp, g, out, x: xp.exp(x * x * -0.5) * NORMAL * g,), saves="x", kinds="f",
+    sympy=lambda sp, x: (1 + sp.erf(x / sp.sqrt(2))) / 2, jax="jax.scipy.special.ndtr", display="SpecialNdtrBackward0",
+)  # fmt: skip
+elementwise(
     "gelu", "x / approximate", _gelu, (_gelu_rule,), saves="x", kinds="f", sympy=_gelu_sympy,
     jax=lambda x, *, approximate: f"jax.nn.gelu({x}, approximate={approximate == 'tanh'})",
 )  # fmt: skip
 
 
+@in_blocks
 def _silu_rule(xp, g, out, x):
     s = xp.sigmoid(x)
     return g * (s * (1 + x * (1 - s)))
 
 
+@in_blocks
 def _mish(x):
     return x * np.tanh(_log1p_exp(x))
 
 
+@in_blocks
 def _mish_rule(xp, g, out, x):
     t = xp.tanh(xp.softplus(x, beta=1, threshold=math.inf))
     return g * (t + x * xp.sigmoid(x) * (1 - t * t))
 
 
-elementwise("silu", "x", lambda x: x * _sigmoid(x), (_silu_rule,), saves="x", kinds="f", sympy=lambda sp, x: x / (1 + sp.exp(-x)), jax="jax.nn.silu")
-elementwise("mish", "x", _mish, (_mish_rule,), saves="x", kinds="f", sympy=lambda sp, x: x * sp.tanh(sp.log(1 + sp.exp(x))), jax="jax.nn.mish")
+elementwise(
+    "silu",
+    "x",
+    in_blocks(lambda x: x * _sigmoid(x)),
+    (_silu_rule,),
+    saves="x",
+    kinds="f",
+    sympy=lambda sp, x: x / (1 + sp.exp(-x)),
+    jax="jax.nn.silu",
+)
+elementwise(
+    "mish", "x", _mish, (_mish_rule,), saves="x", kinds="f", sympy=lambda sp, x: x * sp.tanh(sp.log(1 + sp.exp(x))), jax="jax.nn.mish"
+)
 elementwise(
     "softplus", "x / beta threshold", _softplus, (_softplus_rule,), saves="x", kinds="f",
     sympy=lambda sp, x, beta, threshold: sp.log(1 + sp.exp(beta * x)) / beta,
@@ -160,8 +206,9 @@ elementwise(
     jax=lambda x, *, low, high: f"jnp.clip({x}, {low!r}, {high!r})", special=(-1.0, 1.0),
 )  # fmt: skip
 elementwise(
-    "hardsigmoid", "x", lambda x: np.clip(x + 3, 0, 6) / 6, (lambda xp, g, out, x: xp.where(xp.logical_and(x > -3, x < 3), g / 6, 0),), saves="x",
-    kinds="f", sympy=lambda sp, x: sp.Piecewise((0, x < -3), (1, x > 3), (x / 6 + sp.Rational(1, 2), True)),
+    "hardsigmoid", "x", lambda x: np.clip(x + 3, 0, 6) / 6,
+    (lambda xp, g, out, x: xp.where(xp.logical_and(x > -3, x < 3), g / 6, 0),), saves="x", kinds="f",
+    sympy=lambda sp, x: sp.Piecewise((0, x < -3), (1, x > 3), (x / 6 + sp.Rational(1, 2), True)),
     jax=lambda x: f"jnp.clip({x} + 3, 0, 6) / 6", special=(-3.0, 3.0),
 )  # fmt: skip
 elementwise(

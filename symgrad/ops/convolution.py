@@ -14,7 +14,9 @@ from symgrad.ops.table import row
 
 def convolution_type(x: Any, w: Any, bias: Any, *, stride: Any, padding: Any, dilation: Any, groups: int) -> Meta:
     if len(x.shape) != len(w.shape):
-        raise RuntimeError(f"convolution: expected input of {len(w.shape)} dimensions for a weight of size {list(w.shape)}, but got {list(x.shape)}")
+        raise RuntimeError(
+            f"convolution: expected input of {len(w.shape)} dimensions for a weight of size {list(w.shape)}, but got {list(x.shape)}"
+        )
     if x.shape[1] != w.shape[1] * groups:
         raise RuntimeError(
             f"Given groups={groups}, weight of size {list(w.shape)}, expected input{list(x.shape)} to have {w.shape[1] * groups} channels,"
@@ -94,8 +96,8 @@ def _transpose_type(g: Any, w: Any, bias: Any, *, output_shape: Any, groups: int
     channels = w.shape[1] * groups
     if bias is not None and tuple(bias.shape) != (channels,):
         raise RuntimeError(
-            f"Given transposed=1, weight of size {list(w.shape)}, expected bias to be 1-dimensional with {channels} elements, but got bias of"
-            f" size {list(bias.shape)} instead"
+            f"Given transposed=1, weight of size {list(w.shape)}, expected bias to be 1-dimensional with {channels} elements, but got bias"
+            f" of size {list(bias.shape)} instead"
         )
     return Meta((g.shape[0], channels, *output_shape), g.dtype)
 
@@ -116,7 +118,7 @@ row(
     "convolution_transpose", "g w bias / output_shape stride padding dilation groups", _convolution_transpose,
     (
         lambda xp, h, out, g, w, bias, *, output_shape, **geometry: xp.convolution(h, w, None, **geometry),
-        lambda xp, h, out, g, w, bias, *, output_shape, **geometry: xp.convolution_weight(h, g, kernel_shape=tuple(w.shape[2:]), **geometry),
+        lambda xp, h, out, g, w, bias, *, output_shape, **space: xp.convolution_weight(h, g, kernel_shape=tuple(w.shape[2:]), **space),
         _bias_rule,
     ),
     saves=("w", "g", ""), type=_transpose_type, display="ConvolutionBackward0", jax=_transpose_text,
@@ -124,7 +126,7 @@ row(
 row(
     "convolution_weight", "x g / kernel_shape stride padding dilation groups", kernels.convolution_weight,
     (
-        lambda xp, h, out, x, g, *, kernel_shape, **geometry: xp.convolution_transpose(g, h, None, output_shape=tuple(x.shape[2:]), **geometry),
+        lambda xp, h, out, x, g, *, kernel_shape, **space: xp.convolution_transpose(g, h, None, output_shape=tuple(x.shape[2:]), **space),
         lambda xp, h, out, x, g, *, kernel_shape, **geometry: xp.convolution(x, h, None, **geometry),
     ),
     saves=("g", "x"), type=_weight_type, display="ConvolutionBackwardBackward0", jax=_weight_text,
@@ -172,7 +174,8 @@ def _max_pool_text(x: str, *, kernel: Any, stride: Any, padding: Any, dilation: 
     better = f"(b[0] > a[0]) | {tie} | {nan}"
     choose = f"lambda a, b: (jnp.where({better}, b[0], a[0]), jnp.where({better}, b[1], a[1]))"
     return (
-        f"jax.lax.reduce_window(({x}, {places}), (jnp.asarray({lowest}, {x}.dtype), jnp.asarray(jnp.iinfo(jnp.int32).max, jnp.arange(0).dtype)),"
+        f"jax.lax.reduce_window(({x}, {places}),"
+        f" (jnp.asarray({lowest}, {x}.dtype), jnp.asarray(jnp.iinfo(jnp.int32).max, jnp.arange(0).dtype)),"
         f" {choose}, {_pool_window(kernel, stride)}, {_edges(x, kernel, stride, padding, dilation, ceil_mode)},"
         f" window_dilation={(1, 1, *dilation)!r})"
     )
@@ -195,7 +198,9 @@ def _avg_pool_text(x: str, *, count_include_pad: bool, divisor_override: Any, **
     kernel, stride, padding = window["kernel"], window["stride"], window["padding"]
     pads = ((0, 0), (0, 0), *((p, p) for p in padding))
     ones = f"jnp.pad(jnp.ones_like({x}), {pads!r}, constant_values=1)"
-    rest = [f"(0, max(0, {right} - {p}))" for right, p in zip(_rights(x, kernel, stride, padding, (1,) * len(kernel)), padding, strict=True)]
+    rest = [
+        f"(0, max(0, {right} - {p}))" for right, p in zip(_rights(x, kernel, stride, padding, (1,) * len(kernel)), padding, strict=True)
+    ]
     return (
         f"{total} / jax.lax.reduce_window({ones}, {x}.dtype.type(0), jax.lax.add, {_pool_window(kernel, stride)},"
         f" ((0, 0), (0, 0), {', '.join(rest)}))"
@@ -239,8 +244,9 @@ def _max_pool_rule(xp, g, out, x, **geometry):
 
 
 row(
-    "max_pool", "x / kernel stride padding dilation ceil_mode", kernels.max_pool, (_max_pool_rule,), saves="out1", policy="each", type=max_pool_type,
-    outputs=2, kinds="bif", display=lambda node: f"MaxPool{len(node.attrs['kernel'])}DWithIndicesBackward0", jax=_max_pool_text,
+    "max_pool", "x / kernel stride padding dilation ceil_mode", kernels.max_pool, (_max_pool_rule,), saves="out1", policy="each",
+    type=max_pool_type, outputs=2, kinds="bif", jax=_max_pool_text,
+    display=lambda node: f"MaxPool{len(node.attrs['kernel'])}DWithIndicesBackward0",
 )  # fmt: skip
 row(
     "pool_scatter", "g indices / input_shape", kernels.pool_scatter,
@@ -249,8 +255,8 @@ row(
 )  # fmt: skip
 row(
     "pool_gather", "x indices", kernels.pool_gather,
-    (lambda xp, g, out, x, indices: xp.pool_scatter(g, indices, input_shape=tuple(x.shape[2:])), None), saves=("indices", ""), policy="each",
-    type=lambda x, indices: Meta(tuple(indices.shape), x.dtype), jax=_flat_text,
+    (lambda xp, g, out, x, indices: xp.pool_scatter(g, indices, input_shape=tuple(x.shape[2:])), None), saves=("indices", ""),
+    policy="each", type=lambda x, indices: Meta(tuple(indices.shape), x.dtype), jax=_flat_text,
 )  # fmt: skip
 
 

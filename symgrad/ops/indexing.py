@@ -136,13 +136,19 @@ def _index_back(x, *indices, shape, dims):
 
 
 def _add_rows(out, index, x):
-    """np.add.at for whole rows: sorting them and adding each run at once is many times as fast."""
-    if index.min() < 0:
-        index = np.where(index < 0, index + len(out), index)
+    """np.add.at for whole rows of zeros. Sorted, equal ones are a run: the first of each run is written, the second of each added..."""
+    index = np.where(index < 0, index + len(out), index)
     order = np.argsort(index, kind="stable")
     ordered = index[order]
     starts = np.flatnonzero(np.concatenate(([True], ordered[1:] != ordered[:-1])))
-    out[ordered[starts]] = np.add.reduceat(x[order], starts, axis=0)
+    lengths = np.diff(starts, append=len(ordered))
+    if lengths.max() > 8:  # runs, not rounds
+        out[ordered[starts]] = np.add.reduceat(x[order], starts, axis=0)
+        return out
+    out[ordered[starts]] = x[order[starts]]
+    for nth in range(1, lengths.max()):
+        some = starts[lengths > nth] + nth
+        out[ordered[some]] += x[order[some]]
     return out
 
 

@@ -31,35 +31,46 @@ row(
 )  # fmt: skip
 
 
-# nll_loss: -x[target] * weight[target], reduced. Targets equal to `ignore_index` do not count. It is linear in x, and `nll_spread` is its transpose.
+# nll_loss: -x[target] * weight[target], reduced. Targets equal to `ignore_index` do not count. It is linear in x; `nll_spread` is its
+# transpose.
 
 
-def _picked(target, weight, axis, ignore_index, dtype):
-    """The classes as an index along `axis`, and the weight of each: 0 if it does not count."""
+def _chosen(target, weight, ignore_index, dtype):
+    """The class of each target, and its weight: 0 if it does not count, None if all have weight 1."""
     counted = target != ignore_index
+    if counted.all():
+        return target, None if weight is None else weight[target]
     index = np.where(counted, target, 0)
-    factor = counted.astype(dtype) if weight is None else np.where(counted, weight[index], 0).astype(dtype, copy=False)
-    return np.expand_dims(index, axis), factor
+    return index, counted.astype(dtype) if weight is None else np.where(counted, weight[index], 0)
+
+
+def _cells(index, axis):
+    """Where the classes stand in an array that has them along `axis`."""
+    grid = list(np.indices(index.shape, sparse=True))
+    return (*grid[:axis], index, *grid[axis:])
 
 
 def _nll_loss(x, target, weight, *, axis, ignore_index, reduction):
-    index, factor = _picked(target, weight, axis, ignore_index, x.dtype)
-    chosen = np.take_along_axis(x, index, axis).reshape(target.shape)
-    value = -np.where(factor == 0, 0, chosen) * factor  # what does not count may be infinite
+    index, factor = _chosen(target, weight, ignore_index, x.dtype)
+    value = np.negative(x[_cells(index, axis)])
+    if factor is not None:
+        value = np.where(factor == 0, 0, value) * factor  # what does not count may be infinite
     if reduction == "none":
         return value
     total = np.add.reduce(value, axis=None)
-    return total / np.add.reduce(factor, axis=None) if reduction == "mean" else total
+    if reduction == "sum":
+        return total
+    return np.divide(total, value.size if factor is None else np.add.reduce(factor, axis=None))
 
 
 def _nll_spread(g, target, weight, *, axis, ignore_index, reduction, classes):
-    index, factor = _picked(target, weight, axis, ignore_index, g.dtype)
-    shape = (*target.shape[:axis], classes, *target.shape[axis:])
-    out = np.zeros(shape, g.dtype)
-    value = -g * factor
+    index, factor = _chosen(target, weight, ignore_index, g.dtype)
+    out = np.zeros((*target.shape[:axis], classes, *target.shape[axis:]), g.dtype)
+    value = -g if factor is None else -g * factor
     if reduction == "mean":
-        value = np.where(factor == 0, 0, value / np.add.reduce(factor, axis=None))
-    np.put_along_axis(out, index, np.expand_dims(value, axis), axis)
+        count = target.size if factor is None else np.add.reduce(factor, axis=None)
+        value = value / count if factor is None else np.where(factor == 0, 0, value / count)
+    out[_cells(index, axis)] = value
     return out
 
 
@@ -91,13 +102,17 @@ def _spread_text(g: str, target: str, weight: str | None, *, axis: int, ignore_i
     return f"jax.nn.one_hot({target}, {classes}, axis={axis}, dtype={g}.dtype) * jnp.expand_dims({value}, {axis})"
 
 
+def _nll_rule(xp, g, out, x, target, weight, *, axis, **attrs):
+    return xp.nll_spread(g, target, weight, axis=axis, classes=x.shape[axis], **attrs)
+
+
 def _title(node: Any) -> str:
     return "NllLossBackward0" if len(node.inputs[0].shape) < 3 else "NllLoss2DBackward0"
 
 
 row(
     "nll_loss", "x target weight / axis ignore_index reduction", _nll_loss,
-    (lambda xp, g, out, x, target, weight, *, axis, **attrs: xp.nll_spread(g, target, weight, axis=axis, classes=x.shape[axis], **attrs), None, None),
+    (_nll_rule, None, None),
     saves=("target weight", "", ""), policy="each", type=nll_type, jax=_nll_text, display=_title,
 )  # fmt: skip
 row(

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from functools import wraps
 from math import prod
 from typing import Any
 
 import numpy as np
 
+from symgrad.ops.kernels.blocks import BLOCK, LARGE, in_rows
 from symgrad.ops.reduction import wide_sum
 from symgrad.ops.shapes import broadcast_shapes, reduced_shape
 from symgrad.ops.spec import Meta
@@ -25,6 +27,7 @@ def _shifted(x, axis):
     return np.subtract(x, np.maximum.reduce(x, axis, keepdims=True, initial=None if x.size else 0), out=np.empty_like(x))
 
 
+@in_rows
 def _softmax(x, *, axis):
     e = _shifted(x, axis)
     np.exp(e, out=e)
@@ -32,22 +35,35 @@ def _softmax(x, *, axis):
     return e
 
 
+@in_rows
 def _log_softmax(x, *, axis):
     shifted = _shifted(x, axis)
     shifted -= np.log(np.add.reduce(np.exp(shifted), axis, keepdims=True))
     return shifted
 
 
+@in_rows
 def _softmax_rule(xp, g, out, x, *, axis):
     return out * (g - xp.sum(g * out, axis=axis, keepdims=True))
 
 
+@in_rows
 def _log_softmax_rule(xp, g, out, x, *, axis):
     return g - xp.exp(out) * xp.sum(g, axis=axis, keepdims=True)
 
 
 row("softmax", "x / axis", _softmax, (_softmax_rule,), saves="out", policy="each", kinds="f", type=same_type, jax="jax.nn.softmax")
-row("log_softmax", "x / axis", _log_softmax, (_log_softmax_rule,), saves="out", policy="each", kinds="f", type=same_type, jax="jax.nn.log_softmax")
+row(
+    "log_softmax",
+    "x / axis",
+    _log_softmax,
+    (_log_softmax_rule,),
+    saves="out",
+    policy="each",
+    kinds="f",
+    type=same_type,
+    jax="jax.nn.log_softmax",
+)
 
 # Batch norm with statistics that are given.
 elementwise(
@@ -59,7 +75,8 @@ elementwise(
         lambda xp, g, out, x, mean, rate, weight, bias: g * ((x - mean) * rate),
         lambda xp, g, out, x, mean, rate, weight, bias: g,
     ),
-    saves=("rate weight", "rate weight", "x mean weight", "x mean rate", ""), sympy=lambda sp, x, mean, rate, weight, bias: (x - mean) * rate * weight + bias,
+    saves=("rate weight", "rate weight", "x mean weight", "x mean rate", ""),
+    sympy=lambda sp, x, mean, rate, weight, bias: (x - mean) * rate * weight + bias,
     jax=lambda x, mean, rate, weight, bias: f"({x} - {mean}) * ({rate} * {weight}) + {bias}", kinds="f", display="NativeBatchNormBackward0",
 )  # fmt: skip
 
@@ -71,22 +88,45 @@ elementwise(
 
 def _affine_norm(x, weight, bias, *, axes, eps, shape, title):
     given = x.shape
-    x = x if shape is None else x.reshape(shape)
+    x = np.ascontiguousarray(x if shape is None else x.reshape(shape))
+    y = np.empty_like(x)
+    statistics = reduced_shape(x.shape, axes, True)
+    mean, scale = np.empty(statistics, x.dtype), np.empty(statistics, x.dtype)
+    for part in _parts(x, axes):
+        _normalize(x[part], y[part], mean[part], scale[part], axes, eps)
+        if weight.__class__ is np.ndarray:
+            y[part] *= weight
+        if bias.__class__ is np.ndarray:
+            y[part] += bias
+    return y.reshape(given), mean, scale
+
+
+def _parts(x, axes):
+    """Blocks of the first axis that stay in the cache, if there are no statistics along it."""
+    if 0 in axes or x.size <= LARGE:
+        return [slice(None)]
+    step = max(1, BLOCK * len(x) // x.size)
+    return [slice(start, start + step) for start in range(0, len(x), step)]
+
+
+def _normalize(x, y, mean, scale, axes, eps):
+    """Mean and scale of x over axes, and (x - mean) * scale, written into the arrays given."""
     count = _count(x, axes)
-    mean = wide_sum(x, axes, True)
-    mean /= count
-    y = x - mean
-    scale = wide_sum(y * y, axes, True)
-    scale /= count
+    np.divide(wide_sum(x, axes, True), count, out=mean)
+    np.subtract(x, mean, out=y)
+    np.divide(_squares(y, axes), count, out=scale)
     scale += eps
     np.sqrt(scale, out=scale)
     np.reciprocal(scale, out=scale)
     y *= scale
-    if weight.__class__ is np.ndarray:
-        y *= weight
-    if bias.__class__ is np.ndarray:
-        y += bias
-    return y.reshape(given), mean, scale
+
+
+def _squares(y, axes):
+    """The sum of squares over axes; of rows it is a product of vectors, which needs no memory."""
+    if axes == tuple(range(y.ndim - len(axes), y.ndim)):
+        rows = y.reshape(*y.shape[: -len(axes)], _count(y, axes))
+        return np.vecdot(rows, rows).reshape(reduced_shape(y.shape, axes, True))
+    return wide_sum(y * y, axes, True)
 
 
 def _count(x: Any, axes: tuple[int, ...]) -> int:
@@ -97,6 +137,28 @@ def _shaped(xp, x, shape):
     return x if shape is None else xp.reshape(x, shape=shape)
 
 
+def _by_parts(rule):
+    """Run a rule part by part of the first axis; the results are joined."""
+
+    @wraps(rule)
+    def run(xp, g, out, x, weight, bias, *, axes, shape, **attrs):
+        if x.__class__ is not np.ndarray or x.size <= LARGE or 0 in axes:
+            return rule(xp, g, out, x, weight, bias, axes=axes, shape=shape, **attrs)
+        whole = None
+        for part in _parts(x, axes):
+            pieces = tuple(None if t is None else t[part] for t in g), tuple(None if t is None else t[part] for t in out)
+            inner = None if shape is None else (len(x[part]), *shape[1:])
+            result = rule(xp, *pieces, x[part], weight, bias, axes=axes, shape=inner, **attrs)
+            if result is None:
+                return None
+            whole = np.empty((len(x), *result.shape[1:]), x.dtype) if whole is None else whole
+            whole[part] = result
+        return whole
+
+    return run
+
+
+@_by_parts
 def _affine_norm_x(xp, g, out, x, weight, bias, *, axes, eps, shape, title):
     _, mean, scale = out
     given, total = x.shape, None
@@ -116,6 +178,7 @@ def _affine_norm_x(xp, g, out, x, weight, bias, *, axes, eps, shape, title):
     return _shaped(xp, total, None if shape is None else tuple(given))
 
 
+@_by_parts
 def _affine_norm_weight(xp, g, out, x, weight, bias, *, axes, eps, shape, title):
     return None if g[0] is None else (_shaped(xp, x, shape) - out[1]) * out[2] * _shaped(xp, g[0], shape)
 

@@ -27,7 +27,14 @@ class SGD(Optimizer):
                 raise ValueError(f"Invalid {name}{'' if name == 'learning rate' else ' value'}: {value}")
         if nesterov and (momentum <= 0 or dampening != 0):
             raise ValueError("Nesterov momentum requires a momentum and zero dampening")
-        defaults = {"lr": lr, "momentum": momentum, "dampening": dampening, "weight_decay": weight_decay, "nesterov": nesterov, "maximize": maximize}
+        defaults = {
+            "lr": lr,
+            "momentum": momentum,
+            "dampening": dampening,
+            "weight_decay": weight_decay,
+            "nesterov": nesterov,
+            "maximize": maximize,
+        }
         super().__init__(params, defaults)
 
     def _update(self, group: dict[str, Any]) -> None:

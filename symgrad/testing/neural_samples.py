@@ -42,7 +42,8 @@ def _convolution_weight() -> list[Sample]:
 
 
 def _max_pool() -> list[Sample]:
-    x, choices = _real(2, 3, 5, 6), ({}, {"padding": (1, 0)}, {"dilation": (2, 1)}, {"ceil_mode": True, "stride": (3, 4)})
+    choices: list[dict[str, Any]] = [{}, {"padding": (1, 0)}, {"dilation": (2, 1)}, {"ceil_mode": True, "stride": (3, 4)}]
+    x = _real(2, 3, 5, 6)
     return [((x,), {"dilation": (1, 1), **window}) for window in _windows((2, 3), *choices)]
 
 

@@ -17,8 +17,8 @@ from symgrad.testing.samples import samples
 jax = pytest.importorskip("jax")
 
 ACTIVATIONS = [
-    "celu", "elu", "gelu", "hardshrink", "hardsigmoid", "hardswish", "hardtanh", "leaky_relu", "log_sigmoid", "mish", "normalize_by", "prelu",
-    "silu", "softplus", "softshrink", "threshold",
+    "celu", "elu", "gelu", "hardshrink", "hardsigmoid", "hardswish", "hardtanh", "leaky_relu", "log_sigmoid", "mish",
+    "normal_cdf", "normalize_by", "prelu", "silu", "softplus", "softshrink", "threshold",
 ]  # fmt: skip
 
 
@@ -66,5 +66,9 @@ def test_places_of_maxima_at_ties_and_nans():
 
 
 def test_every_row_of_the_two_files_is_here():
-    entered = {name for name, row in TABLE.items() if row.vjp[:1] and getattr(row.vjp[0], "__module__", "") in (activation.__name__, normalization.__name__)}
+    entered = {
+        name
+        for name, row in TABLE.items()
+        if row.vjp[:1] and getattr(row.vjp[0], "__module__", "") in (activation.__name__, normalization.__name__)
+    }
     assert entered <= {*ACTIVATIONS, *NEURAL}

@@ -196,13 +196,14 @@ def test_module_list_registers_and_prints_repeats_once():
     layers.insert(0, nn.Tanh())
     assert isinstance(layers[0], nn.Tanh)
     assert isinstance(layers.pop(0), nn.Tanh)
-    assert [len(layers), len(layers[1:]), len(layers + [nn.ReLU()])] == [4, 3, 5]
+    assert [len(layers), len(layers[1:]), len(layers + nn.ModuleList([nn.ReLU()]))] == [4, 3, 5]
     with pytest.raises(NotImplementedError, match="missing the required"):
         layers(1)
 
 
 def test_nested_modules_are_indented():
-    inner = "Net(\n    (first): Linear(in_features=3, out_features=4, bias=True)\n    (second): Linear(in_features=4, out_features=2, bias=True)\n  )"
+    first, second = "Linear(in_features=3, out_features=4, bias=True)", "Linear(in_features=4, out_features=2, bias=True)"
+    inner = f"Net(\n    (first): {first}\n    (second): {second}\n  )"
     assert repr(nn.Sequential(Net(), nn.ReLU(inplace=True))) == f"Sequential(\n  (0): {inner}\n  (1): ReLU(inplace=True)\n)"
 
 
@@ -212,7 +213,10 @@ def test_nested_modules_are_indented():
 def test_linear_starts_with_pytorchs_numbers():
     sg.manual_seed(0)
     layer = nn.Linear(3, 2)
-    weight = [[-0.004322517663240433, 0.3097158372402191, -0.4751853346824646], [-0.4248946011066437, -0.2223689705133438, 0.15482072532176971]]
+    weight = [
+        [-0.004322517663240433, 0.3097158372402191, -0.4751853346824646],
+        [-0.4248946011066437, -0.2223689705133438, 0.15482072532176971],
+    ]
     assert layer.weight.tolist() == weight
     assert layer.bias.tolist() == [-0.011439144611358643, 0.45777493715286255]
     larger = nn.Linear(30, 20)

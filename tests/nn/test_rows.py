@@ -18,7 +18,8 @@ def leaf(*shape, low=-2.0, high=2.0, seed=0):
 
 
 ACTIVATIONS = {
-    "leaky_relu": {"negative_slope": 0.1}, "celu": {"alpha": 0.7}, "elu": {"alpha": 1.5, "scale": 1.2, "rate": 0.7}, "gelu": {"approximate": "none"}, "silu": {},
+    "leaky_relu": {"negative_slope": 0.1}, "celu": {"alpha": 0.7}, "elu": {"alpha": 1.5, "scale": 1.2, "rate": 0.7},
+    "gelu": {"approximate": "none"}, "silu": {},
     "mish": {}, "softplus": {"beta": 2, "threshold": 20}, "log_sigmoid": {}, "hardtanh": {"low": -1.0, "high": 1.0}, "hardsigmoid": {},
     "hardswish": {}, "softshrink": {"lambd": 0.5}, "hardshrink": {"lambd": 0.5}, "threshold": {"threshold": 0.3, "value": 7.0},
     "softmax": {"axis": (1,)}, "log_softmax": {"axis": (0,)}, "glu": {"axis": 1},
@@ -112,7 +113,14 @@ def test_max_pool_is_linear_where_it_is_smooth():
 
 
 def test_average_pools():
-    geometry = {"kernel": (2, 3), "stride": (2, 2), "padding": (1, 1), "ceil_mode": True, "count_include_pad": False, "divisor_override": None}
+    geometry = {
+        "kernel": (2, 3),
+        "stride": (2, 2),
+        "padding": (1, 1),
+        "ceil_mode": True,
+        "count_include_pad": False,
+        "divisor_override": None,
+    }
     for function in (lambda x: ops.avg_pool(x, **geometry), lambda x: ops.adaptive_avg_pool(x, output_size=(2, 3))):
         assert gradcheck(function, (leaf(2, 3, 5, 7),))
         assert gradgradcheck(function, (leaf(2, 3, 5, 7),))

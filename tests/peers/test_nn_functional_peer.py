@@ -96,7 +96,12 @@ def activations():
 
 
 def layers():
-    for x, w, b in ((real(3, 4), real(5, 4), real(5)), (real(2, 3, 4), real(5, 4), real(5)), (real(4), real(5, 4), real(5)), (real(0, 4), real(5, 4), real(5))):
+    for x, w, b in (
+        (real(3, 4), real(5, 4), real(5)),
+        (real(2, 3, 4), real(5, 4), real(5)),
+        (real(4), real(5, 4), real(5)),
+        (real(0, 4), real(5, 4), real(5)),
+    ):
         yield case("linear", x, w, b)
         yield case("linear", x, w, node=x.ndim > 1)
     yield case("linear", real(3, 4), real(4))
@@ -142,7 +147,15 @@ def attention():
     mask[1] = False
     yield case("scaled_dot_product_attention", q, k, v, attn_mask=mask, node=False, second=False, note="a row of nothing")
     yield case("scaled_dot_product_attention", real(4, 5), real(6, 5), real(6, 2), node=False)
-    yield case("scaled_dot_product_attention", real(2, 4, 4, 5), real(2, 2, 6, 5, seed=1), real(2, 2, 6, 5, seed=2), enable_gqa=True, node=False, second=False)
+    yield case(
+        "scaled_dot_product_attention",
+        real(2, 4, 4, 5),
+        real(2, 2, 6, 5, seed=1),
+        real(2, 2, 6, 5, seed=2),
+        enable_gqa=True,
+        node=False,
+        second=False,
+    )
 
 
 def norms():
@@ -193,7 +206,13 @@ def convolutions():
         yield case(f"conv_transpose{n}d", x, real(4, 3, *kernel), None, 1, 0, 0, 2, 2)
         yield case(f"conv_transpose{n}d", x[0], real(4, 3, *kernel), real(3), node=False)
         yield case("max_pool1d" if n == 1 else "max_pool2d", x, 2, node=n == 2)
-        for options in ({"stride": 1}, {"padding": 1}, {"stride": 2, "ceil_mode": True}, {"dilation": 2}, {"padding": 1, "stride": 3, "ceil_mode": True}):
+        for options in (
+            {"stride": 1},
+            {"padding": 1},
+            {"stride": 2, "ceil_mode": True},
+            {"dilation": 2},
+            {"padding": 1, "stride": 3, "ceil_mode": True},
+        ):
             yield case(f"max_pool{n}d", x, 3, **options, node=n == 2)
             yield case(f"max_pool{n}d", x, 3, **options, return_indices=True, node=n == 2)
             if "dilation" not in options:
@@ -233,7 +252,14 @@ def losses():
         yield case("huber_loss", x, y, reduction=r, weight=w, fixed=("weight",), node=False)
         yield case("binary_cross_entropy", p, q, reduction=r)
         yield case("binary_cross_entropy", p, q, w, reduction=r, fixed=(2,))
-        yield case("binary_cross_entropy", np.array([0.0, 1.0, 0.0, 1.0, 0.5]), np.array([0.0, 1.0, 1.0, 0.0, 0.5]), reduction=r, fixed=(1,), second=False)
+        yield case(
+            "binary_cross_entropy",
+            np.array([0.0, 1.0, 0.0, 1.0, 0.5]),
+            np.array([0.0, 1.0, 1.0, 0.0, 0.5]),
+            reduction=r,
+            fixed=(1,),
+            second=False,
+        )
         yield case("binary_cross_entropy_with_logits", x, q, reduction=r)
         yield case("binary_cross_entropy_with_logits", 100 * x, q, reduction=r)
         yield case("binary_cross_entropy_with_logits", x, q, w, reduction=r, fixed=(2,))
@@ -361,12 +387,12 @@ def test_equal(c):
 
 def test_every_function_of_the_list_is_compared():
     listed = (
-        "relu leaky_relu elu selu celu gelu silu mish softplus softsign hardtanh hardsigmoid hardswish relu6 logsigmoid tanhshrink softshrink"
-        " hardshrink threshold prelu glu softmax log_softmax softmin linear conv1d conv2d max_pool1d max_pool2d avg_pool1d avg_pool2d"
-        " adaptive_avg_pool2d batch_norm layer_norm group_norm instance_norm rms_norm embedding pad normalize one_hot cosine_similarity"
-        " pairwise_distance scaled_dot_product_attention mse_loss l1_loss smooth_l1_loss huber_loss cross_entropy nll_loss binary_cross_entropy"
-        " binary_cross_entropy_with_logits kl_div hinge_embedding_loss margin_ranking_loss soft_margin_loss triplet_margin_loss"
-        " poisson_nll_loss gaussian_nll_loss cosine_embedding_loss"
+        "relu leaky_relu elu selu celu gelu silu mish softplus softsign hardtanh hardsigmoid hardswish relu6 logsigmoid"
+        " tanhshrink softshrink hardshrink threshold prelu glu softmax log_softmax softmin linear conv1d conv2d max_pool1d max_pool2d"
+        " avg_pool1d avg_pool2d adaptive_avg_pool2d batch_norm layer_norm group_norm instance_norm rms_norm embedding pad normalize one_hot"
+        " cosine_similarity pairwise_distance scaled_dot_product_attention mse_loss l1_loss smooth_l1_loss huber_loss cross_entropy nll_loss"
+        " binary_cross_entropy binary_cross_entropy_with_logits kl_div hinge_embedding_loss margin_ranking_loss soft_margin_loss"
+        " triplet_margin_loss poisson_nll_loss gaussian_nll_loss cosine_embedding_loss"
     )
     assert set(listed.split()) <= {c.name for c in CASES}
 

@@ -12,9 +12,9 @@ from symgrad.tensor import Tensor
 from symgrad.views import inplace as in_place
 
 __all__ = [
-    "celu", "celu_", "elu", "elu_", "gelu", "glu", "hardshrink", "hardsigmoid", "hardswish", "hardtanh", "hardtanh_", "leaky_relu", "leaky_relu_",
-    "log_softmax", "logsigmoid", "mish", "prelu", "relu", "relu6", "relu_", "rrelu", "selu", "selu_", "sigmoid", "silu", "softmax", "softmin",
-    "softplus", "softshrink", "softsign", "tanh", "tanhshrink", "threshold", "threshold_",
+    "celu", "celu_", "elu", "elu_", "gelu", "glu", "hardshrink", "hardsigmoid", "hardswish", "hardtanh", "hardtanh_", "leaky_relu",
+    "leaky_relu_", "log_softmax", "logsigmoid", "mish", "prelu", "relu", "relu6", "relu_", "rrelu", "selu", "selu_", "sigmoid", "silu",
+    "softmax", "softmin", "softplus", "softshrink", "softsign", "tanh", "tanhshrink", "threshold", "threshold_",
 ]  # fmt: skip
 
 SELU_ALPHA = 1.6732632423543772848170429916717
@@ -70,7 +70,7 @@ def logsigmoid(input: Tensor) -> Tensor:
 
 
 def softsign(input: Tensor) -> Tensor:
-    return input / (input.abs() + 1)
+    return input / (input.abs() + 1)  # type: ignore[no-any-return]
 
 
 def tanhshrink(input: Tensor) -> Tensor:

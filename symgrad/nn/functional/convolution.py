@@ -46,7 +46,9 @@ def _same_padding(kernel: tuple[int, ...], dilation: tuple[int, ...], stride: tu
     return tuple(t // 2 for t in totals), [t % 2 for t in totals]
 
 
-def _convolution(n: int, input: Tensor, weight: Tensor, bias: Tensor | None, stride: Any, padding: Any, dilation: Any, groups: int) -> Tensor:
+def _convolution(
+    n: int, input: Tensor, weight: Tensor, bias: Tensor | None, stride: Any, padding: Any, dilation: Any, groups: int
+) -> Tensor:
     name = f"conv{n}d"
     if weight.ndim != n + 2:
         raise RuntimeError(f"{name}: expected a weight of {n + 2} dimensions, got {list(weight.shape)}")
@@ -92,7 +94,10 @@ def _transposed(
     strides, pads, dilations = (spread(name, v, n) for v in (stride, padding, dilation))
     extra = spread(name, output_padding, n)
     if any(e >= max(s, 1) for e, s in zip(extra, strides, strict=True)):
-        raise RuntimeError(f"output padding must be smaller than either stride or dilation, but got output_padding {list(extra)} and stride {list(strides)}")
+        raise RuntimeError(
+            f"{name}: output padding must be smaller than either stride or dilation, but got output_padding {list(extra)} and stride"
+            f" {list(strides)}"
+        )
     sizes = tuple(
         (m - 1) * s - 2 * p + d * (k - 1) + e + 1
         for m, s, p, d, k, e in zip(x.shape[2:], strides, pads, dilations, weight.shape[2:], extra, strict=True)
@@ -102,15 +107,15 @@ def _transposed(
 
 
 def conv_transpose1d(
-    input: Tensor, weight: Tensor, bias: Tensor | None = None, stride: Sizes = 1, padding: Sizes = 0, output_padding: Sizes = 0, groups: int = 1,
-    dilation: Sizes = 1,
+    input: Tensor, weight: Tensor, bias: Tensor | None = None, stride: Sizes = 1, padding: Sizes = 0, output_padding: Sizes = 0,
+    groups: int = 1, dilation: Sizes = 1,
 ) -> Tensor:  # fmt: skip
     return _transposed(1, input, weight, bias, stride, padding, output_padding, groups, dilation)
 
 
 def conv_transpose2d(
-    input: Tensor, weight: Tensor, bias: Tensor | None = None, stride: Sizes = 1, padding: Sizes = 0, output_padding: Sizes = 0, groups: int = 1,
-    dilation: Sizes = 1,
+    input: Tensor, weight: Tensor, bias: Tensor | None = None, stride: Sizes = 1, padding: Sizes = 0, output_padding: Sizes = 0,
+    groups: int = 1, dilation: Sizes = 1,
 ) -> Tensor:  # fmt: skip
     return _transposed(2, input, weight, bias, stride, padding, output_padding, groups, dilation)
 
@@ -124,7 +129,9 @@ def _window(name: str, n: int, x: Tensor, kernel: Any, stride: Any, padding: Any
         if any(v < 1 for v in values):
             raise RuntimeError(f"{name}: {word} should be greater than zero, but got {list(values)}")
     if any(p < 0 or 2 * p > k for p, k in zip(pads, sizes, strict=True)):
-        raise RuntimeError(f"{name}: pad should be at most half of effective kernel size, but got pad={list(pads)} and kernel_size={list(sizes)}")
+        raise RuntimeError(
+            f"{name}: pad should be at most half of effective kernel size, but got pad={list(pads)} and kernel_size={list(sizes)}"
+        )
     shape = pooled_shape(x.shape[2:], kernel=sizes, stride=strides, padding=pads, dilation=dilations, ceil_mode=ceil_mode)
     if any(m < 1 for m in shape):
         raise RuntimeError(

@@ -57,7 +57,9 @@ def embedding(
         )
     rows = weight.shape[0]
     if indices.size and (int(indices.min()) < 0 or int(indices.max()) >= rows):
-        raise IndexError(f"index out of range in self: embedding has {rows} rows, got indices from {int(indices.min())} to {int(indices.max())}")
+        raise IndexError(
+            f"index out of range in self: embedding has {rows} rows, got indices from {int(indices.min())} to {int(indices.max())}"
+        )
     if padding_idx is not None and not -rows <= padding_idx < rows:
         raise AssertionError(f"Padding_idx must be within num_embeddings: got {padding_idx} for {rows} rows")
     if max_norm is not None:
@@ -94,7 +96,10 @@ def one_hot(tensor: Tensor, num_classes: int = -1) -> Tensor:
 def pad(input: Tensor, pad: Sequence[int], mode: str = "constant", value: float | None = None) -> Tensor:
     """Pads are given from the last dimension on: (left, right, top, bottom, ...); negative ones crop."""
     if len(pad) % 2 or len(pad) > 2 * input.ndim:
-        raise RuntimeError(f"Padding length should be less than or equal to two times the input dimension and even, got {list(pad)} for {list(input.shape)}")
+        raise RuntimeError(
+            "pad: Padding length should be less than or equal to two times the input dimension and even, got"
+            f" {list(pad)} for {list(input.shape)}"
+        )
     pairs = [(0, 0)] * (input.ndim - len(pad) // 2) + [(pad[i], pad[i + 1]) for i in range(len(pad) - 2, -1, -2)]
     if mode != "constant":
         return _pad_by_index(input, pairs, mode, len(pad))
@@ -123,7 +128,8 @@ def _pad_by_index(input: Tensor, pairs: list[tuple[int, int]], mode: str, length
             )
         if mode == "circular" and max(before, after) > size:
             raise RuntimeError(
-                f"pad: Padding value causes wrapping around more than once: ({before}, {after}) at dimension {dim} of input {list(input.shape)}"
+                f"pad: Padding value causes wrapping around more than once: ({before}, {after}) at dimension {dim} of input"
+                f" {list(input.shape)}"
             )
         positions = np.pad(np.arange(size), (before, after), mode=names[mode])  # type: ignore[call-overload]
         input = input.index_select(dim, wrap(positions))

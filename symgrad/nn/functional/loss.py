@@ -54,7 +54,7 @@ def _same_size(input: Tensor, weight: Tensor) -> None:
 def _by_weight(value: Tensor, weight: Tensor, reduction: str) -> Tensor:
     """The weighted loss; its mean is over the weights."""
     value = value * weight
-    return value.sum() / weight.sum() if reduction == "mean" else reduced(value, reduction)  # type: ignore[no-any-return]
+    return value.sum() / weight.sum() if reduction == "mean" else reduced(value, reduction)
 
 
 def _not_differentiated(name: str, **weights: Tensor | None) -> None:
@@ -64,7 +64,12 @@ def _not_differentiated(name: str, **weights: Tensor | None) -> None:
 
 
 def mse_loss(
-    input: Tensor, target: Tensor, size_average: bool | None = None, reduce: bool | None = None, reduction: str = "mean", weight: Tensor | None = None
+    input: Tensor,
+    target: Tensor,
+    size_average: bool | None = None,
+    reduce: bool | None = None,
+    reduction: str = "mean",
+    weight: Tensor | None = None,
 ) -> Tensor:
     reduction = legacy(size_average, reduce, reduction)
     _warn_sizes("mse_loss", input, target)
@@ -75,7 +80,12 @@ def mse_loss(
 
 
 def l1_loss(
-    input: Tensor, target: Tensor, size_average: bool | None = None, reduce: bool | None = None, reduction: str = "mean", weight: Tensor | None = None
+    input: Tensor,
+    target: Tensor,
+    size_average: bool | None = None,
+    reduce: bool | None = None,
+    reduction: str = "mean",
+    weight: Tensor | None = None,
 ) -> Tensor:
     reduction = legacy(size_average, reduce, reduction)
     _warn_sizes("l1_loss", input, target)
@@ -109,13 +119,18 @@ def huber_loss(input: Tensor, target: Tensor, reduction: str = "mean", delta: fl
 
 
 def binary_cross_entropy(
-    input: Tensor, target: Tensor, weight: Tensor | None = None, size_average: bool | None = None, reduce: bool | None = None, reduction: str = "mean"
+    input: Tensor,
+    target: Tensor,
+    weight: Tensor | None = None,
+    size_average: bool | None = None,
+    reduce: bool | None = None,
+    reduction: str = "mean",
 ) -> Tensor:
     reduction = legacy(size_average, reduce, reduction)
     if target.shape != input.shape:
         raise ValueError(
-            f"Using a target size ({target.shape}) that is different to the input size ({input.shape}) is deprecated. Please ensure they have"
-            " the same size."
+            f"Using a target size ({target.shape}) that is different to the input size ({input.shape}) is deprecated. Please ensure"
+            " they have the same size."
         )
     if input.numel() and not (float(input._array.min()) >= 0 and float(input._array.max()) <= 1):
         raise RuntimeError("all elements of input should be between 0 and 1")
@@ -216,7 +231,7 @@ def cross_entropy(
 
 def _over_classes(weight: Tensor, ndim: int) -> Tensor:
     """A weight for each class, ready to broadcast against (N, C, ...)."""
-    return weight if ndim < 2 else weight.reshape(-1, *(1,) * (ndim - 2))  # type: ignore[no-any-return]
+    return weight if ndim < 2 else weight.reshape(-1, *(1,) * (ndim - 2))
 
 
 def _smooth_part(logs: Tensor, target: Tensor, weight: Tensor | None, ignore_index: int, reduction: str) -> Tensor:
@@ -241,11 +256,16 @@ def _cross_entropy_of_probabilities(logs: Tensor, target: Tensor, weight: Tensor
     if weight is not None:
         value = value * _over_classes(weight, logs.ndim)
     value = -value.sum(axis)
-    return value.sum() / max(value.numel(), 1) if reduction == "mean" else reduced(value, reduction)  # type: ignore[no-any-return]
+    return value.sum() / max(value.numel(), 1) if reduction == "mean" else reduced(value, reduction)
 
 
 def kl_div(
-    input: Tensor, target: Tensor, size_average: bool | None = None, reduce: bool | None = None, reduction: str = "mean", log_target: bool = False
+    input: Tensor,
+    target: Tensor,
+    size_average: bool | None = None,
+    reduce: bool | None = None,
+    reduction: str = "mean",
+    log_target: bool = False,
 ) -> Tensor:
     if reduction == "mean" and size_average is None and reduce is None:
         warnings.warn(
@@ -260,7 +280,12 @@ def kl_div(
 
 
 def hinge_embedding_loss(
-    input: Tensor, target: Tensor, margin: float = 1.0, size_average: bool | None = None, reduce: bool | None = None, reduction: str = "mean"
+    input: Tensor,
+    target: Tensor,
+    margin: float = 1.0,
+    size_average: bool | None = None,
+    reduce: bool | None = None,
+    reduction: str = "mean",
 ) -> Tensor:
     hinge = (margin - input).clamp_min(0)
     value = ops.where(target != 1, hinge, 0) + ops.where(target != -1, input, 0)
@@ -331,9 +356,7 @@ def poisson_nll_loss(
     return reduced(value, legacy(size_average, reduce, reduction))
 
 
-def gaussian_nll_loss(
-    input: Tensor, target: Tensor, var: Any, full: bool = False, eps: float = 1e-6, reduction: str = "mean"
-) -> Tensor:
+def gaussian_nll_loss(input: Tensor, target: Tensor, var: Any, full: bool = False, eps: float = 1e-6, reduction: str = "mean") -> Tensor:
     if not isinstance(var, Tensor):
         var = input.new_full(input.shape, var)
     if var.shape != input.shape:

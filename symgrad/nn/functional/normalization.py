@@ -57,7 +57,9 @@ def layer_norm(
 def rms_norm(input: Tensor, normalized_shape: Sequence[int], weight: Tensor | None = None, eps: float | None = None) -> Tensor:
     shape = tuple(normalized_shape)
     if tuple(input.shape[input.ndim - len(shape) :]) != shape:
-        raise RuntimeError(f"Given normalized_shape={list(shape)}, expected input with shape [*, {shape}], but got input of size {list(input.shape)}")
+        raise RuntimeError(
+            f"Given normalized_shape={list(shape)}, expected input with shape [*, {shape}], but got input of size {list(input.shape)}"
+        )
     eps = float(np.finfo(input._array.dtype).eps) if eps is None else eps
     axes = tuple(range(input.ndim - len(shape), input.ndim))
     out = input * ((input * input).mean(axes, True) + eps).rsqrt()
@@ -173,21 +175,23 @@ def _dropped(input: Tensor, p: float, mask_shape: tuple[int, ...]) -> Tensor:
     return input * wrap(mask.astype(input._array.dtype) * input._array.dtype.type(scale))
 
 
+def _maybe_inplace(input: Tensor, p: float, mask_shape: tuple[int, ...], inplace: bool) -> Tensor:
+    return in_place(_dropped)(input, p, mask_shape) if inplace else _dropped(input, p, mask_shape)
+
+
 def dropout(input: Tensor, p: float = 0.5, training: bool = True, inplace: bool = False) -> Tensor:
     """Zero each element with probability p and scale the rest by 1 / (1 - p)."""
     _check_probability(p)
     if not training or p == 0:
         return input
-    drop = lambda x: _dropped(x, p, tuple(x.shape))
-    return in_place(drop)(input) if inplace else drop(input)
+    return _maybe_inplace(input, p, tuple(input.shape), inplace)
 
 
 def _feature_dropout(input: Tensor, p: float, training: bool, inplace: bool) -> Tensor:
     _check_probability(p)
     if not training or p == 0:
         return input
-    drop = lambda x: _dropped(x, p, (*x.shape[:2], *(1,) * (x.ndim - 2)))
-    return in_place(drop)(input) if inplace else drop(input)
+    return _maybe_inplace(input, p, (*input.shape[:2], *(1,) * (input.ndim - 2)), inplace)
 
 
 def dropout1d(input: Tensor, p: float = 0.5, training: bool = True, inplace: bool = False) -> Tensor:
@@ -208,7 +212,9 @@ def alpha_dropout(input: Tensor, p: float = 0.5, training: bool = False, inplace
     alpha = 1.7580993408473766
     a = ((alpha**2 * p + 1) * (1 - p)) ** -0.5
     keep = dropout_mask(default_generator, tuple(input.shape), p).astype(input._array.dtype)
-    out = input * wrap(keep * input._array.dtype.type(a)) + wrap((keep - 1) * input._array.dtype.type(alpha * a) + input._array.dtype.type(alpha * a * p))
+    out = input * wrap(keep * input._array.dtype.type(a)) + wrap(
+        (keep - 1) * input._array.dtype.type(alpha * a) + input._array.dtype.type(alpha * a * p)
+    )
     return out
 
 

@@ -1,4 +1,4 @@
-"""What PyTorch has at top level beside nn.functional, where the signatures differ: `torch.embedding(weight, indices)`, reductions as numbers."""
+"""What PyTorch also has at top level, with other signatures: `torch.embedding(weight, indices)`, reductions as numbers."""
 
 from __future__ import annotations
 
@@ -45,11 +45,15 @@ def layer_norm(
     return F.layer_norm(input, normalized_shape, weight, bias, eps)
 
 
-def group_norm(input: Tensor, num_groups: int, weight: Any = None, bias: Any = None, eps: float = 1e-5, cudnn_enabled: bool = True) -> Tensor:
+def group_norm(
+    input: Tensor, num_groups: int, weight: Any = None, bias: Any = None, eps: float = 1e-5, cudnn_enabled: bool = True
+) -> Tensor:
     return F.group_norm(input, num_groups, weight, bias, eps)
 
 
-def binary_cross_entropy_with_logits(input: Tensor, target: Tensor, weight: Any = None, pos_weight: Any = None, reduction: int = 1) -> Tensor:
+def binary_cross_entropy_with_logits(
+    input: Tensor, target: Tensor, weight: Any = None, pos_weight: Any = None, reduction: int = 1
+) -> Tensor:
     return F.binary_cross_entropy_with_logits(input, target, weight, reduction=REDUCTIONS[reduction], pos_weight=pos_weight)
 
 
