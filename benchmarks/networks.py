@@ -16,13 +16,17 @@ def two_layer():
     lr = 1e-12  # so that every call does the same work
 
     def by_hand(x, y, w1, w2):
+        """As the tutorial has it."""
+
         def step():
             h = x.dot(w1)
             h_relu = np.maximum(h, 0)
             y_pred = h_relu.dot(w2)
+            np.square(y_pred - y).sum()
             grad_y_pred = 2.0 * (y_pred - y)
             grad_w2 = h_relu.T.dot(grad_y_pred)
-            grad_h = grad_y_pred.dot(w2.T)
+            grad_h_relu = grad_y_pred.dot(w2.T)
+            grad_h = grad_h_relu.copy()
             grad_h[h < 0] = 0
             grad_w1 = x.T.dot(grad_h)
             w1.__isub__(lr * grad_w1)
