@@ -172,7 +172,7 @@ def _operand(row: Row, arg: Any) -> Any:
 def _cast(a: Any, dtype: Any) -> Any:
     """An operand in the type that the kernel computes in; Python scalars stay weak where NumPy treats them as PyTorch does."""
     if a.__class__ is ndarray:
-        return a if a.dtype == dtype else a.astype(dtype)
+        return a if a.dtype == dtype else local.mode.run(a.astype, dtype)
     if a is None or (kind(dtype) in "fc" and a.__class__ is not bool):
         return a
     return asarray(a).astype(dtype)
@@ -201,8 +201,8 @@ def _run_checked(mode: Any, row: Row, arrays: list[Any], attrs: dict[str, Any]) 
     lifted = [a.astype(FLOAT32) if h else a for a, h in zip(arrays, half, strict=True)]
     out, meta = mode.run(row.numpy, *lifted, **attrs), row.type(*arrays, **attrs)
     if row.outputs == 1:
-        return asarray(out, meta.dtype)
-    return tuple(asarray(o, m.dtype) for o, m in zip(out, meta, strict=True))
+        return mode.run(asarray, out, meta.dtype)  # what is too large becomes infinite, quietly
+    return tuple(mode.run(asarray, o, m.dtype) for o, m in zip(out, meta, strict=True))
 
 
 def _unsupported(row: Row, arrays: Any) -> Exception | None:

@@ -36,6 +36,8 @@ POINTS = [
     # clamping
     ("clamp at the lower bound", lambda x: x.clamp(0, 1), [0.0], [1], [0]),
     ("clamp at the upper bound", lambda x: x.clamp(0, 1), [1.0], [1], [0]),
+    ("clamp at a lower bound alone", lambda x: x.clamp(min=0), [0.0], [1], [0]),
+    ("clamp at an upper bound alone", lambda x: x.clamp(max=0), [0.0], [1], [0]),
     ("clamp outside", lambda x: x.clamp(0, 1), [1.5], [0], [0]),
     ("clamp with crossed bounds", lambda x: x.clamp(1, 0), [0.5], [0], [0]),
     ("clamp_min at the bound", lambda x: x.clamp_min(0), [0.0], [1], [0]),

@@ -159,6 +159,12 @@ def test_where_as_method_and_with_the_condition_alone():
     same(index, [0, 2])
 
 
+def test_comparing_with_a_tensor_of_no_dimensions_keeps_the_type():
+    """0.1 is another number in double precision; as in PyTorch it is rounded first."""
+    same(sg.tensor([0.1, 0.2]) == sg.tensor(0.1, dtype=sg.float64), [True, False])
+    same(sg.tensor([0.1, 0.2]) == sg.tensor([0.1, 0.2], dtype=sg.float64), [False, False])
+
+
 def test_isclose_allclose_equal():
     x, y = sg.tensor([1.0, math.inf, math.nan]), sg.tensor([1.0 + 1e-6, math.inf, math.nan])
     same(sg.isclose(x, y), [True, True, False])
@@ -271,6 +277,12 @@ def test_half_precision_is_computed_in_single_and_rounded_once(dtype):
         assert g.dtype is dtype
         # sigmoid's rule reads its result, which was rounded to 8 bits, and subtracts it from 1
         np.testing.assert_allclose(g._array.astype(np.float64), h._array, rtol=1.2e-2, equal_nan=True)
+
+
+def test_half_precision_backward_does_not_overflow_on_the_way():
+    x = sg.tensor([200.0], dtype=sg.float16, requires_grad=True)
+    (x**3).backward(sg.tensor([2.0**-10], dtype=sg.float16))
+    np.testing.assert_allclose(x.grad._array.astype(np.float64), 3 * 200.0**2 / 2**10, rtol=1e-3)
 
 
 def test_half_precision_second_derivative():
