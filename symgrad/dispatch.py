@@ -107,7 +107,7 @@ def _comparison(row: Row) -> Callable[..., Any]:
         if mode.capture is not None or not isinstance(x, Tensor):
             return apply(row, (x, y), _NO_ATTRS)
         a = x._array
-        b = y._array if isinstance(y, Tensor) else y if y.__class__ is float or y.__class__ is int else None
+        b: Any = y._array if isinstance(y, Tensor) else y if y.__class__ is float or y.__class__ is int else None
         if b is None or (a.dtype is not FLOAT32 and a.dtype is not FLOAT64) or (b is not y and b.dtype is not a.dtype):
             return apply(row, (x, y), _NO_ATTRS)
         try:

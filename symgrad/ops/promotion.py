@@ -19,7 +19,7 @@ import numpy as np
 
 FLOAT32, FLOAT64, INT64, BOOL = (np.dtype(t) for t in (np.float32, np.float64, np.int64, np.bool_))
 COMPLEX64, COMPLEX128 = np.dtype(np.complex64), np.dtype(np.complex128)
-_COMPLEX_OF = {np.dtype(np.float16): COMPLEX64, FLOAT32: COMPLEX64, FLOAT64: COMPLEX128}
+_COMPLEX_OF: dict[np.dtype[Any], np.dtype[Any]] = {np.dtype(np.float16): COMPLEX64, FLOAT32: COMPLEX64, FLOAT64: COMPLEX128}
 _default = FLOAT32
 
 
