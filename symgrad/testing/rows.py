@@ -137,6 +137,9 @@ class harvest:
     def written(self, tensor: Tensor) -> None:
         """Writing in place is none of a sample's business."""
 
+    def filled(self, tensor: Tensor, number: int) -> None:
+        """Nor is where a constant came from."""
+
     def left(self, tensor: Tensor, how: str) -> None:
         """Nor is a value that leaves for Python."""
 
