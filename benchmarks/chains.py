@@ -88,7 +88,11 @@ def sized(n, dtype):
     label = f"{n:,} elements, {np.dtype(dtype).name}"
     yield Task(
         f"arithmetic, forward while recording, {label}",
-        {"numpy by hand": lambda: arithmetic(data, data), "symgrad": lambda: arithmetic(x, x).detach(), "torch": lambda: arithmetic(t, t).detach()},
+        {
+            "numpy by hand": lambda: arithmetic(data, data),
+            "symgrad": lambda: arithmetic(x, x).detach(),
+            "torch": lambda: arithmetic(t, t).detach(),
+        },
         per=10, targets=forward, unit=unit,
     )
     yield Task(

@@ -30,10 +30,12 @@ print((peak() - idle) / 1024)
 
 
 def peak(library: str) -> float:
-    return min(float(subprocess.run([sys.executable, "-c", CODE, library], capture_output=True, text=True, check=True).stdout) for _ in range(3))
+    command = [sys.executable, "-c", CODE, library]
+    return min(float(subprocess.run(command, capture_output=True, text=True, check=True).stdout) for _ in range(3))
 
 
 def report(target: float = 1.2) -> str:
     ours, theirs = peak("symgrad"), peak("torch")
     verdict = "met" if ours <= target * theirs else "missed"
-    return f"Ten layers of 1024 units, batch 4096: symgrad {ours:.0f} MiB, torch {theirs:.0f} MiB, {ours / theirs:.2f}x (target ≤ {target}: {verdict})"
+    measured = f"symgrad {ours:.0f} MiB, torch {theirs:.0f} MiB, {ours / theirs:.2f}x"
+    return f"Ten layers of 1024 units, batch 4096: {measured} (target ≤ {target}: {verdict})"

@@ -1,4 +1,7 @@
-"""Run the benchmarks and print their table: `python benchmarks/run.py [chains|networks|imports|memory ...]`; `--docs` writes docs/benchmarks.md."""
+"""Run the benchmarks and print their table: `python benchmarks/run.py [chains|networks|imports|memory ...]`.
+
+`--docs` writes docs/benchmarks.md.
+"""
 
 from __future__ import annotations
 

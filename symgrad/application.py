@@ -121,7 +121,8 @@ def apply(row: Row, args: tuple[Any, ...], attrs: dict[str, Any]) -> Any:
 
 def _operands(row: Row, args: tuple[Any, ...]) -> tuple[list[Any], tuple[bool, ...], tuple[Any, ...]]:
     """The arrays for the kernel in the type that it computes in, which of them need gradients, and the arguments as recorded."""
-    arrays, needs, dtype, agree = [], [], None, True
+    dtype: Any = None
+    arrays, needs, agree = [], [], True
     for x in args:
         if isinstance(x, Tensor):
             if x._base is not None:
@@ -261,7 +262,7 @@ def _record(row: Row, args: tuple[Any, ...], attrs: dict[str, Any], arrays: list
 
 
 def make_node(row: Row, inputs: tuple[Any, ...], attrs: dict[str, Any], saved: Any, out: Any, cells: Any) -> Node:
-    node = new_node(Node)
+    node: Node = new_node(Node)
     node.row, node.inputs, node.attrs = row, inputs, attrs
     node.saved, node.out, node.cells = saved, out, cells
     node.sequence, node.hooks = next_sequence(), None

@@ -71,7 +71,8 @@ def _unary(row: Row) -> Callable[..., Any]:
         t = new(Tensor)
         t._array = out
         t._base = None
-        t._cell = cell = []
+        cell: list[Any] = []
+        t._cell = cell
         if x._requires_grad and differentiable and mode.recording:
             t._requires_grad = True
             t._node = node = new_node(Node)
@@ -140,7 +141,8 @@ def _unary_with_attributes(row: Row) -> Callable[..., Any]:
         t = new(Tensor)
         t._array = out
         t._base = None
-        t._cell = cell = []
+        cell: list[Any] = []
+        t._cell = cell
         dtype = out.dtype
         if x._requires_grad and differentiable and mode.recording and (dtype is a.dtype or kind(dtype) in "fc"):
             t._requires_grad = True
@@ -183,7 +185,7 @@ def _view(row: Row) -> Callable[..., Any]:
 def _binary(row: Row) -> Callable[..., Any]:  # noqa: C901  (a call for each step would double what it costs)
     kernel = row.numpy
     both = keeps(row, (True, True))
-    with_number = _binary_with_number(row) if row.elementwise else lambda x, y: apply(row, (x, y), _NO_ATTRS)
+    with_number = _binary_with_number(row) if row.elementwise else _general(row)
 
     def op(x: Any, y: Any) -> Any:
         cls = y.__class__
@@ -211,7 +213,8 @@ def _binary(row: Row) -> Callable[..., Any]:  # noqa: C901  (a call for each ste
         t = new(Tensor)
         t._array = out
         t._base = None
-        t._cell = cell = []
+        cell: list[Any] = []
+        t._cell = cell
         if (x._requires_grad or y._requires_grad) and mode.recording:
             if x._requires_grad and y._requires_grad:
                 edges = (x._node or x, y._node or y)
@@ -269,7 +272,8 @@ def _binary_with_number(row: Row) -> Callable[..., Any]:
         t = new(Tensor)
         t._array = out
         t._base = None
-        t._cell = cell = []
+        cell: list[Any] = []
+        t._cell = cell
         if x._requires_grad and mode.recording:
             edge = x._node or x
             t._requires_grad = True

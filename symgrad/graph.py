@@ -56,7 +56,8 @@ class Output:
 
     @property
     def shape(self) -> tuple[int, ...]:
-        return self.node.shape[self.index]
+        shape: tuple[int, ...] = self.node.shape[self.index]
+        return shape
 
     @property
     def dtype(self) -> Any:

@@ -83,7 +83,8 @@ class Program:
     def write(self, i: int) -> None:
         value = self.duals[i].value
         word = self.pick(
-            "mul_", "add_", "sub_", "copy_", "mul_scalar", "fill_", "zero_", "tanh_", "set_first", "put", "masked_fill_", "t_", "fill_tensor",
+            "mul_", "add_", "sub_", "copy_", "mul_scalar", "fill_", "zero_", "tanh_", "set_first", "put", "masked_fill_", "t_",
+            "fill_tensor",
         )  # fmt: skip
         if word == "t_" and value.ndim != 2:
             word = "mul_scalar"

@@ -62,7 +62,9 @@ def _encode(obj: Any, arrays: dict[str, Any], name: str, depth: int) -> Any:
         return {"tuple" if isinstance(obj, tuple) else "list": items}
     if obj is None or isinstance(obj, (bool, int, float, str)):
         return {"value": obj}
-    raise TypeError(f"save: cannot store a {type(obj).__name__}; tensors, arrays, dicts, lists, tuples, numbers, strings and None can be stored")
+    raise TypeError(
+        f"save: cannot store a {type(obj).__name__}; tensors, arrays, dicts, lists, tuples, numbers, strings and None can be stored"
+    )
 
 
 def _key(key: Any) -> str | int:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from itertools import pairwise
 from math import prod
 from typing import Any
 
@@ -22,7 +23,7 @@ def broadcast_shapes(name: str, *shapes: tuple[int, ...]) -> tuple[int, ...]:
 
 def _mismatch(name: str, shapes: tuple[tuple[int, ...], ...]) -> str:
     given = " and ".join(str(list(shape)) for shape in shapes)
-    for x, y in zip(shapes, shapes[1:], strict=False):
+    for x, y in pairwise(shapes):
         ndim = max(len(x), len(y))
         for dim in range(ndim - 1, -1, -1):
             a, b = (s[dim - ndim + len(s)] if dim - ndim + len(s) >= 0 else 1 for s in (x, y))

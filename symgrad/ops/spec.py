@@ -39,8 +39,9 @@ class Row:
     jax: str | Callable[..., str] | None = None
     """Lowering as source text: a dotted name to call with the operands and, as keywords, the attributes; or a function of the operands'
     texts (which stand wherever a name can) and the attributes, giving one expression. It may use `jnp` and `jax` and names that it binds
-    itself, and no other (of the built-in ones tuple, slice, range, len and int); an attribute goes in as its `repr`. Operands have the types that the promotion policy gave them, and `jnp` may be relied on to keep
-    them. Without one it is an operator where Python has one, else `jnp.<name of the NumPy ufunc, or of the row>`."""
+    itself, and no other (of the built-in ones tuple, slice, range, len and int); an attribute goes in as its `repr`. Operands have the
+    types that the promotion policy gave them, and `jnp` may be relied on to keep them.
+    Without one it is an operator where Python has one, else `jnp.<name of the NumPy ufunc, or of the row>`."""
     compose: Callable[..., Any] | None = None
     """A fused row as what it is made of, `compose(xp, *args, **attrs)`, written as rules are: formulas come from it, and kernels too
     where there is no jax column."""

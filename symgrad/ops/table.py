@@ -23,7 +23,11 @@ def row(
     elementwise: bool = False,
     **columns: Any,
 ) -> Row:
-    """Enter a primitive. `args` are the names of data arguments, then of attributes: "x / axis keepdims". `saves` is one string for all rules, or one for each: `saves=("y", "x")`."""
+    """Enter a primitive.
+
+    `args` are the names of data arguments, then of attributes: "x / axis keepdims". `saves` is one string for all rules, or one
+    for each: `saves=("y", "x")`.
+    """
     if name in TABLE:
         raise ValueError(f"row {name!r} stands in the table already")
     data, _, keywords = args.partition("/")

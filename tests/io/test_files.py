@@ -39,7 +39,9 @@ CHECKPOINT = {
 }  # fmt: skip
 
 
-@pytest.mark.parametrize("obj", [wrap(np.arange(3)), CHECKPOINT, [], {}, 2.5, "text", {"a": {"b": wrap(np.ones(1))}, "a.b": wrap(np.zeros(1))}])
+@pytest.mark.parametrize(
+    "obj", [wrap(np.arange(3)), CHECKPOINT, [], {}, 2.5, "text", {"a": {"b": wrap(np.ones(1))}, "a.b": wrap(np.zeros(1))}]
+)
 def test_round_trip(tmp_path, obj):
     save(obj, tmp_path / "x.safetensors")
     equal(load(tmp_path / "x.safetensors"), obj)
@@ -47,7 +49,8 @@ def test_round_trip(tmp_path, obj):
 
 BASE = np.arange(24.0).reshape(2, 3, 4)
 LAYOUTS = {
-    "plain": BASE, "transposed": BASE.T, "swapped": BASE.swapaxes(0, 1), "strided": BASE[:, ::2], "reversed": BASE[::-1], "column": BASE[:, :, 1],
+    "plain": BASE, "transposed": BASE.T, "swapped": BASE.swapaxes(0, 1), "strided": BASE[:, ::2], "reversed": BASE[::-1],
+    "column": BASE[:, :, 1],
     "fortran": np.asfortranarray(BASE), "broadcast": np.broadcast_to(BASE[0], (2, 3, 4)), "scalar": np.array(1.5), "empty": BASE[:0],
     "offset": BASE[1:], "diagonal": np.diagonal(BASE, axis1=0, axis2=1),
 }  # fmt: skip
@@ -99,9 +102,9 @@ def test_pickles_are_refused(tmp_path, monkeypatch):
     with zipfile.ZipFile(tmp_path / "object.npz", "w") as archive:
         archive.writestr("a.npy", buffer.getvalue())
     for name in ("old.pt", "new.pt"):
-        with pytest.raises(ValueError, match="holds a pickle.*Convert it once"):
+        with pytest.raises(ValueError, match=r"holds a pickle.*Convert it once"):
             load(tmp_path / name)
-    with pytest.raises(ValueError, match="allow_pickle|Object arrays"):
+    with pytest.raises(ValueError, match=r"allow_pickle|Object arrays"):
         load(tmp_path / "object.npz")
     assert not (tmp_path / "exploded").exists()
 
