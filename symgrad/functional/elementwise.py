@@ -36,6 +36,8 @@ def unary(name: str, row: str | None = None) -> Unary:
     op = getattr(ops, row or name)
 
     def function(input: Tensor, *, out: Tensor | None = None) -> Tensor:
+        if not isinstance(input, Tensor):
+            raise TypeError(f"{name}(): argument 'input' (position 1) must be Tensor, not {type(input).__name__}")
         return op(input) if out is None else into(out, function, (input,), {})  # type: ignore[no-any-return]
 
     function.__name__ = name

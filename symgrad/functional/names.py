@@ -6,6 +6,8 @@ import functools
 from collections.abc import Callable
 from typing import Any, ParamSpec, TypeVar
 
+import numpy as np
+
 from symgrad.mode import local
 from symgrad.tensor import Tensor
 from symgrad.views import inplace, store
@@ -22,31 +24,73 @@ def public(function: Callable[P, R]) -> Callable[P, R]:
     """A public function: takes `axis`/`keepdims` for `dim`/`keepdim`, and `out=`."""
     own = function.__code__.co_varnames
     renamed = {theirs: ours for theirs, ours in _NUMPY_NAMES.items() if theirs not in own}
+    of_tensor = _of_tensor(function)
 
     @functools.wraps(function)
     def call(*args: P.args, **kwargs: P.kwargs) -> R:
-        if kwargs:
-            out = kwargs.pop("out", None)
-            for theirs, ours in renamed.items():
-                if theirs in kwargs:
-                    kwargs[ours] = kwargs.pop(theirs)
-            if out is not None:
-                return into(out, function, args, kwargs)  # type: ignore[no-any-return]
         try:
+            if of_tensor and args and not isinstance(args[0], Tensor):
+                raise TypeError("no tensor")
+            if kwargs:
+                out = kwargs.pop("out", None)
+                for theirs, ours in renamed.items():
+                    if theirs in kwargs:
+                        kwargs[ours] = kwargs.pop(theirs)
+                if out is not None:
+                    return into(out, function, args, kwargs)  # type: ignore[no-any-return]
             return function(*args, **kwargs)
-        except AttributeError:
-            if own[:1] != ("input",):
-                raise
-            refuse_other(function.__name__, args[0] if args else kwargs.get("input"))
-            raise
+        except _REFUSALS as error:
+            raise mistyped(function, args, kwargs) or error from None
 
     return call
 
 
-def refuse_other(name: str, given: object) -> None:
-    """PyTorch's error for what is given in a tensor's place; asked when an attribute of one was missing."""
-    if not isinstance(given, Tensor):
-        raise TypeError(f"{name}(): argument 'input' (position 1) must be Tensor, not {type(given).__name__}") from None
+def checked(function: Callable[P, R]) -> Callable[P, R]:
+    """A function that says which of its arguments is no tensor when it fails over one."""
+    of_tensor = _of_tensor(function)
+
+    @functools.wraps(function)
+    def call(*args: P.args, **kwargs: P.kwargs) -> R:
+        try:
+            if of_tensor and args and not isinstance(args[0], Tensor):
+                raise TypeError("no tensor")
+            return function(*args, **kwargs)
+        except _REFUSALS as error:
+            raise mistyped(function, args, kwargs) or error from None
+
+    return call
+
+
+_REFUSALS = (AttributeError, TypeError, ValueError, IndexError, RuntimeError)
+
+
+def mistyped(function: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> TypeError | None:
+    """The complaint about the first argument that is not of the type its annotation asks for, if there is one.
+
+    Asked only after a call has failed: looking at the types of what works would cost time.
+    """
+    code = function.__code__
+    given = [*zip(code.co_varnames[: code.co_argcount], args, strict=False), *kwargs.items()]
+    for place, (name, value) in enumerate(given, 1):
+        wanted = function.__annotations__.get(name)
+        position = f" (position {place})" if place <= len(args) else ""
+        if not _fits(wanted, value):
+            return TypeError(f"{function.__name__}(): argument '{name}'{position} must be {wanted.split(' ')[0]}, not {type(value).__name__}")
+    return None
+
+
+def _of_tensor(function: Any) -> bool:
+    """Whether the first argument has to be a tensor: a number must not pass for one where it would happen to work."""
+    names = function.__code__.co_varnames
+    return bool(names) and function.__annotations__.get(names[0]) == "Tensor"
+
+
+def _fits(wanted: Any, value: Any) -> bool:
+    if wanted in ("Tensor", "Tensor | None"):
+        return isinstance(value, Tensor) or (value is None and wanted != "Tensor")
+    if wanted == "int":
+        return hasattr(value, "__index__") and not (isinstance(value, (Tensor, np.ndarray)) and value.ndim)
+    return True
 
 
 def into(out: Any, function: Callable[..., Any], args: Any, kwargs: Any) -> Any:
