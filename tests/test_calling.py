@@ -11,7 +11,9 @@ x = sg.ones(2, 3)
 
 @pytest.mark.parametrize("wrong", [3, 2.5, [1.0, 2.0], None, "s", True])
 @pytest.mark.parametrize(
-    "function", [sg.sin, sg.sum, sg.logit, sg.reshape, sg.sort, sg.chunk, F.gelu, F.softmax, F.mse_loss, sg.linalg.inv], ids=lambda f: f.__name__
+    "function",
+    [sg.sin, sg.sum, sg.logit, sg.reshape, sg.sort, sg.chunk, F.gelu, F.softmax, F.mse_loss, sg.linalg.inv],
+    ids=lambda f: f.__name__,
 )
 def test_no_tensor_where_one_has_to_be(function, wrong):
     with pytest.raises(TypeError, match=rf"{function.__name__}\(\).* must be Tensor, not {type(wrong).__name__}"):

@@ -75,7 +75,8 @@ def mistyped(function: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Ty
         wanted = function.__annotations__.get(name)
         position = f" (position {place})" if place <= len(args) else ""
         if not _fits(wanted, value):
-            return TypeError(f"{function.__name__}(): argument '{name}'{position} must be {wanted.split(' ')[0]}, not {type(value).__name__}")
+            kind = wanted.removesuffix(" | None")
+            return TypeError(f"{function.__name__}(): argument '{name}'{position} must be {kind}, not {type(value).__name__}")
     return None
 
 
