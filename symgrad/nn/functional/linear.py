@@ -90,7 +90,7 @@ def one_hot(tensor: Tensor, num_classes: int = -1) -> Tensor:
     count = needed if num_classes == -1 else num_classes
     if count < needed:
         raise RuntimeError("Class values must be smaller than num_classes.")
-    return wrap((indices[..., None] == np.arange(count)).astype(np.int64))
+    return ops.eq(tensor.unsqueeze(-1), wrap(np.arange(count))).long()  # type: ignore[no-any-return]
 
 
 def pad(input: Tensor, pad: Sequence[int], mode: str = "constant", value: float | None = None) -> Tensor:
@@ -163,7 +163,7 @@ def scaled_dot_product_attention(
     if attn_mask is not None:
         allowed = attn_mask._array.dtype.kind == "b"
         scores = ops.where(attn_mask, scores, -math.inf) if allowed else scores + attn_mask
-    weights = dropout(_attention(scores, attn_mask is not None), dropout_p, dropout_p > 0)
+    weights = dropout(_attention(scores, attn_mask is not None and not is_causal), dropout_p, dropout_p > 0)
     return ops.matmul(weights, value)  # type: ignore[no-any-return]
 
 
@@ -171,7 +171,5 @@ def _attention(scores: Tensor, masked: bool) -> Tensor:
     """The softmax of each row; a row that may attend to nothing is 0, not NaN."""
     if not masked:
         return softmax(scores, -1)
-    nothing = (scores._array == -math.inf).all(-1, keepdims=True)
-    if not nothing.any():
-        return softmax(scores, -1)
-    return ops.where(wrap(nothing), 0, softmax(ops.where(wrap(nothing), 0, scores), -1))  # type: ignore[no-any-return]
+    nothing = (scores.detach() == -math.inf).all(-1, keepdim=True)
+    return ops.where(nothing, 0, softmax(ops.where(nothing, 0, scores), -1))  # type: ignore[no-any-return]

@@ -11,7 +11,7 @@ from symgrad.mode import local
 from symgrad.nn.functional.activation import log_softmax
 from symgrad.nn.functional.normalization import held, pairwise_distance
 from symgrad.ops.promotion import word
-from symgrad.tensor import Tensor, wrap
+from symgrad.tensor import Tensor
 
 __all__ = [
     "binary_cross_entropy", "binary_cross_entropy_with_logits", "cosine_embedding_loss", "cross_entropy", "gaussian_nll_loss",
@@ -237,15 +237,15 @@ def _over_classes(weight: Tensor, ndim: int) -> Tensor:
 def _smooth_part(logs: Tensor, target: Tensor, weight: Tensor | None, ignore_index: int, reduction: str) -> Tensor:
     """The loss against equal probabilities, over the targets that count."""
     axis = 1 if logs.ndim > 1 else 0
-    classes = logs.shape[axis]
-    counted = target._array != ignore_index
+    counted = ops.ne(target, ignore_index)
     weighted = logs if weight is None else logs * _over_classes(weight, logs.ndim)
-    value = weighted.sum(axis) * (-1 / classes) * wrap(counted.astype(logs._array.dtype))
+    value = ops.where(counted, weighted.sum(axis) * (-1 / logs.shape[axis]), 0)
     if reduction != "mean":
         return reduced(value, reduction)
     if weight is None:
-        return value.sum() / int(counted.sum())  # type: ignore[no-any-return]
-    return value.sum() / (weight[wrap(target._array * counted)] * wrap(counted.astype(logs._array.dtype))).sum()  # type: ignore[no-any-return]
+        return value.sum() / counted.sum()  # type: ignore[no-any-return]
+    factors = ops.embedding(weight, ops.where(counted, target, 0), None, padding=None)
+    return value.sum() / ops.where(counted, factors, 0).sum()  # type: ignore[no-any-return]
 
 
 def _cross_entropy_of_probabilities(logs: Tensor, target: Tensor, weight: Tensor | None, reduction: str, smoothing: float) -> Tensor:

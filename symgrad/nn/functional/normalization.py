@@ -5,9 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-import numpy as np
-
 from symgrad.dispatch import tensors as ops
+from symgrad.dtypes import finfo
 from symgrad.mode import local
 from symgrad.ops.generator import default_generator
 from symgrad.ops.sampling import dropout_mask
@@ -60,7 +59,7 @@ def rms_norm(input: Tensor, normalized_shape: Sequence[int], weight: Tensor | No
         raise RuntimeError(
             f"Given normalized_shape={list(shape)}, expected input with shape [*, {shape}], but got input of size {list(input.shape)}"
         )
-    eps = float(np.finfo(input._array.dtype).eps) if eps is None else eps
+    eps = finfo(input.dtype).eps if eps is None else eps
     axes = tuple(range(input.ndim - len(shape), input.ndim))
     out = input * ((input * input).mean(axes, True) + eps).rsqrt()
     return out if weight is None else out * weight  # type: ignore[no-any-return]
@@ -93,11 +92,10 @@ def batch_norm(
 
 
 def _by_statistics(input: Tensor, mean: Tensor, var: Tensor, scale: Any, shift: Any, eps: float) -> Tensor:
-    shape = (-1, *(1,) * (input.ndim - 2))
-    rate = 1 / np.sqrt(var._array + var._array.dtype.type(eps))
-    return ops.normalize_by(  # type: ignore[no-any-return]
-        input, wrap(mean._array.reshape(shape)), wrap(rate.reshape(shape)), 1 if scale is None else scale, 0 if shift is None else shift
-    )
+    shape = (mean.numel(), *(1,) * (input.ndim - 2))
+    rate = ops.reshape(ops.rsqrt(var.detach() + eps), shape=shape)
+    middle = ops.reshape(mean.detach(), shape=shape)
+    return ops.normalize_by(input, middle, rate, 1 if scale is None else scale, 0 if shift is None else shift)  # type: ignore[no-any-return]
 
 
 def _track(running_mean: Any, running_var: Any, mean: Tensor, rate: Tensor, count: int, momentum: float, eps: float) -> None:
@@ -229,8 +227,7 @@ def cosine_similarity(x1: Tensor, x2: Tensor, dim: int = 1, eps: float = 1e-8) -
 
 def held(x: Tensor, low: float) -> Tensor:
     """`x`, at least `low`; the gradient passes everywhere, as in PyTorch, which raises the values without recording it."""
-    short = x._array < low
-    return x + wrap(np.where(short, x._array.dtype.type(low) - x._array, 0)) if short.any() else x
+    return x + (low - x.detach()).clamp_min(0)  # type: ignore[no-any-return]
 
 
 def pairwise_distance(x1: Tensor, x2: Tensor, p: float = 2.0, eps: float = 1e-6, keepdim: bool = False) -> Tensor:
