@@ -250,12 +250,6 @@ class Tensor:
         t._base = self if self._base is None else self._base
         return t
 
-    def backward(self, gradient: Any = None, retain_graph: bool | None = None, create_graph: bool = False, inputs: Any = None) -> None:
-        """Accumulate the gradient of this tensor into the leaves' `.grad`."""
-        from symgrad.autograd.backward import backward
-
-        backward(self, gradient, retain_graph, create_graph, inputs)
-
     def __repr__(self) -> str:
         from symgrad.printing import tensor_str
 
@@ -270,6 +264,9 @@ class Tensor:
     if TYPE_CHECKING:  # operators and methods are attached where they are made
 
         def __getattr__(self, name: str) -> Any: ...
+        def backward(
+            self, gradient: Any = None, retain_graph: bool | None = None, create_graph: bool = False, inputs: Any = None
+        ) -> None: ...
         def __add__(self, other: Any) -> Tensor: ...
         def __radd__(self, other: Any) -> Tensor: ...
         def __iadd__(self, other: Any) -> Tensor: ...
