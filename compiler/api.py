@@ -15,7 +15,7 @@ def compile(function: Callable[..., Any]) -> Compiled:
     return Compiled(function)
 
 
-def spec(shape: Iterable[int], dtype: Any = None) -> Spec:
+def spec(shape: int | Iterable[int], dtype: Any = None) -> Spec:
     """A tensor argument of which only shape and dtype are known: enough to derive a formula."""
     return Spec(shape, dtype)
 

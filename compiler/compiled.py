@@ -37,6 +37,10 @@ class Compiled:
         self._latest: Program | None = None
         functools.update_wrapper(self, function)
 
+    def __repr__(self) -> str:
+        programs = {0: "no program yet", 1: "1 program"}.get(len(self._programs), f"{len(self._programs)} programs")
+        return f"<compiled {self.signature}: {programs}>"
+
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         if tracing():  # inside another traced function it is ordinary code
             return self.signature.function(*args, **kwargs)

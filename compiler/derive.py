@@ -28,6 +28,9 @@ class Deriver:
         self.wrt = wrt
         self.notation = notation
 
+    def __repr__(self) -> str:
+        return f"<derive {self.signature}: call it with tensors, or with spec(shape), to see the formula>"
+
     def __call__(self, *args: Any, **kwargs: Any) -> Derivation:
         call = self.signature.bind(_with_arrays(args), {k: _with_arrays((v,))[0] for k, v in kwargs.items()})
         traced = trace(self.signature.caller(call), call.leaves, call.labels)

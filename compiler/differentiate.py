@@ -103,7 +103,7 @@ def grad(graph: Graph, wrt: Sequence[int] | None = None) -> Graph:
     """A graph of the same inputs, which gives the gradients of its single scalar output in the inputs `wrt`."""
     if len(graph.outputs) != 1 or graph.outputs[0].size != 1:
         given = ", ".join(type_text(v) for v in graph.outputs)
-        raise GraphError(f"grad can be implicitly created only for scalar outputs, got {given}")
+        raise GraphError(f"grad can be implicitly created only for scalar outputs, got {given}: return one number, such as a sum")
     (y,) = graph.outputs
     if kind(y.dtype) not in "fc":
         raise GraphError(f"only floating-point outputs have a gradient, got {type_text(y)}")

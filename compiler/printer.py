@@ -53,4 +53,4 @@ def attribute(x: Any) -> str:
     return str(x) if isinstance(x, np.dtype) else repr(x)
 
 
-Graph.__str__ = text  # type: ignore[method-assign, assignment]
+Graph.__str__ = Graph.__repr__ = text  # type: ignore[method-assign, assignment]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -20,8 +20,8 @@ from symgrad.tensor import Tensor
 class Spec:
     """A tensor of which only shape and dtype are known."""
 
-    def __init__(self, shape: Iterable[int], dtype: Any = None) -> None:
-        self.shape = tuple(int(n) for n in shape)
+    def __init__(self, shape: int | Iterable[int], dtype: Any = None) -> None:
+        self.shape = tuple(int(n) for n in ((shape,) if isinstance(shape, int) else shape))
         self.dtype = default_float() if dtype is None else dtypes.numpy_type(dtype)
 
     def __repr__(self) -> str:
@@ -74,7 +74,10 @@ class Signature:
         if not callable(function):
             raise TypeError(f"expected a function of tensors, got {describe(function)}")
         self.function = function
-        self.signature = inspect.signature(function)
+        self.signature = inspect.signature(getattr(function, "forward", function))  # a module's own arguments, not *args
+
+    def __str__(self) -> str:
+        return f"{getattr(self.function, '__name__', 'function')}({', '.join(self.signature.parameters)})"
 
     def bind(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Call:
         bound = self.signature.bind(*args, **kwargs)
@@ -90,9 +93,20 @@ class Signature:
     def caller(self, call: Call) -> Callable[[Sequence[Tensor]], Any]:
         def run(tensors: Sequence[Tensor]) -> Any:
             bound = inspect.BoundArguments(self.signature, unflatten(call.structure, tensors))
-            return self.function(*bound.args, **bound.kwargs)
+            try:
+                return self.function(*bound.args, **bound.kwargs)
+            except AttributeError as error:
+                _explain(error, bound.arguments)
+                raise
 
         return run
+
+
+def _explain(error: AttributeError, arguments: Mapping[str, Any]) -> None:
+    """Who passed 2 or a list to a function of tensors is told that it stayed what it was."""
+    for name, x in arguments.items():
+        if x is error.obj and not isinstance(x, Tensor):
+            error.add_note(f"{name} is {describe(x)}: only tensors and arrays become inputs of the graph; pass tensor(...)")
 
 
 def positions(wrt: Any, labels: Sequence[str], leaves: Sequence[Any]) -> tuple[int, ...]:

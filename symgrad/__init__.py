@@ -113,7 +113,10 @@ def __getattr__(name: str) -> object:
         except metadata.PackageNotFoundError:  # run from its folder
             return "0+unknown"
     if name not in _LATER:
-        raise AttributeError(f"module 'symgrad' has no attribute {name!r}")
+        import sys
+
+        # with name and obj Python suggests what may have been meant
+        raise AttributeError(f"module 'symgrad' has no attribute {name!r}", name=name, obj=sys.modules[__name__])
     from importlib import import_module
 
     module, _, attribute = _LATER[name].partition(":")
@@ -122,5 +125,14 @@ def __getattr__(name: str) -> object:
     return value
 
 
+_MODULES = {
+    "autograd", "compiler", "cuda", "errors", "func", "interop", "io", "linalg", "nn", "optim", "random", "special", "testing", "utils",
+}  # fmt: skip
+
+
 def __dir__() -> list[str]:
-    return sorted({*globals(), *_LATER})
+    """What is there for users: modules that hold the parts of symgrad itself are left out."""
+    from types import ModuleType
+
+    inner = {name for name, value in globals().items() if isinstance(value, ModuleType)} - _MODULES
+    return sorted({*globals(), *_LATER, *_MODULES, "__version__"} - inner - {"TYPE_CHECKING", "_LATER", "_MODULES"})

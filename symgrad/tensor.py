@@ -48,16 +48,21 @@ class Size(tuple[int, ...]):
 
 
 class Tensor:
-    """The slots are what every op touches; what few tensors have lives in the instance's dictionary, with defaults here.
+    """An array of numbers of one type, with PyTorch's names for what can be done with it, and a memory of how it was computed.
 
-    Memory: a tensor that shares another's (a view, a detached tensor) has that one as `_base`. `_cell` is empty until the memory is
-    written to (see `symgrad.graph.Node.cells`); whoever has a base uses the base's.
-    History: a view has an `_owner` and the `_path` of rows that leads from it to the view. The view's `_node` belongs to the history
-    that the owner had at `_epoch`; if the owner has been written to since, `refresh` replays the path.
-    `_made` is "no_grad" or "several" for a view that may not be written to with recording on: PyTorch forbids it, too.
-    `_undo` are the steps back from what `t_()` and the like did to an owner, the last first; a view knows how many there were when it
-    was made (`_depth`).
+    Make one with `symgrad.tensor(data)`, `zeros`, `randn`, ... With `requires_grad=True` everything computed from it is recorded;
+    `result.backward()` then leaves the derivative of a one-number result in `.grad`.
     """
+
+    # The slots are what every op touches; what few tensors have lives in the instance's dictionary, with defaults here.
+    #
+    # Memory: a tensor that shares another's (a view, a detached tensor) has that one as `_base`. `_cell` is empty until the memory is
+    # written to (see `symgrad.graph.Node.cells`); whoever has a base uses the base's.
+    # History: a view has an `_owner` and the `_path` of rows that leads from it to the view. The view's `_node` belongs to the history
+    # that the owner had at `_epoch`; if the owner has been written to since, `refresh` replays the path.
+    # `_made` is "no_grad" or "several" for a view that may not be written to with recording on: PyTorch forbids it, too.
+    # `_undo` are the steps back from what `t_()` and the like did to an owner, the last first; a view knows how many there were when it
+    # was made (`_depth`).
 
     __slots__ = ("__dict__", "__weakref__", "_array", "_base", "_cell", "_node", "_requires_grad")
 

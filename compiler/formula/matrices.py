@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import sympy as sp
+from sympy.printing.precedence import PRECEDENCE
 
 
 class Elementwise(sp.MatrixExpr):  # type: ignore[misc]
@@ -44,6 +45,7 @@ class Entry(sp.Expr):  # type: ignore[misc]
 
     is_commutative = True
     is_real = True
+    precedence = PRECEDENCE["Mul"]  # as printers ask: (xᵀ y)² needs its brackets
 
     def __new__(cls, matrix: Any) -> Any:
         return super().__new__(cls, matrix)

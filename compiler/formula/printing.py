@@ -11,7 +11,7 @@ import sympy as sp
 from sympy.printing.latex import LatexPrinter
 from sympy.printing.str import StrPrinter
 
-from symgrad.compiler.formula.matrices import Elementwise
+from symgrad.compiler.formula.matrices import Elementwise, Entry, Total
 from symgrad.compiler.printer import attribute
 
 _GREEK = frozenset(
@@ -19,6 +19,7 @@ _GREEK = frozenset(
      "sigma", "tau", "upsilon", "phi", "chi", "psi", "omega")
 )  # fmt: skip
 _ESCAPES = {c: f"\\{c}" for c in "{}$&#_%"} | {"\\": r"\backslash ", "^": r"\hat{}", "~": r"\sim "}
+_RAISED = str.maketrans("0123456789", "⁰¹²³⁴⁵⁶⁷⁸⁹")
 _KINDS = ((sp.Add, sp.MatAdd), sp.HadamardProduct, (sp.Mul, sp.MatMul), (sp.Pow, sp.HadamardPower))
 
 
@@ -26,6 +27,8 @@ def _level(e: Any) -> int:
     """How tightly an expression holds together: sums 0, Hadamard products 1, products 2, powers 3, everything else 4."""
     if isinstance(e, Elementwise):
         return _level(e.function.expr)
+    if isinstance(e, Entry):  # a number that is written as a product of matrices
+        return 1
     if e.is_Rational:
         return 0 if e < 0 else 4 if e.is_Integer else 2
     return next((level for level, kinds in enumerate(_KINDS) if isinstance(e, kinds)), 4)
@@ -35,6 +38,11 @@ def _squared(e: Any) -> Any:
     """M, if the expression is the sum of the squares of its elements."""
     matrix = e.args[0]
     return matrix.base if isinstance(matrix, sp.HadamardPower) and matrix.exp == 2 else None
+
+
+def _rooted(e: Any) -> Any:
+    """M, if the expression is a whole power, positive or negative, of the norm of M."""
+    return _squared(e.base) if isinstance(e.base, Total) and (2 * e.exp).is_Integer else None
 
 
 class _Printer:
@@ -125,8 +133,18 @@ class TextPrinter(_Printer, StrPrinter):  # type: ignore[misc]
         parts = [f"{self._print(x)} if {self._print(c)}" if c != sp.true else self._print(x) for x, c in e.args]
         return f"({' else '.join(parts)})"
 
+    def _print_Relational(self, e: Any) -> str:
+        word = {"==": "=", "!=": "≠"}.get(e.rel_op)  # SymPy's text would be Eq(...) and Ne(...)
+        return f"{self._print(e.lhs)} {word} {self._print(e.rhs)}" if word else super()._print_Relational(e)
+
     def _print_HadamardPower(self, e: Any) -> str:
         return f"{self.inside(e.base, 3)}^∘{self._print(e.exp)}"
+
+    def _print_MatMul(self, e: Any) -> str:
+        scale, *rest = e.args
+        if isinstance(scale, sp.MatrixExpr) or sp.fraction(scale)[1].is_Rational:
+            return super()._print_MatMul(e)
+        return f"({self._print(scale)}) {self._print(sp.MatMul(*rest))}"  # (m/‖x‖) x is not m/(‖x‖ x)
 
     def _print_Transpose(self, e: Any) -> str:
         return f"{self.inside(e.arg, 3)}ᵀ"
@@ -140,6 +158,13 @@ class TextPrinter(_Printer, StrPrinter):  # type: ignore[misc]
     def _print_Total(self, e: Any) -> str:
         root = _squared(e)
         return f"sum({self._print(e.args[0])})" if root is None else f"‖{self._print(root)}‖²"
+
+    def _print_Pow(self, e: Any, rational: bool = False) -> str:
+        root = _rooted(e)
+        if root is None:
+            return super()._print_Pow(e, rational)  # type: ignore[no-any-return]
+        power = abs(2 * e.exp)
+        return f"{'1/' if e.exp < 0 else ''}‖{self._print(root)}‖{'' if power == 1 else str(power).translate(_RAISED)}"
 
     def _print_Entry(self, e: Any) -> str:
         return self._print(e.args[0])
@@ -188,9 +213,20 @@ class FormulaLatexPrinter(_Printer, LatexPrinter):  # type: ignore[misc]
         text = rf"\left\|{self._print(root)}\right\|^{{2}}"
         return text if exp is None else _raised(self.bracket % text, exp)
 
+    def _print_Pow(self, e: Any) -> str:
+        root = _rooted(e)
+        if root is None:
+            return super()._print_Pow(e)  # type: ignore[no-any-return]
+        power = abs(2 * e.exp)
+        text = rf"\left\|{self._print(root)}\right\|" + ("" if power == 1 else f"^{{{power}}}")
+        return text if e.exp > 0 else rf"\frac{{1}}{{{text}}}"
+
     def _print_Entry(self, e: Any, exp: Any = None) -> str:
         text = self._print(e.args[0])
         return text if exp is None else _raised(self.bracket % text, exp)
+
+    def _needs_mul_brackets(self, expr: Any, first: bool = False, last: bool = False) -> bool:
+        return isinstance(expr, Entry) or super()._needs_mul_brackets(expr, first, last)
 
     def _print_Function(self, e: Any, exp: Any = None) -> str:
         if not hasattr(e.func, "application"):

@@ -152,6 +152,16 @@ def test_sources_before_the_first_call():
         sg.compile(layer).source()
 
 
+def test_repr_of_functions_and_graphs():
+    fast = sg.compile(lambda x, n=2: x * n)
+    assert repr(fast) == "<compiled <lambda>(x, n): no program yet>"
+    fast(values(3))
+    assert repr(fast) == "<compiled <lambda>(x, n): 1 program>"
+    fast(values(2)), fast(values(2), 3)
+    assert repr(fast) == "<compiled <lambda>(x, n): 3 programs>"
+    assert repr(fast.graph()) == str(fast.graph())
+
+
 def test_a_failed_trace_leaves_nothing_behind():
     @sg.compile
     def f(x):

@@ -46,6 +46,29 @@ def test_the_two_layer_net_in_latex():
     assert derivation._repr_latex_() == f"$$\n{derivation.latex()}\n$$"
 
 
+def test_powers_in_latex():
+    """TeX refuses two superscripts in a row, and readers one on the last of several factors."""
+    formula = sg.derive(lambda x, a: (x * x).sum() ** -1.5 + 3 * (x @ a) ** 2, wrt="a")(sg.spec(3), sg.spec(3))
+    assert formula.latex().splitlines()[1:-1] == [
+        r"f &= 3 \left(x^{\top} a\right)^{2} + \frac{1}{\left\|x\right\|^{3}} \\",
+        r"\frac{\partial f}{\partial a} &= 6 \left(x^{\top} a\right) x",
+    ]
+
+
+def test_what_is_not_called_yet_says_how():
+    assert repr(sg.derive(loss)) == "<derive loss(x, w1, w2, y): call it with tensors, or with spec(shape), to see the formula>"
+
+
+def test_a_number_in_place_of_a_tensor_is_named():
+    with pytest.raises(AttributeError, match="has no attribute 'sin'") as caught:
+        sg.derive(lambda x, n: x * n.sin())(1.0, 2)
+    assert caught.value.__notes__ == ["n is int 2: only tensors and arrays become inputs of the graph; pass tensor(...)"]
+
+
+def test_modules_are_called_with_their_own_names():
+    assert lines(sg.nn.MSELoss(), sg.spec(3), sg.spec(3), wrt="input")[1] == "∂f/∂input = 2/3 (input - target)"
+
+
 def lines(function, *args, **options):
     return str(sg.derive(function, **options)(*args)).splitlines()
 
@@ -64,6 +87,11 @@ def lines(function, *args, **options):
          ["f(a, x, b) = ‖a x - b‖²", "∂f/∂a = 2 (a x - b) xᵀ", "∂f/∂x = 2 aᵀ (a x - b)", "∂f/∂b = 2 (b - a x)"]),
         (lambda a, x: (a @ x).exp().sum(), [(4, 3), (3,)],
          ["f(a, x) = sum(exp(a x))", "∂f/∂a = exp(a x) xᵀ", "∂f/∂x = aᵀ exp(a x)"]),
+        (lambda x, m: -m / (x * x).sum().sqrt(), [(3,), ()], ["f(x, m) = -m/‖x‖", "∂f/∂x = (m/‖x‖³) x", "∂f/∂m = -1/‖x‖"]),
+        (lambda x: x.norm(), [(3,)], ["f(x) = ‖x‖", "∂f/∂x = (0 if ‖x‖ = 0 else 1/‖x‖) x"]),
+        (lambda x: (x * x).sum() ** 2, [(3,)], ["f(x) = ‖x‖⁴", "∂f/∂x = 4*‖x‖² x"]),
+        (lambda x, a: (x @ a @ x) ** 2, [(3,), (3, 3)],
+         ["f(x, a) = (xᵀ a x)**2", "∂f/∂x = 2 ((xᵀ a x) aᵀ x + (xᵀ a x) a x)", "∂f/∂a = 2*(xᵀ a x) x xᵀ"]),
     ],
 )  # fmt: skip
 def test_formulas(function, args, wanted):
