@@ -11,9 +11,9 @@ import sys
 for _variable in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"):
     os.environ[_variable] = "1"  # before NumPy is loaded
 
-import importlib  # noqa: E402
-import pathlib  # noqa: E402
-import platform  # noqa: E402
+import importlib  # noqa: E402  (after the variables are set)
+import pathlib  # noqa: E402  (the same)
+import platform  # noqa: E402  (the same)
 
 
 def one_core() -> None:

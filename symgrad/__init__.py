@@ -11,8 +11,8 @@ from symgrad.autograd import (
     no_grad as no_grad,
     set_grad_enabled as set_grad_enabled,
 )
-from symgrad.conversion import *  # noqa: F403
-from symgrad.creation import *  # noqa: F403
+from symgrad.conversion import *
+from symgrad.creation import *
 from symgrad.devices import (
     device as device,
     get_default_device as get_default_device,
@@ -48,9 +48,9 @@ from symgrad.dtypes import (
     short as short,
     uint8 as uint8,
 )
-from symgrad.from_data import *  # noqa: F403
+from symgrad.from_data import *
 from symgrad.from_data import from_dlpack as from_dlpack
-from symgrad.functional import *  # noqa: F403
+from symgrad.functional import *
 from symgrad.layouts import (
     channels_last as channels_last,
     channels_last_3d as channels_last_3d,
@@ -60,9 +60,9 @@ from symgrad.layouts import (
     preserve_format as preserve_format,
     strided as strided,
 )
-from symgrad.legacy import *  # noqa: F403
+from symgrad.legacy import *
 from symgrad.printing import get_printoptions as get_printoptions, set_printoptions as set_printoptions
-from symgrad.random import *  # noqa: F403
+from symgrad.random import *
 from symgrad.tensor import Size as Size, Tensor as Tensor
 
 from symgrad import cuda as cuda, interop as interop  # isort: skip
@@ -90,14 +90,14 @@ _LATER = {  # what is loaded when it is first asked for: a module, or a name in 
 }
 _LATER |= {
     name: f"symgrad.nn.functional:{name}"
-    for name in (  # noqa: SIM905
+    for name in (  # noqa: SIM905  (names read better without quotes)
         "adaptive_avg_pool1d avg_pool1d bilinear celu celu_ conv1d conv2d conv_transpose1d conv_transpose2d cosine_similarity max_pool1d"
         " max_pool1d_with_indices max_pool2d pairwise_distance relu_ rms_norm rrelu selu selu_ threshold threshold_"
     ).split()
 }
 _LATER |= {
     name: f"symgrad.nn.functional.toplevel:{name}"
-    for name in (  # noqa: SIM905
+    for name in (  # noqa: SIM905  (names read better without quotes)
         "alpha_dropout batch_norm binary_cross_entropy_with_logits cosine_embedding_loss dropout embedding group_norm hinge_embedding_loss"
         " instance_norm kl_div layer_norm margin_ranking_loss poisson_nll_loss triplet_margin_loss"
     ).split()

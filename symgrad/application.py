@@ -113,7 +113,7 @@ def apply(row: Row, args: tuple[Any, ...], attrs: dict[str, Any]) -> Any:
     elif mode.recording and True in needs and row.differentiable:
         result = _record(row, args, attrs, arrays, out, needs)
     else:
-        result = _plain(row, args, attrs, out)
+        result = _plain(row, args, out)
     if mode.capture is not None:
         mode.capture(row, args, attrs, result)
     return result
@@ -214,7 +214,7 @@ def _unsupported(row: Row, arrays: Any) -> Exception | None:
     return None
 
 
-def _plain(row: Row, args: tuple[Any, ...], attrs: dict[str, Any], out: Any) -> Any:
+def _plain(row: Row, args: tuple[Any, ...], out: Any) -> Any:
     if row.outputs == 1:
         return wrap(out)
     results = tuple(wrap(o) for o in out)
@@ -237,7 +237,7 @@ def _record(row: Row, args: tuple[Any, ...], attrs: dict[str, Any], arrays: list
     if row.outputs == 1:
         result = wrap(out)
         if result._array.dtype.kind in "biu":
-            return _plain(row, args, attrs, out)  # a cast to integers ends the history
+            return _plain(row, args, out)  # a cast to integers ends the history
         if keep[-1]:
             cells.append(result._cell)
         kept_out = result._array if keep[-1] else None

@@ -31,7 +31,7 @@ class TestAttributes:
     def test_a_size_stays_a_size(self):
         size = sg.Size([2, 3])
         assert repr(size + (1,)) == "torch.Size([2, 3, 1])"  # noqa: RUF005  (this is what is tested)
-        assert repr((1,) + size) == "torch.Size([1, 2, 3])"  # noqa: RUF005
+        assert repr((1,) + size) == "torch.Size([1, 2, 3])"  # noqa: RUF005  (the operator itself is tested)
         assert repr(size * 2) == "torch.Size([2, 3, 2, 3])"
         assert repr(size[:1]) == "torch.Size([2])"
         assert (size[1], size.numel()) == (3, 6)
@@ -271,7 +271,7 @@ class TestLeavingForPython:
         assert 7 not in x
         assert sg.tensor(3.0) in x
         with pytest.raises(RuntimeError, match="only supports Tensor or scalar, but you passed in a <class 'str'>"):
-            "a" in x  # noqa: B015
+            "a" in x  # noqa: B015  (it raises)
 
     def test_format(self, x):
         assert f"{sg.tensor(1.5):.2f} {sg.tensor(3)} {sg.tensor(1.5)}" == "1.50 3 1.5"
@@ -381,7 +381,7 @@ class TestComplex:
     def test_of_real_numbers(self, x):
         assert x.real is x
         with pytest.raises(RuntimeError, match="imag is not implemented for tensors with non-complex dtypes"):
-            x.imag  # noqa: B018
+            x.imag  # noqa: B018  (it raises)
 
     def test_from_parts(self):
         assert sg.complex(sg.ones(1), sg.ones(1)).tolist() == [1 + 1j]
@@ -414,4 +414,4 @@ def test_version_is_that_of_the_installed_package(monkeypatch):
     monkeypatch.setattr(metadata, "version", {"symgrad": "1.2.3"}.__getitem__)
     assert sg.__version__ == "1.2.3"
     with pytest.raises(AttributeError, match="no attribute 'foo'"):
-        sg.foo  # noqa: B018
+        sg.foo  # noqa: B018  (it raises)

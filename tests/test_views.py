@@ -3,21 +3,14 @@
 from __future__ import annotations
 
 import gc
-import importlib.util
-import sys
 import weakref
-from pathlib import Path
 
 import numpy as np
 import pytest
+import view_programs as programs
 
 import symgrad as sg
 from symgrad.views import inplace
-
-_spec = importlib.util.spec_from_file_location("view_programs", Path(__file__).with_name("view_programs.py"))
-programs = importlib.util.module_from_spec(_spec)
-sys.modules["view_programs"] = programs
-_spec.loader.exec_module(programs)
 
 
 def leaf(*shape, seed=0):

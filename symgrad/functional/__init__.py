@@ -2,22 +2,22 @@
 
 from symgrad.dispatch import tensors as _tensors
 from symgrad.functional import subscript, writing  # noqa: F401  (methods only)
-from symgrad.functional.arranging import *  # noqa: F403
-from symgrad.functional.choosing import *  # noqa: F403
-from symgrad.functional.comparison import *  # noqa: F403
-from symgrad.functional.complexes import *  # noqa: F403
-from symgrad.functional.contraction import *  # noqa: F403
-from symgrad.functional.einsum import *  # noqa: F403
-from symgrad.functional.elementwise import *  # noqa: F403
-from symgrad.functional.indexing import *  # noqa: F403
-from symgrad.functional.joining import *  # noqa: F403
-from symgrad.functional.matrices import *  # noqa: F403
+from symgrad.functional.arranging import *
+from symgrad.functional.choosing import *
+from symgrad.functional.comparison import *
+from symgrad.functional.complexes import *
+from symgrad.functional.contraction import *
+from symgrad.functional.einsum import *
+from symgrad.functional.elementwise import *
+from symgrad.functional.indexing import *
+from symgrad.functional.joining import *
+from symgrad.functional.matrices import *
 from symgrad.functional.names import METHODS as _METHODS
-from symgrad.functional.neural import *  # noqa: F403
-from symgrad.functional.reduction import *  # noqa: F403
-from symgrad.functional.shaping import *  # noqa: F403
-from symgrad.functional.sorting import *  # noqa: F403
-from symgrad.functional.statistics import *  # noqa: F403
+from symgrad.functional.neural import *
+from symgrad.functional.reduction import *
+from symgrad.functional.shaping import *
+from symgrad.functional.sorting import *
+from symgrad.functional.statistics import *
 from symgrad.ops.infix import install as _install, install_inplace as _install_inplace
 from symgrad.tensor import Tensor
 

@@ -119,12 +119,6 @@ def method(function: Callable[P, R]) -> Callable[P, R]:
     return call
 
 
-def attach(name: str, function: Callable[..., Any]) -> None:
-    """Make a function a method of Tensor under this name."""
-    METHODS[name] = function
-    setattr(Tensor, name, function)
-
-
 def method_inplace(function: Callable[P, R]) -> Callable[P, R]:
     """A public function that is also a method, plain and in place: `x.clamp(...)` and `x.clamp_(...)`."""
     call = method(function)

@@ -135,7 +135,7 @@ def parse(index: Any, shape: tuple[int, ...]) -> Index:
             ndim = item._array.ndim if mask else 1
             basic += [(0, n, 1) for n in shape[dim : dim + ndim]] if ndim else [None]
             if mask:
-                _check_mask(item, shape, dim, position)
+                _check_mask(item, shape, dim)
                 masks.append(item)
             new = _coordinates(item) if mask else (item,)
             arrays += new
@@ -193,7 +193,7 @@ def _consumes(item: Any) -> int:
     return item._array.ndim if isinstance(item, Tensor) and item._array.dtype.kind == "b" else 1
 
 
-def _check_mask(mask: Tensor, shape: tuple[int, ...], dim: int, position: int) -> None:
+def _check_mask(mask: Tensor, shape: tuple[int, ...], dim: int) -> None:
     for i, n in enumerate(mask._array.shape):
         if n != shape[dim + i]:
             raise IndexError(
@@ -238,7 +238,7 @@ def _fill_where(x: Tensor, mask: Tensor, value: Any) -> None:
     shape = x._array.shape
     if mask._array.ndim > len(shape):
         raise IndexError(f"too many indices for tensor of dimension {len(shape)}")
-    _check_mask(mask, shape, 0, 0)
+    _check_mask(mask, shape, 0)
     deeper = (1,) * (len(shape) - mask._array.ndim)
     masked_fill_(x, ops.reshape(mask, shape=(*mask._array.shape, *deeper)) if deeper else mask, value)
 

@@ -173,13 +173,13 @@ def _prod_rest(x, *, axis):
     if np.isfinite(total).all() and total.all():
         return total / x
     before, after = np.ones_like(x), np.ones_like(x)
-    head, tail = _ends(x.ndim, axis)
+    head, tail = _ends(axis)
     np.multiply.accumulate(x[head], axis, out=before[tail])
     np.multiply.accumulate(x[tail][_flip(axis)], axis, out=after[head][_flip(axis)])
     return before * after
 
 
-def _ends(ndim: int, axis: int) -> tuple[Any, Any]:
+def _ends(axis: int) -> tuple[Any, Any]:
     """Indices of all but the last, and of all but the first."""
     lead = (slice(None),) * axis
     return (*lead, slice(None, -1)), (*lead, slice(1, None))

@@ -97,7 +97,7 @@ def _sort(x, *, axis, descending):
     return np.take_along_axis(x, indices, axis), indices
 
 
-def _head(ndim: int, axis: int, k: int) -> tuple[Any, ...]:
+def _head(axis: int, k: int) -> tuple[Any, ...]:
     return (*((slice(None),) * axis), slice(None, k))
 
 
@@ -105,7 +105,7 @@ def _topk(x, *, k, axis, largest):
     """A partition finds the k-th value; the elements beyond it, and the first of its equals, are the answer."""
     n = x.shape[axis]
     if k * 4 >= n or n < 512 or (x.dtype.kind == "f" and np.isnan(x).any()) or x.dtype.kind not in "fiu":
-        indices = np.ascontiguousarray(order(x, axis, largest)[_head(x.ndim, axis, k)])
+        indices = np.ascontiguousarray(order(x, axis, largest)[_head(axis, k)])
     else:
         last = np.moveaxis(x, axis, -1)
         indices = np.moveaxis(_topk_last(last, k, largest), -1, axis)

@@ -77,10 +77,10 @@ def test_in_place_on_a_recorded_tensor_has_the_derivative_of_the_plain_form():
 
 def test_comparing_with_what_is_no_number_is_left_to_python():
     x = sg.tensor([1.0])
-    assert (x == None) is False  # noqa: E711
+    assert (x == None) is False  # noqa: E711  (the operator itself is tested)
     assert (x != "a") is True
     with pytest.raises(TypeError, match="'<' not supported between instances of 'Tensor' and 'NoneType'"):
-        x < None  # noqa: B015
+        x < None  # noqa: B015  (it raises)
 
 
 def test_positive_is_the_tensor_itself():
@@ -252,7 +252,7 @@ def test_a_real_operand_of_a_complex_product_gets_a_real_gradient():
 def test_complex_comparisons_are_refused():
     z = sg.tensor([1j])
     with pytest.raises(NotImplementedError, match="\"lt_cpu\" not implemented for 'ComplexFloat'"):
-        z < z  # noqa: B015
+        z < z  # noqa: B015  (it raises)
     with pytest.raises(NotImplementedError, match="maximum"):
         sg.maximum(z, z)
     assert z.is_complex()

@@ -250,7 +250,7 @@ def test_iteration_and_membership():
     (first * second).sum().backward()
     assert x.grad.tolist() == [[3, 4], [1, 2]]
     with pytest.raises(RuntimeError, match="only supports Tensor or scalar"):
-        [1.0] in x  # noqa: B015
+        [1.0] in x  # noqa: B015  (it raises)
 
 
 def test_many_places_add_up_as_slowly_written():

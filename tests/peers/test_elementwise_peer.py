@@ -328,6 +328,6 @@ ERRORS = {
 def test_errors_are_of_the_same_type(name):
     with pytest.raises(Exception) as theirs:  # noqa: PT011  (whatever PyTorch raises)
         ERRORS[name](torch)
-    with pytest.raises(Exception) as ours:  # noqa: PT011
+    with pytest.raises(Exception) as ours:  # noqa: PT011  (compared with PyTorch's below)
         ERRORS[name](sg)
     assert isinstance(ours.value, theirs.type) or isinstance(theirs.value, ours.type), (ours.value, theirs.value)

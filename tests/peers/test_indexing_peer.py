@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from agreement import agree, array
 
 import symgrad as sg
 
@@ -17,10 +18,6 @@ ARRAYS = {
 }  # fmt: skip
 
 
-def array(t):
-    return t._array if isinstance(t, sg.Tensor) else t.detach().numpy()
-
-
 def scope(lib, requires_grad=True):
     given = {name: lib.tensor(value, requires_grad=requires_grad) for name, value in ARRAYS.items()}
     return {"torch": lib, "L": lib.tensor, "np": np, "m": given["x"] > 0, **given}
@@ -28,17 +25,6 @@ def scope(lib, requires_grad=True):
 
 def gradients(names):
     return [None if names[n].grad is None else array(names[n].grad) for n in ARRAYS]
-
-
-def agree(ours, theirs, our_grads, their_grads):
-    for mine, other in zip(ours, theirs, strict=True):
-        assert tuple(mine.shape) == tuple(other.shape)
-        assert str(mine.dtype) == str(other.dtype)
-        np.testing.assert_allclose(array(mine), array(other), rtol=1e-12)
-    for mine, other in zip(our_grads, their_grads, strict=True):
-        assert (mine is None) == (other is None)
-        if other is not None:
-            np.testing.assert_allclose(mine, other, rtol=1e-12, atol=1e-12)
 
 
 def read(lib, text):

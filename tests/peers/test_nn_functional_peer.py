@@ -425,7 +425,7 @@ F.binary_cross_entropy(r(2), r(3)) | F.binary_cross_entropy(r(2) * 5 + 2, r(2)) 
 F.kl_div(r(2), r(3)) | F.kl_div(r(2), r(2), reduction='x') | F.hinge_embedding_loss(r(2), r(3)) | F.margin_ranking_loss(r(2), r(3), r(2)) | F.margin_ranking_loss(r(2, 2), r(2), r(2)) | F.soft_margin_loss(r(2), r(3))
 F.triplet_margin_loss(r(2, 3), r(2, 3), r(2, 3), margin=-1.0) | F.triplet_margin_loss(r(2, 3), r(3), r(2, 3)) | F.cosine_embedding_loss(r(2, 3), r(2, 4), r(2)) | F.cosine_embedding_loss(r(2, 3), r(2, 3), r(2, 2)) | F.poisson_nll_loss(r(2), r(2), reduction='x')
 F.gaussian_nll_loss(r(2, 3), r(2, 3), -r(2, 3) ** 2) | F.gaussian_nll_loss(r(2, 3), r(2, 3), r(4) ** 2) | F.gaussian_nll_loss(r(2), r(2), r(2) ** 2, reduction='x') | F.gaussian_nll_loss(r(2), r(2), -1.0)
-"""  # noqa: E501
+"""  # noqa: E501  (one call of one kind after another)
 
 
 def attempt(module, functional, script):

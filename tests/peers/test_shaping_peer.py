@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from agreement import agree, array
 
 import symgrad as sg
 
@@ -13,10 +14,6 @@ pytestmark = pytest.mark.peer
 A = np.random.default_rng(0).normal(size=(3, 4))
 B = np.random.default_rng(1).normal(size=(2, 1, 3, 4))
 V = np.random.default_rng(2).normal(size=5)
-
-
-def array(t):
-    return t._array if isinstance(t, sg.Tensor) else t.detach().numpy()
 
 
 def leaves(lib):
@@ -68,15 +65,7 @@ OTHERWISE_NAMED = [  # PyTorch has one node of its own for these
 
 def compare(text):
     (ours, our_grads), (theirs, their_grads) = run(sg, text), run(torch, text)
-    assert len(ours) == len(theirs)
-    for mine, other in zip(ours, theirs, strict=True):
-        assert tuple(mine.shape) == tuple(other.shape)
-        assert str(mine.dtype) == str(other.dtype)
-        np.testing.assert_allclose(array(mine), array(other), rtol=1e-12)
-    for mine, other in zip(our_grads, their_grads, strict=True):
-        assert (mine is None) == (other is None)
-        if other is not None:
-            np.testing.assert_allclose(mine, other, rtol=1e-12, atol=1e-12)
+    agree(ours, theirs, our_grads, their_grads)
     return ours, theirs
 
 

@@ -2,22 +2,14 @@
 
 from __future__ import annotations
 
-import importlib.util
-import sys
-from pathlib import Path
-
 import numpy as np
 import pytest
+import view_programs as programs
 
 import symgrad as sg
 
 torch = pytest.importorskip("torch")
 pytestmark = [pytest.mark.peer, pytest.mark.filterwarnings("ignore:Use of .* on expanded")]
-
-_spec = importlib.util.spec_from_file_location("view_programs", Path(__file__).parents[1] / "view_programs.py")
-programs = importlib.util.module_from_spec(_spec)
-sys.modules["view_programs"] = programs
-_spec.loader.exec_module(programs)
 
 
 def attempt(lib, program):

@@ -1,10 +1,10 @@
 """Layers, activations and losses as functions of tensors and parameters."""
 
-from symgrad.nn.functional.activation import *  # noqa: F403
-from symgrad.nn.functional.convolution import *  # noqa: F403
-from symgrad.nn.functional.linear import *  # noqa: F403
-from symgrad.nn.functional.loss import *  # noqa: F403
-from symgrad.nn.functional.normalization import *  # noqa: F403
+from symgrad.nn.functional.activation import *
+from symgrad.nn.functional.convolution import *
+from symgrad.nn.functional.linear import *
+from symgrad.nn.functional.loss import *
+from symgrad.nn.functional.normalization import *
 
 from symgrad.functional.names import checked as _checked  # isort: skip
 
