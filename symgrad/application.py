@@ -96,7 +96,7 @@ def keeps(row: Row, needs: tuple[bool, ...]) -> tuple[bool, ...]:
 def apply(row: Row, args: tuple[Any, ...], attrs: dict[str, Any]) -> Any:
     """Run a row on any mixture of tensors, arrays, Python scalars and None."""
     mode = local.mode
-    arrays, needs, args = _operands(row, args)
+    arrays, needs, args = _operands(row, args, attrs)
     try:
         if row.policy == "same":
             require_one_type(arrays)
@@ -119,7 +119,9 @@ def apply(row: Row, args: tuple[Any, ...], attrs: dict[str, Any]) -> Any:
     return result
 
 
-def _operands(row: Row, args: tuple[Any, ...]) -> tuple[list[Any], tuple[bool, ...], tuple[Any, ...]]:
+def _operands(
+    row: Row, args: tuple[Any, ...], attrs: dict[str, Any]
+) -> tuple[list[Any], tuple[bool, ...], tuple[Any, ...]]:
     """The arrays for the kernel in the type that it computes in, which of them need gradients, and the arguments as recorded."""
     dtype: Any = None
     arrays, needs, agree = [], [], True
@@ -142,18 +144,18 @@ def _operands(row: Row, args: tuple[Any, ...]) -> tuple[list[Any], tuple[bool, .
         args = tuple([x if isinstance(x, Tensor) else _operand(row, x) for x in args])
         arrays = [x._array if isinstance(x, Tensor) else x for x in args]
     if row.policy not in ("each", "same") and (not agree or (row.policy == "float" and dtype.kind != "f")):
-        arrays = _promoted(row, arrays)
+        arrays = _promoted(row, arrays, attrs)
     return arrays, tuple(needs), args
 
 
-def _promoted(row: Row, arrays: list[Any]) -> list[Any]:
+def _promoted(row: Row, arrays: list[Any], attrs: dict[str, Any]) -> list[Any]:
     if "b" not in row.kinds and any(a.__class__ is bool or getattr(a, "dtype", None) == BOOL for a in arrays):
-        row.type(*arrays)  # some refuse a boolean even where it could be promoted
+        row.type(*arrays, **attrs)  # some refuse a boolean even where it could be promoted
     skip = 1 if row.policy == "where" else 0
     dtype = compute_type(row.policy, tuple(a for a in arrays if a is not None))
     arrays = [a if i < skip else _cast(a, dtype) for i, a in enumerate(arrays)]
-    if all(a.__class__ is not ndarray for a in arrays):
-        arrays = [a if a is None else asarray(a, dtype) for a in arrays]
+    if all(a.__class__ is not ndarray for a in arrays[skip:]):
+        arrays[skip:] = [a if a is None else asarray(a, dtype) for a in arrays[skip:]]
     return arrays
 
 
@@ -200,7 +202,10 @@ def _run_checked(mode: Any, row: Row, arrays: list[Any], attrs: dict[str, Any]) 
     if True not in half or row.view or row.name == "cast":
         return mode.run(row.numpy, *arrays, **attrs)
     lifted = [a.astype(FLOAT32) if h else a for a, h in zip(arrays, half, strict=True)]
-    out, meta = mode.run(row.numpy, *lifted, **attrs), row.type(*arrays, **attrs)
+    out = mode.run(row.numpy, *lifted, **attrs)
+    if all(o.dtype != FLOAT32 for o in (out if row.outputs > 1 else (out,))):
+        return out  # indices, or yes and no
+    meta = row.type(*arrays, **attrs)
     if row.outputs == 1:
         return mode.run(asarray, out, meta.dtype)  # what is too large becomes infinite, quietly
     return tuple(mode.run(asarray, o, m.dtype) for o, m in zip(out, meta, strict=True))

@@ -13,6 +13,7 @@ from symgrad.dispatch import tensors as ops
 from symgrad.mode import leaving
 from symgrad.ops.promotion import kind
 from symgrad.tensor import Tensor, fill
+from symgrad.typing import Array
 
 __all__ = ["detach", "detach_", "is_complex", "is_floating_point", "is_nonzero", "is_tensor", "numel", "typename"]
 
@@ -147,10 +148,25 @@ def __deepcopy__(self: Tensor, memo: dict[int, Any]) -> Tensor:
     if self.grad_fn is not None:
         raise RuntimeError(NOT_A_LEAF)
     cls = self.__class__
-    new = memo[id(self)] = fill(cls.__new__(cls), self._array.copy(order="K"), self._requires_grad)
+    new = memo[id(self)] = fill(cls.__new__(cls), _copied(self._array, memo), self._requires_grad)
     new._grad = copying.deepcopy(self._grad, memo)
     new.__dict__.update(copying.deepcopy(_attributes(self), memo))
     return new
+
+
+def _copied(array: Array, memo: dict[Any, Any]) -> Array:
+    """A copy in which what shares memory goes on sharing it: the memory is copied once, as a whole."""
+    memory: Any = array
+    while isinstance(memory.base, np.ndarray):
+        memory = memory.base
+    if memory is not array and not memory.flags.c_contiguous:
+        return array.copy(order="K")
+    key = (id(memory), "memory")
+    if key not in memo:
+        memo[key] = memory.copy(order="K")
+    if memory is array:
+        return memo[key]  # type: ignore[no-any-return]
+    return np.ndarray(array.shape, array.dtype, memo[key], array.ctypes.data - memory.ctypes.data, array.strides)
 
 
 def _attributes(x: Tensor) -> dict[str, Any]:

@@ -168,7 +168,17 @@ def _cast(array: Array, dtype: np.dtype[Any] | None, from_python: bool = False) 
         return array
     if array.dtype.kind == "c" and kind(dtype) != "c" and from_python:
         raise TypeError("must be real number, not complex")
+    if from_python and kind(dtype) == "i":
+        _check_range(array, dtype)
     return quiet_cast(array, dtype)
+
+
+def _check_range(values: Array, dtype: np.dtype[Any]) -> None:
+    """Python numbers have to fit; for an unsigned type they may be negative, as in PyTorch."""
+    high = int(np.iinfo(dtype).max)
+    wrong = (values > high) | (values < (-high if dtype.kind == "u" else -high - 1))
+    if wrong.any():
+        raise RuntimeError(f"value cannot be converted to type {dtype.name} without overflow: {values[wrong].flat[0]}")
 
 
 def quiet_cast(array: Array, dtype: np.dtype[Any]) -> Array:

@@ -1,5 +1,7 @@
 """What is no tensor, or no integer, where one has to be: a TypeError that names function, argument and place."""
 
+import copy
+
 import numpy as np
 import pytest
 
@@ -33,3 +35,55 @@ def test_other_errors_keep_their_words():
     with pytest.raises(IndexError, match="Dimension out of range"):
         sg.cumsum(x, 5)
     assert sg.cumsum(x, np.int64(1)).tolist() == [[1.0, 2.0, 3.0], [1.0, 2.0, 3.0]]
+
+
+def test_choosing_between_numbers_gives_the_default_float():
+    assert sg.where(sg.tensor([True, False]), 1.0, 0).dtype is sg.float32
+
+
+def test_a_zero_remainder_has_the_sign_of_the_dividend():
+    assert str(sg.remainder(sg.tensor([0.0, 4.0, -4.0, 3.0]), -2)) == "tensor([ 0.,  0., -0., -1.])"
+
+
+def test_half_precision_keeps_to_rows_without_a_shape():
+    assert sg.tensor([0.0, 2.0]).half().nonzero().tolist() == [[1]]
+
+
+def test_cosines_of_broadcast_vectors_stay_in_their_range():
+    x, y = sg.tensor([[[1.0, 2.0], [3.0, 4.0]]]), sg.tensor([[[1.0, 5.0]], [[2.0, 0.5]]])
+    assert F.cosine_similarity(x, y, dim=-2).abs().max() <= 1
+
+
+def test_root_mean_squares_beyond_half_precision():
+    x = sg.tensor([300.0, 500.0], dtype=sg.float16, requires_grad=True)
+    F.rms_norm(x, [2]).sum().backward()
+    assert bool(x.grad.isfinite().all())
+
+
+def test_a_list_of_lists_is_one_index_for_each_dimension():
+    with pytest.warns(UserWarning, match="non-tuple sequence"):
+        assert sg.arange(12.0).view(3, 4)[[[0, 1], [1, 2]]].tolist() == [1.0, 6.0]
+    with pytest.raises(TypeError, match="does not support deleting"):
+        del x[0]
+
+
+def test_python_numbers_have_to_fit():
+    with pytest.raises(RuntimeError, match="cannot be converted to type uint8 without overflow: 300"):
+        sg.tensor([1, 300], dtype=sg.uint8)
+    assert sg.tensor([-1], dtype=sg.uint8).tolist() == [255]
+
+
+def test_deep_copies_share_what_was_shared():
+    whole = sg.arange(6.0).view(2, 3)
+    both = copy.deepcopy([whole, whole[1], whole.t()])
+    both[0][1, 0] = 9
+    assert both[1].tolist() == [9.0, 4.0, 5.0]
+    assert both[2].tolist() == [[0.0, 9.0], [1.0, 4.0], [2.0, 5.0]]
+    assert whole[1].tolist() == [3.0, 4.0, 5.0]
+
+
+def test_padding_that_crops_on_one_side():
+    line = sg.arange(4.0).view(1, 4)
+    assert F.pad(line, [-1, 2], "reflect").tolist() == [[1.0, 2.0, 3.0, 2.0, 1.0]]
+    assert F.pad(line, [-3, 2], "replicate").tolist() == [[3.0, 3.0, 3.0]]
+    assert F.pad(line, [-1, 2], "circular").tolist() == [[1.0, 2.0, 3.0, 1.0, 2.0]]

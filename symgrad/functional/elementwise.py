@@ -89,6 +89,9 @@ def positive(input: Tensor) -> Tensor:
     return input
 
 
+METHODS["__pos__"] = positive
+
+
 @method_inplace
 def round(input: Tensor, *, decimals: int = 0) -> Tensor:
     """To the nearest integer, or to so many decimals; halves go to the even neighbour."""

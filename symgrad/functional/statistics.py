@@ -78,7 +78,7 @@ def _quantile(name: str, input: Tensor, q: Any, dim: int | None, keepdim: bool, 
     ordered = ops.sort(lines, axis=lines.ndim - 1, descending=False)[0]
     result = movedim(_at_ranks(ordered, _ranks(name, lines, levels), interpolation), -1, 0)
     shape = tuple(result.shape[1:])
-    if keepdim:
+    if keepdim and ndim:
         shape = (1,) * ndim if dim is None else _with_one(shape, normalize_axis(dim, ndim))
     return ops.reshape(result, shape=(*levels.shape, *shape))  # type: ignore[no-any-return]
 

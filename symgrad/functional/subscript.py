@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import operator
+import warnings
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -22,6 +23,10 @@ __all__: list[str] = []
 _GETITEM, _INDEX_PUT, _MASKED_FILL = (TABLE[name] for name in ("getitem", "index_put", "masked_fill"))
 _SCALAR = (
     "invalid index of a 0-dim tensor. Use `tensor.item()` in Python or `tensor.item<T>()` in C++ to convert a 0-dim tensor to a number"
+)
+_SEQUENCE = (
+    "Using a non-tuple sequence for multidimensional indexing is deprecated; use x[tuple(seq)] instead of x[seq], or x[torch.tensor(seq)]"
+    " for an index tensor"
 )
 
 
@@ -100,6 +105,7 @@ def _basic(items: tuple[Any, ...], shape: tuple[int, ...]) -> tuple[Any, ...] | 
 
 def parse(index: Any, shape: tuple[int, ...]) -> Index:
     """Any index that PyTorch takes."""
+    index = _unpacked(index)
     if shape and isinstance(index, (Tensor, list)):
         item = _item(index)
         if isinstance(item, Tensor) and item._array.dtype.kind != "b":
@@ -144,6 +150,17 @@ def parse(index: Any, shape: tuple[int, ...]) -> Index:
     whole = all(item.__class__ is tuple for item in basic) and basic == [(0, n, 1) for n in shape[: len(basic)]]
     alone = masks[0] if len(masks) == 1 and whole and dims == list(range(masks[0]._array.ndim)) else None
     return Index(None if whole and dims else tuple(basic), tuple(arrays), tuple(dims), alone)
+
+
+def _unpacked(index: Any) -> Any:
+    """PyTorch keeps NumPy's old rule: a short list with a sequence, slice, None or ... in it is an index for each dimension."""
+    if not isinstance(index, list) or len(index) >= 32:
+        return index
+    nested = (Tensor, np.ndarray, list, tuple, range, slice)
+    if not any(item is None or item is Ellipsis or isinstance(item, nested) for item in index):
+        return index
+    warnings.warn(_SEQUENCE, UserWarning, stacklevel=4)
+    return tuple(index)
 
 
 def _item(item: Any) -> Any:
@@ -302,4 +319,8 @@ def contains(x: Tensor, element: Any) -> bool:
     return bool((x._array == (element._array if isinstance(element, Tensor) else element)).any())
 
 
-METHODS.update(__getitem__=getitem, __setitem__=setitem, __contains__=contains)
+def delitem(x: Tensor, index: Any) -> None:
+    raise TypeError("Tensor does not support deleting items")
+
+
+METHODS.update(__getitem__=getitem, __setitem__=setitem, __delitem__=delitem, __contains__=contains)

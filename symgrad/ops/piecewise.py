@@ -244,6 +244,14 @@ def _checked(kernel: Any) -> Any:
     return divide
 
 
+def _remainder(x, y):
+    """As NumPy's, but a zero has the sign of x, not of y."""
+    out = np.remainder(x, y)
+    if out.dtype.kind != "f" or out.all():
+        return out
+    return np.where(out == 0, np.copysign(out, x), out)
+
+
 elementwise(
     "floor_divide", "x y", _floor_divide, (refuse_derivative("floor_divide"),) * 2, kinds="if", sympy=lambda sp, x, y: sp.floor(x / y),
     jax="jnp.floor_divide", display="NotImplemented", domain=(0.3, 2.0),
@@ -252,7 +260,7 @@ elementwise(
     "div_rounded", "x y / rounding_mode", _div_rounded, (_zero, _zero), kinds="if", sympy=_div_rounded_sympy, jax=_div_rounded_jax,
     display="DivBackward2", domain=(0.3, 2.0),
 )  # fmt: skip
-for _name, _ufunc, _mode in (("fmod", np.fmod, "trunc"), ("remainder", np.remainder, "floor")):
+for _name, _ufunc, _mode in (("fmod", np.fmod, "trunc"), ("remainder", _remainder, "floor")):
     elementwise(
         _name, "x y", _checked(_ufunc),
         (

@@ -122,7 +122,7 @@ def _unique(x, *, axis):
 def _unique_consecutive(x, *, axis):
     line = x.reshape(-1) if axis is None else np.moveaxis(x, axis, 0)
     starts = np.ones(len(line), bool)
-    if len(line):
+    if len(line) > 1:
         starts[1:] = (line[1:] != line[:-1]).reshape(len(line) - 1, -1).any(1)
     inverse = np.add.accumulate(starts, dtype=INT64) - 1
     values = np.array(line[starts] if axis is None else np.moveaxis(line[starts], 0, axis))

@@ -282,7 +282,9 @@ def _aminmax_rule(xp, g, out, x, *, axis, keepdims):
 
 
 def _aminmax_type(x: Any, *, axis: tuple[int, ...], keepdims: bool) -> tuple[Meta, Meta]:
-    if 0 in x.shape:
+    if any(x.shape[i] == 0 for i in axis):
+        if len(axis) < len(x.shape):
+            raise IndexError(f"aminmax: Expected reduction dim {axis[0]} to have non-zero size.")
         raise RuntimeError("aminmax(): cannot compute aminmax over an empty dimension as the operation has no identity.")
     meta = reduction_type(x, axis=axis, keepdims=keepdims)
     return meta, meta

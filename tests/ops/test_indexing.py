@@ -203,7 +203,7 @@ def test_a_mask_counts_places_once_and_an_index_as_often_as_it_occurs():
         ([0, 3], IndexError, "index 3 is out of bounds for dimension 0 with size 3"),
         (slice(None, None, -1), ValueError, "step must be greater than zero"),
         (1.5, IndexError, "only integers, slices"),
-        ([[0, 1], [0, 1, 2]], ValueError, "sequence"),
+        (([[0, 1], [0, 1, 2]],), ValueError, "sequence"),
         (([0, 1], [0, 1, 2]), IndexError, "shape mismatch: indexing tensors could not be broadcast together with shapes"),
         ([True, False], IndexError, "The shape of the mask .2. at index 0 does not match the shape of the indexed tensor"),
         ("a", TypeError, "'a'"),

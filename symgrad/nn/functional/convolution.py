@@ -123,7 +123,7 @@ def conv_transpose2d(
 def _window(name: str, n: int, x: Tensor, kernel: Any, stride: Any, padding: Any, dilation: Any, ceil_mode: bool) -> dict[str, Any]:
     """The geometry of a pool, checked."""
     sizes, pads = spread(f"{name}: kernel_size", kernel, n), spread(f"{name}: padding", padding, n)
-    strides = sizes if stride is None or stride == [] else spread(f"{name}: stride", stride, n)
+    strides = sizes if stride is None or stride in ([], ()) else spread(f"{name}: stride", stride, n)
     dilations = spread(f"{name}: dilation", dilation, n)
     for word, values in (("kernel size", sizes), ("stride", strides), ("dilation", dilations)):
         if any(v < 1 for v in values):

@@ -112,8 +112,8 @@ def pad(input: Tensor, pad: Sequence[int], mode: str = "constant", value: float 
 
 
 def _pad_by_index(input: Tensor, pairs: list[tuple[int, int]], mode: str, length: int) -> Tensor:
-    names = {"reflect": "reflect", "replicate": "edge", "circular": "wrap"}
-    if mode not in names:
+    """Each position outside is one inside: mirrored, the nearest, or the one from the other end. Negative pads crop."""
+    if mode not in ("reflect", "replicate", "circular"):
         raise NotImplementedError(f"Unrecognised padding mode {mode}: use constant, reflect, replicate or circular")
     if input.ndim not in (length // 2 + 1, length // 2 + 2):
         raise NotImplementedError(f"pad: Padding size {length} is not supported for {input.ndim}D input tensor in mode {mode!r}.")
@@ -131,7 +131,12 @@ def _pad_by_index(input: Tensor, pairs: list[tuple[int, int]], mode: str, length
                 f"pad: Padding value causes wrapping around more than once: ({before}, {after}) at dimension {dim} of input"
                 f" {list(input.shape)}"
             )
-        positions = np.pad(np.arange(size), (before, after), mode=names[mode])  # type: ignore[call-overload]
+        positions = np.arange(-before, size + after)
+        if mode == "reflect":
+            positions = size - 1 - abs(size - 1 - abs(positions))
+        else:
+            first, last = max(-before, 0), size - max(-after, 0)  # what is cropped takes no part in a circle
+            positions = positions.clip(0, size - 1) if mode == "replicate" else (positions - first) % max(last - first, 1) + first
         input = input.index_select(dim, wrap(positions))
     return input
 

@@ -7,9 +7,11 @@ from typing import Any
 
 from symgrad.dispatch import tensors as ops
 from symgrad.dtypes import finfo
+from symgrad.functional.shaping import broadcast_tensors
 from symgrad.mode import local
 from symgrad.ops.generator import default_generator
 from symgrad.ops.sampling import dropout_mask
+from symgrad.ops.variants import is_half
 from symgrad.tensor import Tensor, wrap
 from symgrad.views import inplace as in_place
 
@@ -59,6 +61,9 @@ def rms_norm(input: Tensor, normalized_shape: Sequence[int], weight: Tensor | No
         raise RuntimeError(
             f"Given normalized_shape={list(shape)}, expected input with shape [*, {shape}], but got input of size {list(input.shape)}"
         )
+    if is_half(input._array.dtype):  # squares leave the range of half precision
+        narrow = input.dtype
+        return rms_norm(input.float(), shape, None if weight is None else weight.float(), eps).to(narrow)  # type: ignore[no-any-return]
     eps = finfo(input.dtype).eps if eps is None else eps
     axes = tuple(range(input.ndim - len(shape), input.ndim))
     out = input * ((input * input).mean(axes, True) + eps).rsqrt()
@@ -222,6 +227,8 @@ def normalize(input: Tensor, p: float = 2.0, dim: Any = 1, eps: float = 1e-12, o
 
 
 def cosine_similarity(x1: Tensor, x2: Tensor, dim: int = 1, eps: float = 1e-8) -> Tensor:
+    if x1.shape != x2.shape:  # a dimension of size 1 counts as often as it is repeated, also in the norms
+        x1, x2 = broadcast_tensors(x1, x2)
     return ((x1 / held(x1.norm(2, dim, True), eps)) * (x2 / held(x2.norm(2, dim, True), eps))).sum(dim)  # type: ignore[no-any-return]
 
 

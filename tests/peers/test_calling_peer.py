@@ -1,0 +1,75 @@
+"""Small programs on both sides: what is printed, the types, and the kinds of errors are the same."""
+
+import copy
+import warnings
+
+import numpy as np
+import pytest
+
+import symgrad as sg
+import symgrad.nn.functional
+
+torch = pytest.importorskip("torch")
+pytestmark = pytest.mark.peer
+
+PROGRAMS = [
+    "torch.where(torch.tensor([True, False]), 1.0, 0)",
+    "torch.where(torch.tensor([True, False]), 1, 2.5).dtype",
+    "torch.remainder(torch.tensor([0.0, -0.0, 4.0, -4.0, 3.0]), -2)",
+    "torch.remainder(torch.tensor([0.0, -0.0, 4.0, -4.0, -3.0]), 2)",
+    "torch.remainder(-3, torch.tensor([1.0, 2.0, 3.0]))",
+    "torch.nn.functional.cosine_similarity(torch.tensor([[[1.0, 2], [3, 4]]]), torch.tensor([[[1.0, 5]], [[2, 0]]]), dim=-2)",
+    "torch.nn.functional.rms_norm(torch.tensor([300.0, 500]).half(), [2], torch.ones(2).half(), 0.5)",
+    "torch.nn.functional.pad(torch.arange(16.0).view(1, 4, 4), [-1, 2, 1, -2], 'reflect')",
+    "torch.nn.functional.pad(torch.arange(16.0).view(1, 4, 4), [-3, 5, 1, 1], 'replicate')",
+    "torch.nn.functional.pad(torch.arange(6.0).view(1, 6), [-1, 2], 'circular')",
+    "torch.nn.functional.pad(torch.arange(6.0).view(1, 6), [2, -1], 'circular')",
+    "torch.nn.functional.pad(torch.arange(6.0).view(1, 6), [-2, -1], 'circular')",
+    "torch.tensor([7]).unique_consecutive(True, True)",
+    "torch.nn.functional.avg_pool2d(torch.arange(16.0).view(1, 1, 4, 4), (2, 2), ())",
+    "torch.tensor([0.0, 2.0]).half().nonzero(), torch.tensor([0.0, 2.0]).bfloat16().argwhere()",
+    "torch.tensor(3).unique_consecutive()",
+    "torch.quantile(torch.tensor(3.0), 0.5, dim=0, keepdim=True)",
+    "torch.aminmax(torch.ones(5, 0, 5), dim=0)",
+    "torch.aminmax(torch.ones(5, 0, 5), dim=1)",
+    "torch.aminmax(torch.ones(0))",
+    "torch.arange(12.0).view(3, 4)[[[0, 1], [1, 2]]]",
+    "torch.arange(12.0).view(3, 4)[[slice(0, 2), None]]",
+    "torch.arange(12.0).view(3, 4)[[torch.tensor(0), torch.tensor(1)]]",
+    "torch.arange(12.0).view(3, 4)[[0, 2]]",
+    "torch.arange(3).__delitem__(0)",
+    "+torch.tensor([True])",
+    "+torch.tensor([1.0])",
+    "torch.tensor([300], dtype=torch.uint8)",
+    "torch.tensor([-255], dtype=torch.uint8)",
+    "torch.tensor([-256], dtype=torch.uint8)",
+    "torch.tensor([[1, 200.5]], dtype=torch.int8)",
+    "torch.tensor([2**31], dtype=torch.int32)",
+    "torch.autograd.grad(torch.ones(1, requires_grad=True), 'x')",
+    "torch.nn.functional.binary_cross_entropy(torch.tensor([True]), torch.tensor([True]))",
+    "torch.nn.functional.layer_norm(torch.tensor([[True, False]]), [2])",
+]
+
+
+def outcome(module, program):
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            return repr(eval(program, {"torch": module}))
+    except Exception as error:
+        return type(error)
+
+
+@pytest.mark.parametrize("program", PROGRAMS)
+def test_the_same_outcome(program):
+    assert outcome(sg, program) == outcome(torch, program)
+
+
+@pytest.mark.parametrize("module", [sg, torch], ids=["symgrad", "torch"])
+def test_deepcopy_keeps_what_is_shared(module):
+    x = module.arange(6.0).view(2, 3)
+    both = copy.deepcopy({"whole": x, "row": x[1], "columns": x.t()})
+    both["whole"][1, 0] = 9
+    assert both["row"].tolist() == [9.0, 4.0, 5.0]
+    assert both["columns"].tolist() == [[0.0, 9.0], [1.0, 4.0], [2.0, 5.0]]
+    assert x.tolist() == np.arange(6.0).reshape(2, 3).tolist()
