@@ -82,7 +82,7 @@ def _bad_minor(matrix: Any) -> int:
 
 
 def _prefix(matrix: Any) -> str:
-    return {"float32": "s", "float64": "d", "complex64": "c", "complex128": "z"}[matrix.dtype.name]
+    return {"f": "s", "d": "d", "F": "c", "D": "z"}[matrix.dtype.char]
 
 
 # --- inverse

@@ -17,7 +17,8 @@ from typing import Any
 
 import numpy as np
 
-FLOAT32, FLOAT64, INT64, BOOL = (np.dtype(t) for t in (np.float32, np.float64, np.int64, np.bool_))
+FLOAT32, FLOAT64, BOOL = (np.dtype(t) for t in (np.float32, np.float64, np.bool_))
+INT64, INT32, UINT8 = (np.dtype(t) for t in (np.int64, np.int32, np.uint8))
 COMPLEX64, COMPLEX128 = np.dtype(np.complex64), np.dtype(np.complex128)
 _COMPLEX_OF: dict[np.dtype[Any], np.dtype[Any]] = {np.dtype(np.float16): COMPLEX64, FLOAT32: COMPLEX64, FLOAT64: COMPLEX128}
 _default = FLOAT32

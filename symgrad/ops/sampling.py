@@ -45,16 +45,17 @@ FLOATS = {
 
 
 def _sizes(shape: Shape) -> tuple[int, ...]:
-    sizes = tuple(map(operator.index, shape if isinstance(shape, Sequence) else (shape,)))
+    sizes = tuple(map(operator.index, shape if isinstance(shape, (tuple, list)) else (shape,)))
     least = min(sizes, default=0)
-    require(least >= 0, f"Trying to create tensor with negative dimension {least}: {list(sizes)}")
+    if least < 0:
+        raise RuntimeError(f"Trying to create tensor with negative dimension {least}: {list(sizes)}")
     return sizes
 
 
 def _floating(name: str, dtype: Any) -> np.dtype[Any]:
     checked: np.dtype[Any] = np.dtype(dtype)
-    problem = f"{name} is not implemented for {checked}: it needs a floating-point dtype"
-    require(checked.name in FLOATS, problem, NotImplementedError)
+    if checked.name not in FLOATS:
+        raise NotImplementedError(f"{name} is not implemented for {checked}: it needs a floating-point dtype")
     return checked
 
 

@@ -11,7 +11,7 @@ import numpy as np
 from symgrad.dispatch import tensors as ops
 from symgrad.nn.functional.activation import softmax
 from symgrad.nn.functional.normalization import dropout
-from symgrad.ops.promotion import word
+from symgrad.ops.promotion import INT32, INT64, word
 from symgrad.tensor import Tensor, wrap
 from symgrad.views import mark_written
 
@@ -50,7 +50,7 @@ def embedding(
     if sparse:
         raise ValueError("embedding: sparse gradients are not supported; leave sparse=False")
     indices = input._array
-    if indices.dtype.name not in ("int64", "int32"):
+    if indices.dtype not in (INT64, INT32):
         raise RuntimeError(
             "Expected tensor for argument #1 'indices' to have one of the following scalar types: Long, Int; but got"
             f" {word(indices.dtype)} instead (while checking arguments for embedding)"

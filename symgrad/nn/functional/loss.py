@@ -10,7 +10,7 @@ from symgrad.dispatch import tensors as ops
 from symgrad.mode import local
 from symgrad.nn.functional.activation import log_softmax
 from symgrad.nn.functional.normalization import held, pairwise_distance
-from symgrad.ops.promotion import word
+from symgrad.ops.promotion import INT64, UINT8, word
 from symgrad.tensor import Tensor
 
 __all__ = [
@@ -172,7 +172,7 @@ def _check_target_shape(name: str, input: Tensor, target: Tensor) -> None:
 def _check_classes(target: Tensor, classes: int, ignore_index: int) -> None:
     """An index out of range is an error before anything is computed."""
     indices = target._array
-    if indices.dtype.name not in ("int64", "uint8"):
+    if indices.dtype not in (INT64, UINT8):
         raise RuntimeError(f"nll_loss: expected scalar type Long but found {word(indices.dtype)} for target")
     if indices.size and (int(indices.min()) < 0 or int(indices.max()) >= classes):
         bad = (indices != ignore_index) & ((indices < 0) | (indices >= classes))
