@@ -35,6 +35,14 @@ from symgrad.tensor import Tensor, refresh, wrap
 _PACKAGE = str(Path(symgrad.__file__).parent)
 
 
+_WAYS = {  # what to write in place of what takes a value out of the graph
+    "backward()": "use func.grad or func.value_and_grad",
+    "autograd.grad()": "pass create_graph=True, or use func.grad",
+    "bool(tensor)": "use where(condition, x, y) for a choice",
+    "a mask": "use where(mask, x, 0) to keep the size",
+}
+
+
 def user_line() -> str:
     """Where the user's code is now: `model.py:12`."""
     frame: Any = sys._getframe(1)
@@ -75,9 +83,10 @@ class Capture:
         )
 
     def left(self, t: Tensor, how: str) -> None:
+        way = next((way for start, way in _WAYS.items() if how.startswith(start)), "compute with tensors instead")
         raise TraceError(
             f"{user_line()}: {how} takes a value out of the graph of a traced function, and its formula and kernel cannot follow it there;"
-            " use where(condition, x, y) for a choice, or leave the function eager"
+            f" {way}, or leave the function eager"
         )
 
     def refuse_random(self) -> None:

@@ -1,7 +1,10 @@
 """Sphinx settings. The build is offline: no intersphinx, no fonts or scripts from elsewhere."""
 
+import sys
 import tomllib
 from pathlib import Path
+
+sys.path.insert(0, str(Path(__file__).parent / "_ext"))
 
 with (Path(__file__).resolve().parents[1] / "pyproject.toml").open("rb") as file:
     release = tomllib.load(file)["project"]["version"]
@@ -18,3 +21,9 @@ nitpicky = True
 
 html_theme = "furo"
 html_title = "symgrad"
+
+
+def setup(app):
+    import op_table
+
+    app.connect("source-read", op_table.fill)

@@ -36,6 +36,7 @@ __all__ = [
     "norm", "pinv", "qr", "slogdet", "solve", "solve_triangular", "svd", "svdvals", "vecdot", "vector_norm",
 ]  # fmt: skip
 
+
 @public
 def det(A: Tensor) -> Tensor:
     """The determinants of square matrices; differentiable twice at singular ones, too."""
@@ -85,3 +86,7 @@ def vecdot(x: Tensor, y: Tensor, *, dim: int = -1) -> Tensor:
     if x._array.dtype.kind == "c":
         x = ops.conj(x)
     return einsum("...i,...i->...", *(movedim(t, axis, -1) if axis != -1 else t for t in (x, y)))
+
+
+def __dir__() -> list[str]:
+    return __all__

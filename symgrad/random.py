@@ -321,3 +321,7 @@ def _bernoulli(self: Tensor, p: float | None = None, *, generator: Generator | N
 
 setattr(Tensor, "bernoulli", _bernoulli)  # noqa: B010  (the type is complete without its methods)
 setattr(Tensor, "multinomial", multinomial)  # noqa: B010  (the same)
+
+
+def __dir__() -> list[str]:
+    return __all__

@@ -1,0 +1,71 @@
+"""The examples of the documentation print what the pages say. A page is one session: its blocks run one after the other in one process."""
+
+from __future__ import annotations
+
+import importlib.util
+import json
+import pathlib
+import re
+import subprocess
+import sys
+
+import pytest
+
+DOCS = pathlib.Path(__file__).parents[1] / "docs"
+BLOCK = re.compile(r"^```python\n(.*?)^```\n(?:\n```text\n(.*?)^```\n)?", re.DOTALL | re.MULTILINE)
+
+SESSION = """
+import contextlib, io, json, sys
+
+names, printed = {"__name__": "__main__"}, []
+for code in json.load(sys.stdin):
+    with contextlib.redirect_stdout(io.StringIO()) as text:
+        try:
+            exec(compile(code, "page", "exec"), names)
+        except Exception as error:
+            print(f"{type(error).__name__}: {error}")
+    printed.append(text.getvalue())
+json.dump(printed, sys.stdout)
+"""
+
+
+def blocks(text: str) -> list[tuple[str, str]]:
+    """The code blocks of a page, each with what it shall print."""
+    return [(code, shown or "") for code, shown in BLOCK.findall(text)]
+
+
+def outputs(page: list[tuple[str, str]]) -> list[str]:
+    done = subprocess.run(
+        [sys.executable, "-W", "error", "-c", SESSION], input=json.dumps([code for code, _ in page]), capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 0, done.stderr
+    assert done.stderr == ""
+    return json.loads(done.stdout)
+
+
+PAGES = {path.name: blocks(path.read_text()) for path in sorted(DOCS.glob("*.md"))}
+
+
+@pytest.mark.parametrize("name", [name for name, page in PAGES.items() if page])
+def test_examples_print_what_is_shown(name):
+    for (code, shown), printed in zip(PAGES[name], outputs(PAGES[name]), strict=True):
+        assert printed == shown, code
+
+
+def test_every_python_block_is_seen():
+    """A block that the pattern missed would be an example that nobody runs."""
+    for path in DOCS.glob("*.md"):
+        assert path.read_text().count("```python") == len(PAGES[path.name]), path
+
+
+def test_the_page_of_ops_lists_every_row():
+    spec = importlib.util.spec_from_file_location("op_table", DOCS / "_ext" / "op_table.py")
+    op_table = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(op_table)
+    page = ["before <!-- the op table --> after"]
+    op_table.fill(None, "ops", page)
+    rows = [line for line in page[0].splitlines() if line.startswith("| `")]
+    assert {line[3:].partition("(")[0] for line in rows} == set(op_table.TABLE)
+    assert "| `addcdiv(x, y, z, value=)` | `value*y/z + x` | yes | `y, z` |" in rows
+    assert "| `index_select(x, indices, axis=)` | in `x` | `indices` |" in rows
+    assert "| `eq(x, y)` | `x = y` | none |  |" in rows
