@@ -21,6 +21,8 @@ nitpicky = True
 
 html_theme = "furo"
 html_title = "symgrad"
+html_static_path = ["_static"]
+html_css_files = ["wrap.css"]
 
 
 def setup(app):

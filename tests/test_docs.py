@@ -35,9 +35,8 @@ def blocks(text: str) -> list[tuple[str, str]]:
 
 
 def outputs(page: list[tuple[str, str]]) -> list[str]:
-    done = subprocess.run(
-        [sys.executable, "-W", "error", "-c", SESSION], input=json.dumps([code for code, _ in page]), capture_output=True, text=True, check=False
-    )
+    command, codes = [sys.executable, "-W", "error", "-c", SESSION], json.dumps([code for code, _ in page])
+    done = subprocess.run(command, input=codes, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
     assert done.stderr == ""
     return json.loads(done.stdout)
