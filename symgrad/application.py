@@ -96,6 +96,8 @@ def keeps(row: Row, needs: tuple[bool, ...]) -> tuple[bool, ...]:
 def apply(row: Row, args: tuple[Any, ...], attrs: dict[str, Any]) -> Any:
     """Run a row on any mixture of tensors, arrays, Python scalars and None."""
     mode = local.mode
+    if attrs and has_numpy_numbers(attrs):
+        attrs = {name: value.item() if isinstance(value, np.generic) else value for name, value in attrs.items()}
     arrays, needs, args = _operands(row, args, attrs)
     try:
         if row.policy == "same":
@@ -117,6 +119,11 @@ def apply(row: Row, args: tuple[Any, ...], attrs: dict[str, Any]) -> Any:
     if mode.capture is not None:
         mode.capture(row, args, attrs, result)
     return result
+
+
+def has_numpy_numbers(attrs: dict[str, Any]) -> bool:
+    """NumPy's own numbers would decide on the result's type, where Python's leave it to the tensor."""
+    return any(isinstance(value, np.generic) for value in attrs.values())
 
 
 def _operands(
@@ -284,7 +291,7 @@ def failure(row: Row, args: tuple[Any, ...], attrs: dict[str, Any], error: Excep
     unsupported = _unsupported(row, metas)
     if unsupported is not None:
         return unsupported
-    if isinstance(error, SymgradError):
+    if isinstance(error, (SymgradError, NotImplementedError)):
         return error
     given = ", ".join(describe(m) for m in metas)
     return RuntimeError(f"{row.name}: {error} (got {given})")

@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from symgrad.application import apply, edge_of, failure, keeps, view_of
+from symgrad.application import apply, edge_of, failure, has_numpy_numbers, keeps, view_of
 from symgrad.graph import Node, next_sequence
 from symgrad.mode import local
 from symgrad.ops.namespace import namespace
@@ -144,6 +144,8 @@ def _unary_with_attributes(row: Row) -> Callable[..., Any]:
         cell: list[Any] = []
         t._cell = cell
         dtype = out.dtype
+        if dtype is not a.dtype and has_numpy_numbers(attrs):
+            return apply(row, (x,), attrs)
         if x._requires_grad and differentiable and mode.recording and (dtype is a.dtype or kind(dtype) in "fc"):
             t._requires_grad = True
             t._node = node = new_node(Node)

@@ -295,7 +295,7 @@ def _has_history(x: Tensor) -> bool:
 
 def inplace_ufunc(row: Row) -> Callable[..., Tensor]:
     """The in-place form of an arithmetic row: writes straight into the memory when nothing is recorded."""
-    kernel = row.numpy
+    kernel, takes_bools = row.numpy, "b" in row.kinds
     general = inplace(lambda x, y: apply(row, (x, y), {}))
 
     def method(x: Tensor, y: Any) -> Tensor:
@@ -308,6 +308,8 @@ def inplace_ufunc(row: Row) -> Callable[..., Tensor]:
             raise RuntimeError(OVERLAP)
         if compute_type(row.policy, (array, other)) != array.dtype:
             return general(x, y)
+        if not takes_bools and (y.__class__ is bool or (other is not y and other.dtype.kind == "b")):
+            return general(x, y)  # refuses it
         try:
             mode.run(kernel, array, other, out=array, casting="same_kind")
         except (ValueError, TypeError):

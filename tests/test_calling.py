@@ -82,6 +82,30 @@ def test_deep_copies_share_what_was_shared():
     assert whole[1].tolist() == [3.0, 4.0, 5.0]
 
 
+def test_numpy_numbers_leave_the_type_to_the_tensor():
+    wide = np.float64(0.1)
+    for out in (
+        x.clamp(wide, np.float64(2)), x.norm(np.float64(3)), sg.logit(x / 2, wide), sg.addcdiv(x, x, x, value=wide), x ** np.float64(2.5),
+        F.leaky_relu(x, wide), F.softplus(x, np.float64(2)), F.huber_loss(x, x, delta=wide), x.round(decimals=np.int64(1)),
+    ):  # fmt: skip
+        assert out.dtype is sg.float32
+    w = sg.ones(2, requires_grad=True)
+    (w ** np.float64(3)).sum().backward()
+    assert w.grad.tolist() == [3.0, 3.0]
+
+
+def test_refused_writes_leave_the_tensor_alone():
+    y = sg.ones(2)
+    with pytest.raises(RuntimeError, match="bool tensor is not supported"):
+        y.sub_(sg.tensor([True, False]))
+    with pytest.raises(RuntimeError, match="cannot be converted"):
+        y.masked_fill_(sg.tensor([True, False]), 1j)
+    with pytest.raises(NotImplementedError, match="not implemented for 'Long'"):
+        sg.lerp(sg.arange(2), sg.arange(2), 0.5)
+    assert y.tolist() == [1.0, 1.0]
+    assert y._version == 0
+
+
 def test_padding_that_crops_on_one_side():
     line = sg.arange(4.0).view(1, 4)
     assert F.pad(line, [-1, 2], "reflect").tolist() == [[1.0, 2.0, 3.0, 2.0, 1.0]]

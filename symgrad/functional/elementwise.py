@@ -6,7 +6,7 @@ from typing import Any, Protocol
 
 from symgrad.dispatch import tensors as ops
 from symgrad.functional.names import METHODS, into, method, method_inplace, public
-from symgrad.ops.promotion import COMPLEX128, FLOAT64, kind, result_type
+from symgrad.ops.promotion import COMPLEX128, FLOAT64, kind, result_type, word
 from symgrad.ops.table import TABLE
 from symgrad.tensor import Tensor
 from symgrad.typing import Scalar
@@ -226,6 +226,8 @@ def lerp(input: Tensor, end: Any, weight: Any) -> Tensor:
     for name, other in (("end", end), ("weight", weight)):
         if isinstance(other, Tensor) and other._array.dtype != input._array.dtype:
             raise RuntimeError(f"lerp: expected dtype {input.dtype.name} for `{name}` but got dtype {other.dtype.name}")
+    if kind(input._array.dtype) in "bi":
+        raise NotImplementedError(f"\"lerp\" not implemented for '{word(input._array.dtype)}'")
     return ops.lerp(input, end, weight)  # type: ignore[no-any-return]
 
 

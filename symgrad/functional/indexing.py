@@ -234,16 +234,23 @@ def _check_fill(mask: Tensor, value: Any) -> None:
         raise TypeError("masked_fill(): argument 'value' must be Number or Tensor, not NoneType")
 
 
+def _check_complex(input: Tensor, value: Any) -> None:
+    if isinstance(value, complex) and input._array.dtype.kind != "c":
+        raise RuntimeError(f"value cannot be converted to type {of(input._array.dtype)} without overflow: {value}")
+
+
 @method
 def masked_fill(input: Tensor, mask: Tensor, value: Any) -> Tensor:
     """`input` with one value where the mask is true."""
     _check_fill(mask, value)
+    _check_complex(input, value)
     return ops.masked_fill(input, mask, value)  # type: ignore[no-any-return]
 
 
 def masked_fill_in_place(self: Tensor, mask: Tensor, value: Any) -> Tensor:
     """In-place form of `masked_fill`."""
     _check_fill(mask, value)
+    _check_complex(self, value)
     if broadcast_shapes("masked_fill_", self._array.shape, mask._array.shape) != self._array.shape:
         raise RuntimeError(
             f"output with shape {list(self._array.shape)} doesn't match the broadcast shape {list(mask._array.shape)}"

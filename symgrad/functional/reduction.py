@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Any, overload
 
+import numpy as np
+
 from symgrad import dtypes, return_types
 from symgrad.dispatch import tensors as ops
 from symgrad.functional.names import method, public
@@ -214,7 +216,7 @@ def _spread(
         raise TypeError(f"{name}() received an invalid combination of arguments: give `unbiased` or `correction`, not both")
     if correction is None:
         correction = 1 if unbiased is None else int(unbiased)
-    elif not isinstance(correction, (int, float)):
+    elif not isinstance(correction, (int, float, np.integer, np.floating)):
         given = type(correction).__name__
         raise TypeError(f"{name}() received an invalid combination of arguments: 'correction' must be Number, not {given}")
     subject = "std and var" if name in ("std", "var") else name

@@ -106,6 +106,10 @@ _FUSED_NAMES = {"Mm": "Addmm", "Mv": "Addmv", "Bmm": "Baddbmm"}
 
 def _matmul_title(node: Any) -> str:
     ranks = tuple(len(e.shape) for e in node.inputs)
+    if ranks == (1, 2):
+        return "SqueezeBackward4"
+    if ranks == (3, 3) and node.inputs[0].shape[0] != node.inputs[1].shape[0]:
+        return "UnsafeViewBackward0"
     return _NAMES.get(ranks, "UnsafeView") + "Backward0"
 
 

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+import numpy as np
+
 BINARY = {
     "add": "add", "sub": "sub", "mul": "mul", "truediv": "div", "floordiv": "floor_divide", "mod": "remainder",
     "matmul": "matmul", "and": "bitwise_and", "or": "bitwise_or", "xor": "bitwise_xor", "lshift": "bitwise_left_shift",
@@ -40,6 +42,8 @@ def power_operator(ops: Any) -> Any:
     def power(self: Any, exponent: Any) -> Any:
         if exponent.__class__ is int or exponent.__class__ is float:
             return ops.square(self) if exponent == 2 and exponent.__class__ is int else ops.power(self, exponent=exponent)
+        if isinstance(exponent, (np.floating, np.integer)):
+            return power(self, exponent.item())
         return ops.pow(self, exponent)
 
     return power

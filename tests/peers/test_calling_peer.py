@@ -46,6 +46,21 @@ PROGRAMS = [
     "torch.tensor([[1, 200.5]], dtype=torch.int8)",
     "torch.tensor([2**31], dtype=torch.int32)",
     "torch.autograd.grad(torch.ones(1, requires_grad=True), 'x')",
+    "torch.clamp(torch.ones(2), np.float64(0.5), np.float64(2)), torch.norm(torch.ones(2), np.float64(3))",
+    "torch.logit(torch.tensor([0.5]), np.float64(0.1)), torch.round(torch.tensor([0.26]), decimals=np.int64(1))",
+    "torch.addcdiv(torch.ones(2), torch.ones(2), torch.ones(2), value=np.float64(2))",
+    "torch.nn.functional.leaky_relu(torch.tensor([-1.0]), np.float64(0.1)), torch.nn.functional.elu(torch.ones(1), np.float64(1))",
+    "torch.nn.functional.softplus(torch.ones(1), np.float64(2)), torch.nn.functional.huber_loss(torch.ones(1), torch.zeros(1))",
+    "torch.ones(2, requires_grad=True) ** np.float64(2.5), torch.ones(2, requires_grad=True).var(correction=np.int64(0))",
+    "torch.ones(3, requires_grad=True) @ torch.ones(3, 2)",
+    "torch.ones(2, 3, 3, requires_grad=True) @ torch.ones(1, 3, 3)",
+    "torch.ones(2).sub_(torch.tensor([True, False]))",
+    "torch.ones(2).sub_(True)",
+    "torch.ones(2).add_(torch.tensor([True, False]))",
+    "torch.lerp(torch.arange(2), torch.arange(2), 0.5)",
+    "torch.ones(2).masked_fill_(torch.tensor([True, False]), 1j)",
+    "torch.lt(torch.ones(2), 1j)",
+    "torch.remainder(torch.ones(2), 1j)",
     "torch.nn.functional.binary_cross_entropy(torch.tensor([True]), torch.tensor([True]))",
     "torch.nn.functional.layer_norm(torch.tensor([[True, False]]), [2])",
 ]
@@ -55,7 +70,7 @@ def outcome(module, program):
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
-            return repr(eval(program, {"torch": module}))
+            return repr(eval(program, {"torch": module, "np": np}))
     except Exception as error:
         return type(error)
 
