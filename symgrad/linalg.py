@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from symgrad.dispatch import tensors as ops
-from symgrad.errors import LinAlgError as LinAlgError
-from symgrad.functional.contraction import matmul as matmul, multi_dot as _multi_dot, require, require_tensors, vector_product
+from symgrad.errors import LinAlgError as LinAlgError, require
+from symgrad.functional.contraction import matmul as matmul, multi_dot as _multi_dot, vector_product
 from symgrad.functional.einsum import einsum
 from symgrad.functional.matrices import (
     cholesky as cholesky,
@@ -70,14 +70,12 @@ def diagonal(A: Tensor, *, offset: int = 0, dim1: int = -2, dim2: int = -1) -> T
 @public
 def cross(input: Tensor, other: Tensor, *, dim: int = -1) -> Tensor:
     """The vector product along a dimension of size 3."""
-    require_tensors("linalg_cross", input=input, other=other)
     return vector_product(input, other, dim)
 
 
 @public
 def vecdot(x: Tensor, y: Tensor, *, dim: int = -1) -> Tensor:
     """The sums of conj(x) * y along a dimension."""
-    require_tensors("linalg_vecdot", x=x, y=y)
     types = word(x._array.dtype), word(y._array.dtype)
     found = f"found x of type {types[0]} and y of type {types[1]} instead"
     require(types[0] == types[1], f"linalg.vecdot: Expected x and y to have the same dtype, but {found}")

@@ -9,6 +9,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from symgrad.dispatch import tensors as ops
+from symgrad.errors import require
 from symgrad.functional.einsum import contract
 from symgrad.functional.names import METHODS, method, method_inplace, public
 from symgrad.ops.promotion import kind, word
@@ -30,7 +31,6 @@ def matmul(input: Tensor, other: Tensor) -> Tensor:
 @method
 def mm(input: Tensor, mat2: Tensor) -> Tensor:
     """The product of two matrices."""
-    require_tensors("mm", input=input, mat2=mat2)
     if input.ndim != 2 or mat2.ndim != 2:
         raise RuntimeError(f"{'self' if input.ndim != 2 else 'mat2'} must be a matrix")
     return ops.matmul(input, mat2)  # type: ignore[no-any-return]
@@ -39,7 +39,6 @@ def mm(input: Tensor, mat2: Tensor) -> Tensor:
 @method
 def bmm(input: Tensor, mat2: Tensor) -> Tensor:
     """The products of two batches of matrices."""
-    require_tensors("bmm", input=input, mat2=mat2)
     _require_batches(input, mat2)
     return ops.matmul(input, mat2)  # type: ignore[no-any-return]
 
@@ -47,7 +46,6 @@ def bmm(input: Tensor, mat2: Tensor) -> Tensor:
 @method
 def mv(input: Tensor, vec: Tensor) -> Tensor:
     """A matrix times a vector."""
-    require_tensors("mv", input=input, vec=vec)
     if input.ndim != 2 or vec.ndim != 1:
         raise RuntimeError(f"vector + matrix @ vector expected, got 1, {input.ndim}, {vec.ndim}")
     return ops.matmul(input, vec)  # type: ignore[no-any-return]
@@ -56,7 +54,6 @@ def mv(input: Tensor, vec: Tensor) -> Tensor:
 @method
 def dot(input: Tensor, tensor: Tensor) -> Tensor:
     """The sum of products of two vectors."""
-    require_tensors("dot", input=input, tensor=tensor)
     if input.ndim != 1 or tensor.ndim != 1:
         raise RuntimeError(f"1D tensors expected, but got {input.ndim}D and {tensor.ndim}D tensors")
     return ops.matmul(input, tensor)  # type: ignore[no-any-return]
@@ -65,14 +62,12 @@ def dot(input: Tensor, tensor: Tensor) -> Tensor:
 @method
 def vdot(input: Tensor, other: Tensor) -> Tensor:
     """As dot, the first vector conjugated."""
-    require_tensors("vdot", input=input, other=other)
     return dot(_conjugate(input), other)
 
 
 @method
 def outer(input: Tensor, vec2: Tensor) -> Tensor:
     """All products of an element of one vector with one of the other."""
-    require_tensors("outer", input=input, vec2=vec2)
     if input.ndim != 1 or vec2.ndim != 1:
         name, wrong = ("self", input) if input.ndim != 1 else ("vec2", vec2)
         raise RuntimeError(f"outer: Expected 1-D argument {name}, but got {wrong.ndim}-D")
@@ -87,7 +82,6 @@ def ger(input: Tensor, vec2: Tensor) -> Tensor:
 @method
 def inner(input: Tensor, other: Tensor) -> Tensor:
     """Products summed over the last dimension of both."""
-    require_tensors("inner", input=input, other=other)
     if not input.ndim or not other.ndim:
         return ops.mul(input, other)  # type: ignore[no-any-return]
     shapes = f"{list(input.shape)} and {list(other.shape)}"
@@ -98,7 +92,6 @@ def inner(input: Tensor, other: Tensor) -> Tensor:
 @public
 def tensordot(a: Tensor, b: Tensor, dims: Any = 2) -> Tensor:
     """Products summed over the last `dims` dimensions of `a` and the first of `b`, or over the pairs that `dims` lists."""
-    require_tensors("tensordot", a=a, b=b)
     require(a.dtype == b.dtype, "both inputs should have same dtype")
     first, second = _contracted(a, b, dims)
     for i, j in zip(first, second, strict=True):
@@ -128,7 +121,6 @@ def _contracted(a: Tensor, b: Tensor, dims: Any) -> tuple[list[int], list[int]]:
 @method
 def kron(input: Tensor, other: Tensor) -> Tensor:
     """The Kronecker product: every element of `input` times the whole of `other`."""
-    require_tensors("kron", input=input, other=other)
     rank = max(input.ndim, other.ndim)
     first, second = ((1,) * (rank - t.ndim) + tuple(t.shape) for t in (input, other))
     x = ops.reshape(input, shape=tuple(n for size in first for n in (size, 1)))
@@ -142,7 +134,6 @@ def kron(input: Tensor, other: Tensor) -> Tensor:
 @method_inplace
 def addmm(input: Tensor, mat1: Tensor, mat2: Tensor, *, beta: Any = 1, alpha: Any = 1) -> Tensor:
     """beta * input + alpha * (mat1 @ mat2)"""
-    require_tensors("addmm", input=input, mat1=mat1, mat2=mat2)
     if mat1.ndim != 2 or mat2.ndim != 2:
         name, wrong = ("mat1", mat1) if mat1.ndim != 2 else ("mat2", mat2)
         raise RuntimeError(f"{name} must be a matrix, got {wrong.ndim}-D tensor")
@@ -152,7 +143,6 @@ def addmm(input: Tensor, mat1: Tensor, mat2: Tensor, *, beta: Any = 1, alpha: An
 @method_inplace
 def addmv(input: Tensor, mat: Tensor, vec: Tensor, *, beta: Any = 1, alpha: Any = 1) -> Tensor:
     """beta * input + alpha * (mat @ vec)"""
-    require_tensors("addmv", input=input, mat=mat, vec=vec)
     if mat.ndim != 2 or vec.ndim != 1:
         raise RuntimeError(f"vector + matrix @ vector expected, got {input.ndim}, {mat.ndim}, {vec.ndim}")
     (rows, columns), (length,) = mat._array.shape, vec._array.shape
@@ -165,7 +155,6 @@ def addmv(input: Tensor, mat: Tensor, vec: Tensor, *, beta: Any = 1, alpha: Any 
 @method_inplace
 def baddbmm(input: Tensor, batch1: Tensor, batch2: Tensor, *, beta: Any = 1, alpha: Any = 1) -> Tensor:
     """beta * input + alpha * (batch1 @ batch2), for batches of matrices"""
-    require_tensors("baddbmm", input=input, batch1=batch1, batch2=batch2)
     _require_batches(batch1, batch2)
     return _add_product(input, batch1, batch2, beta, alpha)
 
@@ -173,7 +162,6 @@ def baddbmm(input: Tensor, batch1: Tensor, batch2: Tensor, *, beta: Any = 1, alp
 @method_inplace
 def addbmm(input: Tensor, batch1: Tensor, batch2: Tensor, *, beta: Any = 1, alpha: Any = 1) -> Tensor:
     """beta * input + alpha * (the sum of batch1 @ batch2 over the batch)"""
-    require_tensors("addbmm", input=input, batch1=batch1, batch2=batch2)
     _require_batches(batch1, batch2)
     b, n, k = batch1.shape
     first = ops.reshape(ops.transpose(batch1, dim0=0, dim1=1), shape=(n, b * k))
@@ -183,7 +171,6 @@ def addbmm(input: Tensor, batch1: Tensor, batch2: Tensor, *, beta: Any = 1, alph
 @method_inplace
 def addr(input: Tensor, vec1: Tensor, vec2: Tensor, *, beta: Any = 1, alpha: Any = 1) -> Tensor:
     """beta * input + alpha * (the outer product of vec1 and vec2)"""
-    require_tensors("addr", input=input, vec1=vec1, vec2=vec2)
     for name, vector in (("vec1", vec1), ("vec2", vec2)):
         require(vector.ndim == 1, f"addr: Expected 1-D argument {name}, but got {vector.ndim}-D")
     product = outer(vec1, vec2)
@@ -221,8 +208,9 @@ def multi_dot(tensors: Sequence[Tensor]) -> Tensor:
     """The product of two or more matrices, in the order that costs least; the first and the last may be vectors."""
     count = len(tensors)
     require(count >= 2, f"multi_dot(): expected at least 2 tensors but got {count}")
-    require_tensors("multi_dot", **{f"tensors[{i}]": t for i, t in enumerate(tensors)})
     for i, t in enumerate(tensors):
+        fits = isinstance(t, Tensor)
+        require(fits, f"multi_dot(): argument 'tensors[{i}]' (position {i + 1}) must be Tensor, not {type(t).__name__}", TypeError)
         ends = i in (0, count - 1)
         require(t.ndim == 2 or (ends and t.ndim == 1), f"multi_dot(): tensor {i} must be {'1D or 2D' if ends else '2D'} but got {t.ndim}D")
         types = f"tensor 0 is {word(tensors[0]._array.dtype).lower()} and tensor {i} {word(t._array.dtype).lower()}"
@@ -269,7 +257,6 @@ def _multiply_chain(chain: list[Tensor], splits: dict[tuple[int, int], int], i: 
 @method
 def trace(input: Tensor) -> Tensor:
     """The sum of the diagonal of a matrix."""
-    require_tensors("trace", input=input)
     require(input.ndim == 2, f"trace: expected a matrix, but got tensor with dim {input.ndim}")
     return ops.trace(input)  # type: ignore[no-any-return]
 
@@ -277,7 +264,6 @@ def trace(input: Tensor) -> Tensor:
 @method
 def cross(input: Tensor, other: Tensor, dim: int | None = None) -> Tensor:
     """The vector product along `dim`, by default along the first dimension of size 3."""
-    require_tensors("cross", input=input, other=other)
     if dim is None:
         threes = [i for i, n in enumerate(input.shape) if n == 3]
         require(bool(threes), "no dimension of size 3 in input")
@@ -341,19 +327,6 @@ METHODS.update(T=property(_T), mT=property(_mT), H=property(_H), mH=property(_mH
 
 def _conjugate(x: Tensor) -> Tensor:
     return ops.conj(x) if x._array.dtype.kind == "c" else x
-
-
-def require_tensors(name: str, **operands: Any) -> None:
-    """PyTorch's TypeError for an argument that is no tensor."""
-    for position, argument in enumerate(operands, start=1):
-        if not isinstance(operands[argument], Tensor):
-            given = type(operands[argument]).__name__
-            raise TypeError(f"{name}(): argument '{argument}' (position {position}) must be Tensor, not {given}")
-
-
-def require(condition: bool, message: str) -> None:
-    if not condition:
-        raise RuntimeError(message)
 
 
 def _require_matrices(input: Tensor, name: str) -> None:

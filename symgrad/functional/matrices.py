@@ -6,7 +6,7 @@ import numpy as np
 
 from symgrad import return_types
 from symgrad.dispatch import tensors as ops
-from symgrad.functional.contraction import require, require_tensors
+from symgrad.errors import require
 from symgrad.functional.names import method, public
 from symgrad.ops.linalg import require_matrix, require_square
 from symgrad.ops.promotion import kind, word
@@ -21,7 +21,6 @@ __all__ = ["cdist", "cholesky_inverse", "cholesky_solve", "det", "inverse", "log
 @public
 def inv(A: Tensor) -> Tensor:
     """The inverses of square matrices."""
-    require_tensors("linalg_inv", A=A)
     return ops.inv(A, check=True)  # type: ignore[no-any-return]
 
 
@@ -34,14 +33,12 @@ def inverse(input: Tensor) -> Tensor:
 @method
 def det(input: Tensor) -> Tensor:
     """The determinants of square matrices."""
-    require_tensors("det", input=input)
     return ops.det(input)  # type: ignore[no-any-return]
 
 
 @method
 def slogdet(input: Tensor) -> return_types.slogdet:
     """Signs, and logarithms of the absolute values, of determinants."""
-    require_tensors("slogdet", input=input)
     return return_types.slogdet(*ops.slogdet(input))
 
 
@@ -53,7 +50,6 @@ def linalg_slogdet(A: Tensor) -> return_types.linalg_slogdet:
 @method
 def logdet(input: Tensor) -> Tensor:
     """Logarithms of determinants: NaN where one is negative, -inf where it is 0."""
-    require_tensors("logdet", input=input)
     require_square("logdet", input)
     sign, logarithm = ops.slogdet(input)
     if sign._array.dtype.kind == "c":
@@ -64,7 +60,6 @@ def logdet(input: Tensor) -> Tensor:
 @public
 def pinv(A: Tensor, rcond: float | None = None, hermitian: bool = False, *, atol: float | None = None, rtol: float | None = None) -> Tensor:
     """The pseudo-inverses of matrices; singular values up to max(atol, rtol * the largest) count as 0."""
-    require_tensors("linalg_pinv", A=A)
     require_matrix("linalg.pinv", A)
     rtol = rcond if rtol is None else rtol
     if rtol is None:
@@ -90,7 +85,6 @@ def _epsilon(x: Tensor) -> float:
 @public
 def solve(A: Tensor, B: Tensor, *, left: bool = True) -> Tensor:
     """X of A X = B, or of X A = B with left=False. B is a vector if it has one dimension, or one less than A and the shape of its rows."""
-    require_tensors("linalg_solve", A=A, B=B)
     require_square("linalg.solve", A)
     if B.ndim == 1 or (A.ndim - 1 == B.ndim and tuple(B.shape) == tuple(A.shape[:-1])):
         if not left:
@@ -106,7 +100,6 @@ def solve(A: Tensor, B: Tensor, *, left: bool = True) -> Tensor:
 @public
 def solve_triangular(A: Tensor, B: Tensor, *, upper: bool, left: bool = True, unitriangular: bool = False) -> Tensor:
     """As solve, for a triangular A; the other triangle is not read."""
-    require_tensors("linalg_solve_triangular", A=A, B=B)
     require_square("linalg.solve_triangular", A)
     require_matrix("linalg.solve_triangular", B, "B")
     if not left:
@@ -117,7 +110,6 @@ def solve_triangular(A: Tensor, B: Tensor, *, upper: bool, left: bool = True, un
 @public
 def cholesky(A: Tensor, *, upper: bool = False) -> Tensor:
     """L of A = L Lᴴ, or Lᴴ with upper=True, for positive-definite matrices; the upper triangle is not read."""
-    require_tensors("linalg_cholesky", A=A)
     if upper:
         return mH(ops.cholesky(mH(A)))
     return ops.cholesky(A)  # type: ignore[no-any-return]
@@ -126,7 +118,6 @@ def cholesky(A: Tensor, *, upper: bool = False) -> Tensor:
 @method
 def cholesky_solve(input: Tensor, L: Tensor, upper: bool = False) -> Tensor:
     """X of L Lᴴ X = input (Uᴴ U X = input with upper=True)."""
-    require_tensors("cholesky_solve", input=input, L=L)
     require(input.ndim >= 2, f"b should have at least 2 dimensions, but has {input.ndim} dimensions instead")
     require(L.ndim >= 2, f"u should have at least 2 dimensions, but has {L.ndim} dimensions instead")
     factor = mH(L) if upper else L
@@ -137,7 +128,6 @@ def cholesky_solve(input: Tensor, L: Tensor, upper: bool = False) -> Tensor:
 @method
 def cholesky_inverse(L: Tensor, upper: bool = False) -> Tensor:
     """The inverse of L Lᴴ (of Uᴴ U with upper=True)."""
-    require_tensors("cholesky_inverse", L=L)
     n = L.shape[-1]
     return cholesky_solve(ops.expand(ops.eye(rows=n, columns=n, dtype=L._array.dtype), shape=tuple(L.shape)), L, upper)
 
@@ -148,7 +138,6 @@ def cholesky_inverse(L: Tensor, upper: bool = False) -> Tensor:
 @public
 def eigh(A: Tensor, UPLO: str = "L") -> return_types.linalg_eigh:
     """Eigenvalues, ascending, and eigenvectors of Hermitian matrices, of which one triangle is read."""
-    require_tensors("linalg_eigh", A=A)
     require(UPLO.upper() in ("L", "U"), f"Expected UPLO argument to be 'L' or 'U', but got {UPLO}")
     return return_types.linalg_eigh(*ops.eigh(A, uplo=UPLO.upper()))
 
@@ -162,14 +151,12 @@ def eigvalsh(A: Tensor, UPLO: str = "L") -> Tensor:
 @public
 def svd(A: Tensor, full_matrices: bool = True) -> return_types.linalg_svd:
     """U, S and Vᴴ of A = U diag(S) Vᴴ."""
-    require_tensors("linalg_svd", A=A)
     return return_types.linalg_svd(*ops.svd(A, full_matrices=full_matrices))
 
 
 @public
 def svdvals(A: Tensor) -> Tensor:
     """Singular values, descending."""
-    require_tensors("linalg_svdvals", A=A)
     values: Tensor = ops.svd(A, full_matrices=False)[1]
     return values
 
@@ -177,7 +164,6 @@ def svdvals(A: Tensor) -> Tensor:
 @public
 def qr(A: Tensor, mode: str = "reduced") -> return_types.linalg_qr:
     """Q with orthonormal columns and R, upper triangular, of A = Q R."""
-    require_tensors("linalg_qr", A=A)
     require_matrix("linalg.qr", A)
     modes = "'reduced' (default), 'r', or 'complete'"
     require(mode in ("reduced", "complete", "r"), f"qr received unrecognized mode '{mode}' but expected one of {modes}")
@@ -190,7 +176,6 @@ def qr(A: Tensor, mode: str = "reduced") -> return_types.linalg_qr:
 @method
 def matrix_power(input: Tensor, n: int) -> Tensor:
     """The n-th power of square matrices by repeated squaring; of their inverses if n is negative."""
-    require_tensors("linalg_matrix_power", A=input)
     if not isinstance(n, int):
         raise TypeError(f"linalg_matrix_power(): argument 'n' (position 2) must be int, not {type(n).__name__}")
     require_square("linalg.matrix_power", input)
@@ -216,7 +201,6 @@ _COMPUTE_MODES = {"use_mm_for_euclid_dist": True, "donot_use_mm_for_euclid_dist"
 @public
 def cdist(x1: Tensor, x2: Tensor, p: float = 2.0, compute_mode: str | None = "use_mm_for_euclid_dist_if_necessary") -> Tensor:
     """Distances in the p-norm between every row of x1 and every row of x2."""
-    require_tensors("cdist", x1=x1, x2=x2)
     for name, x in (("X1", x1), ("X2", x2)):
         require(x.ndim >= 2, f"cdist only supports at least 2D tensors, {name} got: {x.ndim}D")
         floating = kind(x._array.dtype) == "f"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import itertools
 from collections.abc import Callable
 from typing import Any, ParamSpec, TypeVar
 
@@ -24,13 +25,14 @@ def public(function: Callable[P, R]) -> Callable[P, R]:
     """A public function: takes `axis`/`keepdims` for `dim`/`keepdim`, and `out=`."""
     own = function.__code__.co_varnames
     renamed = {theirs: ours for theirs, ours in _NUMPY_NAMES.items() if theirs not in own}
-    of_tensor = _of_tensor(function)
+    leading = _leading_tensors(function)
 
     @functools.wraps(function)
     def call(*args: P.args, **kwargs: P.kwargs) -> R:
         try:
-            if of_tensor and args and not isinstance(args[0], Tensor):
-                raise TypeError("no tensor")
+            for value in args[:leading]:
+                if not isinstance(value, Tensor):
+                    raise TypeError("no tensor")
             if kwargs:
                 out = kwargs.pop("out", None)
                 for theirs, ours in renamed.items():
@@ -47,13 +49,14 @@ def public(function: Callable[P, R]) -> Callable[P, R]:
 
 def checked(function: Callable[P, R]) -> Callable[P, R]:
     """A function that says which of its arguments is no tensor when it fails over one."""
-    of_tensor = _of_tensor(function)
+    leading = _leading_tensors(function)
 
     @functools.wraps(function)
     def call(*args: P.args, **kwargs: P.kwargs) -> R:
         try:
-            if of_tensor and args and not isinstance(args[0], Tensor):
-                raise TypeError("no tensor")
+            for value in args[:leading]:
+                if not isinstance(value, Tensor):
+                    raise TypeError("no tensor")
             return function(*args, **kwargs)
         except _REFUSALS as error:
             raise mistyped(function, args, kwargs) or error from None
@@ -80,10 +83,10 @@ def mistyped(function: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Ty
     return None
 
 
-def _of_tensor(function: Any) -> bool:
-    """Whether the first argument has to be a tensor: a number must not pass for one where it would happen to work."""
-    names = function.__code__.co_varnames
-    return bool(names) and function.__annotations__.get(names[0]) == "Tensor"
+def _leading_tensors(function: Any) -> int:
+    """How many of the first arguments have to be tensors: a number must not pass for one where it would happen to work."""
+    names = function.__code__.co_varnames[: function.__code__.co_argcount]
+    return len(list(itertools.takewhile(lambda name: function.__annotations__.get(name) == "Tensor", names)))
 
 
 def _fits(wanted: Any, value: Any) -> bool:

@@ -7,7 +7,7 @@ from typing import Any
 
 from symgrad.dispatch import tensors as ops
 from symgrad.dtypes import numpy_type
-from symgrad.functional.contraction import require, require_tensors
+from symgrad.errors import require
 from symgrad.functional.matrices import svdvals
 from symgrad.functional.names import public
 from symgrad.functional.shaping import movedim
@@ -21,7 +21,6 @@ from symgrad.typing import Dims
 @public
 def vector_norm(x: Tensor, ord: Any = 2, dim: Dims = None, keepdim: bool = False, *, dtype: Any = None) -> Tensor:
     """(sum of abs(x)**ord) ** (1/ord) over the dimensions `dim`, by default over all elements."""
-    require_tensors("linalg_vector_norm", x=x)
     if not isinstance(ord, (int, float)):
         raise TypeError(f"linalg_vector_norm(): argument 'ord' (position 2) must be Number, not {type(ord).__name__}")
     x = _floating("linalg.vector_norm", x, dtype)
@@ -31,7 +30,6 @@ def vector_norm(x: Tensor, ord: Any = 2, dim: Dims = None, keepdim: bool = False
 @public
 def matrix_norm(A: Tensor, ord: Any = "fro", dim: Sequence[int] = (-2, -1), keepdim: bool = False, *, dtype: Any = None) -> Tensor:
     """A norm of matrices: 'fro' (Frobenius), 'nuc' (sum of singular values), inf, -inf, 1, -1, 2 or -2."""
-    require_tensors("linalg_matrix_norm", A=A)
     A = _floating("linalg.matrix_norm", A, dtype)
     require_matrix("linalg.matrix_norm", A)
     require(len(dim) == 2, f"linalg.matrix_norm: dim must be a 2-tuple. Got {list(dim)}")
@@ -63,7 +61,6 @@ def _spectral_norm(A: Tensor, ord: Any, rows: int, columns: int, keepdim: bool) 
 @public
 def norm(A: Tensor, ord: Any = None, dim: Dims = None, keepdim: bool = False, *, dtype: Any = None) -> Tensor:
     """vector_norm or matrix_norm, by the number of dimensions: without `ord`, the 2-norm of all elements as one vector."""
-    require_tensors("linalg_norm", A=A)
     if dim is not None:
         dims = [dim] if isinstance(dim, int) else list(dim)
         require(len(dims) in (1, 2), f"linalg.norm: If dim is specified, it must be of length 1 or 2. Got {dims}")

@@ -11,6 +11,8 @@ from typing import Any, TypeAlias
 
 import numpy as np
 
+from symgrad.errors import require
+
 Array: TypeAlias = np.ndarray[Any, np.dtype[Any]]
 
 DEFAULT_SEED = 67280421310721  # what torch.Generator() starts from
@@ -23,11 +25,6 @@ STATE = np.dtype(
      ("normal_y", "f8"), ("normal_rho", "f8"), ("normal_valid", "i4"), ("float_y", "f4"), ("float_valid", "?")],
     align=True,
 )  # fmt: skip
-
-
-def require(holds: Any, message: str, error: type[Exception] = RuntimeError) -> None:
-    if not holds:
-        raise error(message)
 
 
 class Generator:

@@ -23,6 +23,7 @@ from typing import Any, TypeAlias
 
 import numpy as np
 
+from symgrad.errors import require
 from symgrad.ops.boxmuller import fma, normal_blocks, normal_pairs, unit
 from symgrad.ops.generator import (
     INT64_MAX,
@@ -30,7 +31,6 @@ from symgrad.ops.generator import (
     Array,
     Generator,
     default_generator as default_generator,
-    require,
 )
 
 Shape: TypeAlias = int | Sequence[int]
