@@ -304,6 +304,7 @@ def __format__(self: Tensor, spec: str) -> str:
 
 
 def is_tensor(obj: object) -> bool:
+    """Whether `obj` is a tensor."""
     return isinstance(obj, Tensor)
 
 
@@ -314,26 +315,31 @@ def numel(input: Tensor) -> int:
 
 @method
 def is_floating_point(input: Tensor) -> bool:
+    """Whether the elements are floats."""
     return bool(kind(input._array.dtype) == "f")
 
 
 @method
 def is_complex(input: Tensor) -> bool:
+    """Whether the elements are complex numbers."""
     return bool(input._array.dtype.kind == "c")
 
 
 @method
 def is_signed(self: Tensor) -> bool:
+    """Whether the type of the elements has negative numbers."""
     return bool(self.dtype.is_signed)
 
 
 @method
 def is_same_size(self: Tensor, other: Tensor) -> bool:
+    """Whether the shapes are equal."""
     return bool(self._array.shape == other._array.shape)
 
 
 @method
 def is_nonzero(input: Tensor) -> bool:
+    """Whether the only element is not 0."""
     return __bool__(input)
 
 

@@ -122,6 +122,7 @@ def _installed(plugin: str) -> bool:
 
 
 def get_default_device() -> device:
+    """Where new tensors are made."""
     return CPU
 
 

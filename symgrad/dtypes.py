@@ -116,6 +116,7 @@ def type_word(numpy: Any) -> str:
 
 
 def get_default_dtype() -> dtype:
+    """The type of new tensors of floats."""
     return of(promotion.default_float())
 
 

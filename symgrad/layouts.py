@@ -4,6 +4,8 @@ from __future__ import annotations
 
 
 class layout:
+    """How elements are stored; only `strided` is in use."""
+
     __slots__ = ("name",)
 
     def __init__(self, name: str) -> None:
@@ -17,6 +19,8 @@ class layout:
 
 
 class memory_format(layout):
+    """In which order dimensions lie in memory; only the contiguous one is in use."""
+
     __slots__ = ()
 
 

@@ -316,6 +316,7 @@ for _signature in (_uniform_, _normal_, _random_, _bernoulli_, _exponential_, _l
 
 
 def _bernoulli(self: Tensor, p: float | None = None, *, generator: Generator | None = None) -> Tensor:
+    """1 with the probability that each element gives, or with probability p; else 0."""
     return bernoulli(self, p, generator=generator)
 
 

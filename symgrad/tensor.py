@@ -122,6 +122,7 @@ class Tensor:
         return self._array.ndim
 
     def dim(self) -> int:
+        """The number of dimensions."""
         return self._array.ndim
 
     ndimension = dim
@@ -164,12 +165,14 @@ class Tensor:
         return self._array.flags.c_contiguous
 
     def get_device(self) -> int:
+        """-1: the CPU."""
         return -1
 
     is_cpu = True
     is_cuda = is_meta = is_mps = is_sparse = is_quantized = is_nested = False
 
     def is_pinned(self) -> bool:
+        """Always False."""
         return False
 
     @property

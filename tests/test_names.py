@@ -25,3 +25,9 @@ def test_python_can_suggest_the_right_name():
     with pytest.raises(AttributeError, match="module 'symgrad' has no attribute 'tensr'") as caught:
         sg.tensr  # noqa: B018
     assert (caught.value.name, caught.value.obj) == ("tensr", sg)
+
+
+@pytest.mark.parametrize("place", [sg, sg.Tensor, sg.nn, sg.nn.functional, sg.linalg, sg.special, sg.func, sg.autograd, sg.optim])
+def test_help_says_something(place):
+    callables = {name: getattr(place, name) for name in dir(place) if not name.startswith("_") and callable(getattr(place, name))}
+    assert [name for name, value in callables.items() if not value.__doc__] == []

@@ -32,6 +32,7 @@ def contiguous(input: Tensor, memory_format: Any = None) -> Tensor:
 
 @method
 def flip(input: Tensor, *dims: Any, **named: Any) -> Tensor:
+    """The elements in reverse order along the dimensions `dims`."""
     axes = tuple(normalize_axis(d, input._array.ndim) for d in sizes(dims, named, "dims"))
     if len(set(axes)) < len(axes):
         raise RuntimeError(f"dim {next(a for a in axes if axes.count(a) > 1)} appears multiple times in the list of dims")
@@ -40,6 +41,7 @@ def flip(input: Tensor, *dims: Any, **named: Any) -> Tensor:
 
 @method
 def fliplr(input: Tensor) -> Tensor:
+    """The columns in reverse order."""
     if input.ndim < 2:
         raise RuntimeError("Input must be >= 2-d.")
     return flip(input, 1)
@@ -47,6 +49,7 @@ def fliplr(input: Tensor) -> Tensor:
 
 @method
 def flipud(input: Tensor) -> Tensor:
+    """The rows in reverse order."""
     if input.ndim < 1:
         raise RuntimeError("Input must be >= 1-d.")
     return flip(input, 0)
@@ -166,6 +169,7 @@ _diagonal = diagonal
 
 @method
 def diagflat(input: Tensor, offset: int = 0) -> Tensor:
+    """A matrix with the elements of the input, flattened, on a diagonal."""
     return diag_embed(flatten(input), offset)
 
 

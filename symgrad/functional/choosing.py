@@ -31,11 +31,13 @@ clip = clamp
 
 @method_inplace
 def clamp_min(input: Tensor, min: Any) -> Tensor:
+    """Elements below `min` become `min`."""
     return ops.clamp_min(input, min)  # type: ignore[no-any-return]
 
 
 @method_inplace
 def clamp_max(input: Tensor, max: Any) -> Tensor:
+    """Elements above `max` become `max`."""
     return ops.clamp_max(input, max)  # type: ignore[no-any-return]
 
 
@@ -57,4 +59,5 @@ def where(condition: Tensor, input: Any = None, other: Any = None) -> Any:
 
 
 METHODS["where"] = lambda self, condition, other: where(condition, self, other)
+METHODS["where"].__doc__ = "The tensor where the condition holds, else other."
 alias("clip", "clamp")

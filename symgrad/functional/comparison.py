@@ -33,6 +33,7 @@ def _unary(name: str) -> Unary:
         return op(input) if out is None else into(out, function, (input,), {})  # type: ignore[no-any-return]
 
     function.__name__ = name
+    function.__doc__ = op.__doc__ = f"{name} of every element."
     METHODS[name] = op
     return function
 
@@ -60,6 +61,7 @@ def isclose(input: Tensor, other: Tensor, rtol: float = 1e-05, atol: float = 1e-
 
 @method
 def allclose(input: Tensor, other: Tensor, rtol: float = 1e-05, atol: float = 1e-08, equal_nan: bool = False) -> bool:
+    """Whether all elements are close, as `isclose` has it."""
     return bool(isclose(input, other, rtol, atol, equal_nan).all())
 
 
@@ -71,11 +73,13 @@ def equal(input: Tensor, other: Tensor) -> bool:
 
 @method
 def is_floating_point(input: Tensor) -> bool:
+    """Whether the elements are floats."""
     return kind(input._array.dtype) == "f"
 
 
 @method
 def is_complex(input: Tensor) -> bool:
+    """Whether the elements are complex numbers."""
     return input._array.dtype.kind == "c"
 
 

@@ -76,6 +76,7 @@ def outer(input: Tensor, vec2: Tensor) -> Tensor:
 
 @method
 def ger(input: Tensor, vec2: Tensor) -> Tensor:
+    """Another name for `outer`."""
     return outer(input, vec2)
 
 

@@ -41,7 +41,7 @@ def unary(name: str, row: str | None = None) -> Unary:
         return op(input) if out is None else into(out, function, (input,), {})  # type: ignore[no-any-return]
 
     function.__name__ = name
-    function.__doc__ = f"{name} of every element."
+    function.__doc__ = op.__doc__ = f"{name} of every element."
     METHODS[name], METHODS[f"{name}_"] = op, inplace(function)
     return function
 
@@ -113,6 +113,7 @@ def polygamma(n: int, input: Tensor) -> Tensor:
 
 
 METHODS["polygamma"] = lambda self, n: polygamma(n, self)
+METHODS["polygamma"].__doc__ = polygamma.__doc__
 METHODS["polygamma_"] = inplace(METHODS["polygamma"])
 
 _HALF_MAX = {"float16": 65504.0, "bfloat16": 3.3895313892515355e38}
@@ -201,6 +202,7 @@ for _inplace in (add_, sub_, mul_, div_):
 
 @method_inplace
 def true_divide(input: Any, other: Any) -> Tensor:
+    """Another name for `div` without rounding."""
     return ops.div(input, other)  # type: ignore[no-any-return]
 
 

@@ -300,6 +300,7 @@ def nonzero(input: Tensor, *, as_tuple: bool = False) -> Any:
 
 @method
 def argwhere(input: Tensor) -> Tensor:
+    """The indices of the elements that are not 0, one row for each."""
     return ops.nonzero(input)  # type: ignore[no-any-return]
 
 

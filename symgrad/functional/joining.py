@@ -59,11 +59,13 @@ def hstack(tensors: Sequence[Tensor]) -> Tensor:
 
 @public
 def vstack(tensors: Sequence[Tensor]) -> Tensor:
+    """Tensors one below the other, vectors as rows."""
     return cat([atleast_2d(t) for t in _listed("vstack", tensors)], 0)
 
 
 @public
 def dstack(tensors: Sequence[Tensor]) -> Tensor:
+    """Tensors one behind the other, along the third dimension."""
     return cat([atleast_3d(t) for t in _listed("dstack", tensors)], 2)
 
 

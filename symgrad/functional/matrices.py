@@ -72,6 +72,7 @@ def pinv(A: Tensor, rcond: float | None = None, hermitian: bool = False, *, atol
 
 @method
 def pinverse(input: Tensor, rcond: float = 1e-15) -> Tensor:
+    """Another name for `linalg.pinv`."""
     return pinv(input, rcond)
 
 

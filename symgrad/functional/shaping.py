@@ -66,10 +66,12 @@ def _reinterpret(input: Tensor, dtype: Any) -> Tensor:
 
 
 def view_as(input: Tensor, other: Tensor) -> Tensor:
+    """A view with the shape of `other`."""
     return view(input, other._array.shape)
 
 
 def reshape_as(input: Tensor, other: Tensor) -> Tensor:
+    """The elements in the shape of `other`."""
     return reshape(input, other._array.shape)
 
 
@@ -92,6 +94,7 @@ def flatten(input: Tensor, start_dim: int = 0, end_dim: int = -1) -> Tensor:
 
 @method
 def ravel(input: Tensor) -> Tensor:
+    """All elements in one dimension, a view where that is possible."""
     return ops.reshape(input, shape=(input._array.size,))  # type: ignore[no-any-return]
 
 
@@ -113,6 +116,7 @@ def unflatten(input: Tensor, dim: int, sizes: Sequence[int]) -> Tensor:
 
 @method
 def transpose(input: Tensor, dim0: int, dim1: int) -> Tensor:
+    """A view with two dimensions exchanged."""
     ndim = input._array.ndim
     return ops.transpose(input, dim0=normalize_axis(dim0, ndim), dim1=normalize_axis(dim1, ndim))  # type: ignore[no-any-return]
 
@@ -211,11 +215,13 @@ def type_text(input: Tensor) -> str:
 
 
 def expand_as(input: Tensor, other: Tensor) -> Tensor:
+    """A view expanded to the shape of `other`."""
     return expand(input, other._array.shape)
 
 
 @method
 def broadcast_to(input: Tensor, size: Sequence[int]) -> Tensor:
+    """A view expanded to `shape`."""
     return expand(input, tuple(size))
 
 
@@ -282,16 +288,19 @@ def _each(tensors: tuple[Any, ...], one: Any) -> Any:
 
 @public
 def atleast_1d(*tensors: Any) -> Any:
+    """Scalars become vectors of one element."""
     return _each(tensors, lambda x: x if x.ndim else reshape(x, 1))
 
 
 @public
 def atleast_2d(*tensors: Any) -> Any:
+    """Scalars and vectors become matrices of one row."""
     return _each(tensors, lambda x: x if x.ndim > 1 else unsqueeze(x, 0) if x.ndim else reshape(x, 1, 1))
 
 
 @public
 def atleast_3d(*tensors: Any) -> Any:
+    """Tensors of fewer than three dimensions get more of size 1."""
     def one(x: Tensor) -> Tensor:
         if x.ndim == 2:
             return unsqueeze(x, -1)

@@ -67,18 +67,21 @@ def fill_diagonal_(self: Tensor, fill_value: Any, wrap: bool = False) -> Tensor:
 
 
 def t_(self: Tensor) -> Tensor:
+    """Exchange its two dimensions, in place."""
     if self._array.ndim > 2:
         raise RuntimeError(f"t_() expects a tensor with <= 2 dimensions, but self is {self._array.ndim}D")
     return rearrange(self, "t", {}, ("t", {}))
 
 
 def transpose_(self: Tensor, dim0: int, dim1: int) -> Tensor:
+    """Exchange two of its dimensions, in place."""
     ndim = self._array.ndim
     attrs = {"dim0": normalize_axis(dim0, ndim), "dim1": normalize_axis(dim1, ndim)}
     return rearrange(self, "transpose", attrs, ("transpose", attrs))
 
 
 def squeeze_(self: Tensor, dim: Dims = None) -> Tensor:
+    """Drop dimensions of size 1, in place."""
     shape = self._array.shape
     given = None if dim is None else tuple(dim) if isinstance(dim, (tuple, list)) else (dim,)
     axes = None if given is None else tuple(a for a in (normalize_axis(d, len(shape)) for d in given) if shape and shape[a] == 1)
@@ -88,6 +91,7 @@ def squeeze_(self: Tensor, dim: Dims = None) -> Tensor:
 
 
 def unsqueeze_(self: Tensor, dim: int) -> Tensor:
+    """Insert a dimension of size 1, in place."""
     shape = self._array.shape
     return rearrange(self, "unsqueeze", {"axis": normalize_axis(dim, len(shape) + 1)}, ("reshape", {"shape": shape}))
 
@@ -112,6 +116,7 @@ def _grown(array: Any, shape: tuple[int, ...]) -> Any:
 
 
 def resize_as_(self: Tensor, other: Tensor) -> Tensor:
+    """Give it the shape of `the_template`."""
     return resize_(self, other._array.shape)
 
 

@@ -8,6 +8,8 @@ from symgrad.tensor import Tensor
 
 
 class ReLU(Module):
+    """max(0, x) of every element."""
+
     def __init__(self, inplace: bool = False) -> None:
         super().__init__()
         self.inplace = inplace
@@ -20,10 +22,14 @@ class ReLU(Module):
 
 
 class Tanh(Module):
+    """tanh of every element."""
+
     def forward(self, input: Tensor) -> Tensor:
         return F.tanh(input)
 
 
 class Sigmoid(Module):
+    """1 / (1 + exp(-x)) of every element."""
+
     def forward(self, input: Tensor) -> Tensor:
         return F.sigmoid(input)

@@ -13,6 +13,8 @@ from symgrad.tensor import Tensor
 
 
 class Identity(Module):
+    """Returns its input; arguments to make it are ignored."""
+
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__()
 
@@ -48,6 +50,8 @@ class Linear(Module):
 
 
 class Flatten(Module):
+    """The dimensions from `start_dim` to `end_dim` become one."""
+
     def __init__(self, start_dim: int = 1, end_dim: int = -1) -> None:
         super().__init__()
         self.start_dim, self.end_dim = start_dim, end_dim

@@ -15,10 +15,14 @@ class _Loss(Module):
 
 
 class MSELoss(_Loss):
+    """The squared differences, as their mean, sum, or one by one."""
+
     def forward(self, input: Tensor, target: Tensor) -> Tensor:
         return F.mse_loss(input, target, reduction=self.reduction)
 
 
 class L1Loss(_Loss):
+    """The absolute differences, as their mean, sum, or one by one."""
+
     def forward(self, input: Tensor, target: Tensor) -> Tensor:
         return F.l1_loss(input, target, reduction=self.reduction)

@@ -26,82 +26,100 @@ def _maybe_inplace(op: Any, input: Tensor, inplace: bool, **attrs: Any) -> Tenso
 
 
 def relu(input: Tensor, inplace: bool = False) -> Tensor:
+    """max(0, x) of every element."""
     return _maybe_inplace(ops.relu, input, inplace)
 
 
 def leaky_relu(input: Tensor, negative_slope: float = 0.01, inplace: bool = False) -> Tensor:
+    """x where x > 0, else negative_slope x."""
     return _maybe_inplace(ops.leaky_relu, input, inplace, negative_slope=negative_slope)
 
 
 def elu(input: Tensor, alpha: float = 1.0, inplace: bool = False) -> Tensor:
+    """x where x > 0, else alpha (exp(x) - 1)."""
     return _maybe_inplace(ops.elu, input, inplace, alpha=alpha, scale=1, rate=1)
 
 
 def selu(input: Tensor, inplace: bool = False) -> Tensor:
+    """A scaled elu that keeps mean 0 and variance 1 from layer to layer."""
     return _maybe_inplace(ops.elu, input, inplace, alpha=SELU_ALPHA, scale=SELU_SCALE, rate=1)
 
 
 def celu(input: Tensor, alpha: float = 1.0, inplace: bool = False) -> Tensor:
+    """x where x > 0, else alpha (exp(x / alpha) - 1)."""
     if alpha == 0:
         raise RuntimeError("ZeroDivisionError: alpha cannot be 0 for CELU")
     return _maybe_inplace(ops.celu, input, inplace, alpha=alpha)
 
 
 def gelu(input: Tensor, approximate: str = "none") -> Tensor:
+    """x Φ(x) with the normal distribution function Φ, or its approximation by tanh."""
     if approximate not in ("none", "tanh"):
         raise RuntimeError(f"approximate argument must be either none or tanh, got {approximate!r}")
     return ops.gelu(input, approximate=approximate)  # type: ignore[no-any-return]
 
 
 def silu(input: Tensor, inplace: bool = False) -> Tensor:
+    """x sigmoid(x)."""
     return _maybe_inplace(ops.silu, input, inplace)
 
 
 def mish(input: Tensor, inplace: bool = False) -> Tensor:
+    """x tanh(softplus(x))."""
     return _maybe_inplace(ops.mish, input, inplace)
 
 
 def softplus(input: Tensor, beta: float = 1, threshold: float = 20) -> Tensor:
+    """log(1 + exp(beta x)) / beta; x itself where beta x > threshold."""
     return ops.softplus(input, beta=beta, threshold=threshold)  # type: ignore[no-any-return]
 
 
 def logsigmoid(input: Tensor) -> Tensor:
+    """log(sigmoid(x))."""
     return ops.log_sigmoid(input)  # type: ignore[no-any-return]
 
 
 def softsign(input: Tensor) -> Tensor:
+    """x / (1 + |x|)."""
     return input / (input.abs() + 1)  # type: ignore[no-any-return]
 
 
 def tanhshrink(input: Tensor) -> Tensor:
+    """x - tanh(x)."""
     return input - ops.tanh(input)  # type: ignore[no-any-return]
 
 
 def hardtanh(input: Tensor, min_val: float = -1.0, max_val: float = 1.0, inplace: bool = False) -> Tensor:
+    """x clamped to [min_val, max_val]."""
     if min_val > max_val:
         raise ValueError(f"min_val cannot be greater than max_val, got {min_val} and {max_val}")
     return _maybe_inplace(ops.hardtanh, input, inplace, low=min_val, high=max_val)
 
 
 def relu6(input: Tensor, inplace: bool = False) -> Tensor:
+    """x clamped to [0, 6]."""
     return hardtanh(input, 0, 6, inplace)
 
 
 def hardsigmoid(input: Tensor, inplace: bool = False) -> Tensor:
+    """x / 6 + 1/2 clamped to [0, 1]."""
     return _maybe_inplace(ops.hardsigmoid, input, inplace)
 
 
 def hardswish(input: Tensor, inplace: bool = False) -> Tensor:
+    """x hardsigmoid(x)."""
     return _maybe_inplace(ops.hardswish, input, inplace)
 
 
 def softshrink(input: Tensor, lambd: float = 0.5) -> Tensor:
+    """x moved by lambd towards 0."""
     if lambd < 0:
         raise RuntimeError(f"lambda must be greater or equal to 0, but found to be {lambd}.")
     return ops.softshrink(input, lambd=lambd)  # type: ignore[no-any-return]
 
 
 def threshold(input: Tensor, threshold: float, value: float, inplace: bool = False) -> Tensor:
+    """x where x > threshold, else `value`."""
     return _maybe_inplace(ops.threshold, input, inplace, threshold=threshold, value=value)
 
 
@@ -130,22 +148,27 @@ def _axis(name: str, input: Tensor, dim: int | None) -> int:
 
 
 def softmax(input: Tensor, dim: int | None = None, _stacklevel: int = 3, dtype: Any = None) -> Tensor:
+    """exp(x) / sum(exp(x)) along `dim`."""
     return over_axis(ops.softmax, input, _axis("softmax", input, dim), dtype)
 
 
 def log_softmax(input: Tensor, dim: int | None = None, _stacklevel: int = 3, dtype: Any = None) -> Tensor:
+    """x - log(sum(exp(x))) along `dim`."""
     return over_axis(ops.log_softmax, input, _axis("log_softmax", input, dim), dtype)
 
 
 def softmin(input: Tensor, dim: int | None = None, _stacklevel: int = 3, dtype: Any = None) -> Tensor:
+    """softmax(-x) along `dim`."""
     return over_axis(ops.softmax, -input, _axis("softmin", input, dim), dtype)
 
 
 def tanh(input: Tensor) -> Tensor:
+    """tanh of every element."""
     return ops.tanh(input)  # type: ignore[no-any-return]
 
 
 def sigmoid(input: Tensor) -> Tensor:
+    """1 / (1 + exp(-x)) of every element."""
     return ops.sigmoid(input)  # type: ignore[no-any-return]
 
 

@@ -77,12 +77,14 @@ def _convolution(
 def conv1d(
     input: Tensor, weight: Tensor, bias: Tensor | None = None, stride: Sizes = 1, padding: Any = 0, dilation: Sizes = 1, groups: int = 1
 ) -> Tensor:
+    """Cross-correlation of (batch, channels, length) with weights (channels out, channels in / groups, length)."""
     return _convolution(1, input, weight, bias, stride, padding, dilation, groups)
 
 
 def conv2d(
     input: Tensor, weight: Tensor, bias: Tensor | None = None, stride: Sizes = 1, padding: Any = 0, dilation: Sizes = 1, groups: int = 1
 ) -> Tensor:
+    """Cross-correlation of (batch, channels, height, width) with weights (channels out, channels in / groups, height, width)."""
     return _convolution(2, input, weight, bias, stride, padding, dilation, groups)
 
 
@@ -110,6 +112,7 @@ def conv_transpose1d(
     input: Tensor, weight: Tensor, bias: Tensor | None = None, stride: Sizes = 1, padding: Sizes = 0, output_padding: Sizes = 0,
     groups: int = 1, dilation: Sizes = 1,
 ) -> Tensor:  # fmt: skip
+    """The transpose of conv1d."""
     return _transposed(1, input, weight, bias, stride, padding, output_padding, groups, dilation)
 
 
@@ -117,6 +120,7 @@ def conv_transpose2d(
     input: Tensor, weight: Tensor, bias: Tensor | None = None, stride: Sizes = 1, padding: Sizes = 0, output_padding: Sizes = 0,
     groups: int = 1, dilation: Sizes = 1,
 ) -> Tensor:  # fmt: skip
+    """The transpose of conv2d."""
     return _transposed(2, input, weight, bias, stride, padding, output_padding, groups, dilation)
 
 
@@ -152,6 +156,7 @@ def max_pool2d_with_indices(
     input: Tensor, kernel_size: Sizes, stride: Any = None, padding: Sizes = 0, dilation: Sizes = 1, ceil_mode: bool = False,
     return_indices: bool = True,
 ) -> tuple[Tensor, Tensor]:  # fmt: skip
+    """max_pool2d, and where in each plane the largest elements stood."""
     return _max_pool(2, input, kernel_size, stride, padding, dilation, ceil_mode)
 
 
@@ -159,6 +164,7 @@ def max_pool1d_with_indices(
     input: Tensor, kernel_size: Sizes, stride: Any = None, padding: Sizes = 0, dilation: Sizes = 1, ceil_mode: bool = False,
     return_indices: bool = True,
 ) -> tuple[Tensor, Tensor]:  # fmt: skip
+    """max_pool1d, and where in each row the largest elements stood."""
     return _max_pool(1, input, kernel_size, stride, padding, dilation, ceil_mode)
 
 
@@ -166,6 +172,7 @@ def max_pool1d(
     input: Tensor, kernel_size: Sizes, stride: Any = None, padding: Sizes = 0, dilation: Sizes = 1, ceil_mode: bool = False,
     return_indices: bool = False,
 ) -> Any:  # fmt: skip
+    """The largest element of each window of (batch, channels, length)."""
     result = _max_pool(1, input, kernel_size, stride, padding, dilation, ceil_mode)
     return result if return_indices else result[0]
 
@@ -174,6 +181,7 @@ def max_pool2d(
     input: Tensor, kernel_size: Sizes, stride: Any = None, padding: Sizes = 0, dilation: Sizes = 1, ceil_mode: bool = False,
     return_indices: bool = False,
 ) -> Any:  # fmt: skip
+    """The largest element of each window of (batch, channels, height, width)."""
     result = _max_pool(2, input, kernel_size, stride, padding, dilation, ceil_mode)
     return result if return_indices else result[0]
 
@@ -191,6 +199,7 @@ def _avg_pool(n: int, input: Tensor, kernel: Any, stride: Any, padding: Any, cei
 def avg_pool1d(
     input: Tensor, kernel_size: Sizes, stride: Any = None, padding: Sizes = 0, ceil_mode: bool = False, count_include_pad: bool = True
 ) -> Tensor:
+    """The mean of each window of (batch, channels, length)."""
     return _avg_pool(1, input, kernel_size, stride, padding, ceil_mode, count_include_pad, None)
 
 
@@ -198,6 +207,7 @@ def avg_pool2d(
     input: Tensor, kernel_size: Sizes, stride: Any = None, padding: Sizes = 0, ceil_mode: bool = False, count_include_pad: bool = True,
     divisor_override: int | None = None,
 ) -> Tensor:  # fmt: skip
+    """The mean of each window of (batch, channels, height, width)."""
     return _avg_pool(2, input, kernel_size, stride, padding, ceil_mode, count_include_pad, divisor_override)
 
 
@@ -212,8 +222,10 @@ def _adaptive(n: int, input: Tensor, output_size: Any) -> Tensor:
 
 
 def adaptive_avg_pool1d(input: Tensor, output_size: Any) -> Tensor:
+    """Means of as many windows as the result shall have elements."""
     return _adaptive(1, input, output_size)
 
 
 def adaptive_avg_pool2d(input: Tensor, output_size: Any) -> Tensor:
+    """Means of as many windows as the result shall have rows and columns."""
     return _adaptive(2, input, output_size)

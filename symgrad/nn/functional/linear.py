@@ -79,6 +79,7 @@ def _renormalize(weight: Tensor, indices: np.ndarray[Any, Any], max_norm: float,
 
 
 def one_hot(tensor: Tensor, num_classes: int = -1) -> Tensor:
+    """A last dimension that is 1 at the class and 0 elsewhere."""
     indices = tensor._array
     if indices.dtype != np.int64:
         raise RuntimeError(f"one_hot is only applicable to index tensor of type LongTensor, got {word(indices.dtype)}")

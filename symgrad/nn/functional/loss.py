@@ -71,6 +71,7 @@ def mse_loss(
     reduction: str = "mean",
     weight: Tensor | None = None,
 ) -> Tensor:
+    """The squared differences, as their mean, sum, or one by one."""
     reduction = legacy(size_average, reduce, reduction)
     _warn_sizes("mse_loss", input, target)
     if weight is None:
@@ -87,6 +88,7 @@ def l1_loss(
     reduction: str = "mean",
     weight: Tensor | None = None,
 ) -> Tensor:
+    """The absolute differences, as their mean, sum, or one by one."""
     reduction = legacy(size_average, reduce, reduction)
     _warn_sizes("l1_loss", input, target)
     value = (input - target).abs()
@@ -99,6 +101,7 @@ def l1_loss(
 def smooth_l1_loss(
     input: Tensor, target: Tensor, size_average: bool | None = None, reduce: bool | None = None, reduction: str = "mean", beta: float = 1.0
 ) -> Tensor:
+    """The squared difference over 2 beta below beta, |difference| - beta / 2 above."""
     if beta < 0:
         raise RuntimeError(f"smooth_l1_loss does not support negative values for beta, got {beta}.")
     if beta == 0:
@@ -108,6 +111,7 @@ def smooth_l1_loss(
 
 
 def huber_loss(input: Tensor, target: Tensor, reduction: str = "mean", delta: float = 1.0, weight: Tensor | None = None) -> Tensor:
+    """Half the squared difference below delta, delta (|difference| - delta / 2) above."""
     if delta <= 0:
         raise RuntimeError(f"huber_loss does not support non-positive values for delta, got {delta}.")
     _warn_sizes("huber_loss", input, target)
@@ -126,6 +130,7 @@ def binary_cross_entropy(
     reduce: bool | None = None,
     reduction: str = "mean",
 ) -> Tensor:
+    """-(y log(x) + (1 - y) log(1 - x)) of probabilities x."""
     reduction = legacy(size_average, reduce, reduction)
     if target.shape != input.shape:
         raise ValueError(
@@ -147,6 +152,7 @@ def binary_cross_entropy_with_logits(
     reduction: str = "mean",
     pos_weight: Tensor | None = None,
 ) -> Tensor:
+    """binary_cross_entropy of sigmoid(x), without its overflow."""
     reduction = legacy(size_average, reduce, reduction)
     if target.shape != input.shape:
         raise ValueError(f"Target size ({target.shape}) must be the same as input size ({input.shape})")
@@ -189,6 +195,7 @@ def nll_loss(
     reduce: bool | None = None,
     reduction: str = "mean",
 ) -> Tensor:
+    """Minus the logarithm of the probability of the target class, from log-probabilities."""
     reduction = legacy(size_average, reduce, reduction)
     _check_target_shape("nll_loss", input, target)
     _not_differentiated("nll_loss", weight=weight)
@@ -267,6 +274,7 @@ def kl_div(
     reduction: str = "mean",
     log_target: bool = False,
 ) -> Tensor:
+    """target (log(target) - input), with `input` a logarithm."""
     if reduction == "mean" and size_average is None and reduce is None:
         warnings.warn(
             "reduction: 'mean' divides the total loss by both the batch size and the support size. 'batchmean' divides only by the batch"
@@ -287,6 +295,7 @@ def hinge_embedding_loss(
     reduce: bool | None = None,
     reduction: str = "mean",
 ) -> Tensor:
+    """x where the target is 1, max(0, margin - x) where it is -1."""
     hinge = (margin - input).clamp_min(0)
     value = ops.where(target != 1, hinge, 0) + ops.where(target != -1, input, 0)
     return reduced(value, legacy(size_average, reduce, reduction))
@@ -296,6 +305,7 @@ def margin_ranking_loss(
     input1: Tensor, input2: Tensor, target: Tensor, margin: float = 0, size_average: bool | None = None, reduce: bool | None = None,
     reduction: str = "mean",
 ) -> Tensor:  # fmt: skip
+    """max(0, margin - target (input1 - input2))."""
     if not input1.ndim == input2.ndim == target.ndim:
         raise RuntimeError(
             f"margin_ranking_loss : All input tensors should have same dimension but got sizes: input1: {input1.shape}, input2:"
@@ -307,6 +317,7 @@ def margin_ranking_loss(
 def soft_margin_loss(
     input: Tensor, target: Tensor, size_average: bool | None = None, reduce: bool | None = None, reduction: str = "mean"
 ) -> Tensor:
+    """log(1 + exp(-target input))."""
     return ops.soft_margin_loss(input, target, reduction=legacy(size_average, reduce, reduction))  # type: ignore[no-any-return]
 
 
@@ -314,6 +325,7 @@ def triplet_margin_loss(
     anchor: Tensor, positive: Tensor, negative: Tensor, margin: float = 1.0, p: float = 2, eps: float = 1e-6, swap: bool = False,
     size_average: bool | None = None, reduce: bool | None = None, reduction: str = "mean",
 ) -> Tensor:  # fmt: skip
+    """max(0, margin + distance to the positive - distance to the negative)."""
     if margin <= 0:
         raise ValueError(f"margin must be greater than 0, got {margin}")
     if not anchor.ndim == positive.ndim == negative.ndim:
@@ -331,6 +343,7 @@ def cosine_embedding_loss(
     input1: Tensor, input2: Tensor, target: Tensor, margin: float = 0, size_average: bool | None = None, reduce: bool | None = None,
     reduction: str = "mean",
 ) -> Tensor:  # fmt: skip
+    """1 - cos where the target is 1, max(0, cos - margin) where it is -1."""
     if target.ndim > 1:
         raise RuntimeError(f"cosine_embedding_loss: 0D or 1D target tensor expected, multi-target not supported: got {list(target.shape)}")
     if target.ndim + 1 != input1.ndim or input1.ndim != input2.ndim:
@@ -349,6 +362,7 @@ def poisson_nll_loss(
     input: Tensor, target: Tensor, log_input: bool = True, full: bool = False, size_average: bool | None = None, eps: float = 1e-8,
     reduce: bool | None = None, reduction: str = "mean",
 ) -> Tensor:  # fmt: skip
+    """Minus the log-likelihood of Poisson counts, up to a constant unless `full`."""
     value = input.exp() - target * input if log_input else input - target * (input + eps).log()
     if full:
         stirling = target * target.log() - target + 0.5 * (2 * math.pi * target).log()
@@ -357,6 +371,7 @@ def poisson_nll_loss(
 
 
 def gaussian_nll_loss(input: Tensor, target: Tensor, var: Any, full: bool = False, eps: float = 1e-6, reduction: str = "mean") -> Tensor:
+    """Minus the log-likelihood of a normal distribution with variance `var`."""
     if not isinstance(var, Tensor):
         var = input.new_full(input.shape, var)
     if var.shape != input.shape:

@@ -45,6 +45,7 @@ def _check_channels(name: str, input: Tensor, **parameters: Tensor | None) -> No
 def layer_norm(
     input: Tensor, normalized_shape: Sequence[int], weight: Tensor | None = None, bias: Tensor | None = None, eps: float = 1e-5
 ) -> Tensor:
+    """The last dimensions shifted and scaled to mean 0 and variance 1, then by weight and bias."""
     shape = tuple(normalized_shape)
     if tuple(input.shape[input.ndim - len(shape) :]) != shape or not shape:
         raise RuntimeError(
@@ -56,6 +57,7 @@ def layer_norm(
 
 
 def rms_norm(input: Tensor, normalized_shape: Sequence[int], weight: Tensor | None = None, eps: float | None = None) -> Tensor:
+    """The last dimensions divided by the root of their mean square, then times weight."""
     shape = tuple(normalized_shape)
     if tuple(input.shape[input.ndim - len(shape) :]) != shape:
         raise RuntimeError(
@@ -117,6 +119,7 @@ def _track(running_mean: Any, running_var: Any, mean: Tensor, rate: Tensor, coun
 
 
 def group_norm(input: Tensor, num_groups: int, weight: Tensor | None = None, bias: Tensor | None = None, eps: float = 1e-5) -> Tensor:
+    """Groups of channels shifted and scaled to mean 0 and variance 1, then by weight and bias."""
     if input.ndim < 2:
         raise RuntimeError(f"Expected at least 2 dimensions for input tensor but received {input.ndim} (group_norm)")
     n, c, *rest = input.shape
@@ -151,6 +154,7 @@ def instance_norm(
     momentum: float = 0.1,
     eps: float = 1e-5,
 ) -> Tensor:
+    """Each channel of each example shifted and scaled to mean 0 and variance 1, then by weight and bias."""
     _check_channels("instance_norm", input, running_mean=running_mean, running_var=running_var, weight=weight, bias=bias)
     scale, shift = _channels(weight, input.ndim), _channels(bias, input.ndim)
     if not use_input_stats:
@@ -198,10 +202,12 @@ def _feature_dropout(input: Tensor, p: float, training: bool, inplace: bool) -> 
 
 
 def dropout1d(input: Tensor, p: float = 0.5, training: bool = True, inplace: bool = False) -> Tensor:
+    """Whole channels of (batch, channels, length) set to 0 at random."""
     return _feature_dropout(input, p, training, inplace)
 
 
 def dropout2d(input: Tensor, p: float = 0.5, training: bool = True, inplace: bool = False) -> Tensor:
+    """Whole channels of (batch, channels, height, width) set to 0 at random."""
     return _feature_dropout(input, p, training, inplace)
 
 
@@ -222,11 +228,13 @@ def alpha_dropout(input: Tensor, p: float = 0.5, training: bool = False, inplace
 
 
 def normalize(input: Tensor, p: float = 2.0, dim: Any = 1, eps: float = 1e-12, out: Tensor | None = None) -> Tensor:
+    """Divided by the p-norm along `dim`."""
     result = input / input.norm(p, dim, True).clamp_min(eps).expand_as(input)
     return result if out is None else out.copy_(result)  # type: ignore[no-any-return]
 
 
 def cosine_similarity(x1: Tensor, x2: Tensor, dim: int = 1, eps: float = 1e-8) -> Tensor:
+    """The cosine of the angle between vectors along `dim`."""
     if x1.shape != x2.shape:  # a dimension of size 1 counts as often as it is repeated, also in the norms
         x1, x2 = broadcast_tensors(x1, x2)
     return ((x1 / held(x1.norm(2, dim, True), eps)) * (x2 / held(x2.norm(2, dim, True), eps))).sum(dim)  # type: ignore[no-any-return]
@@ -238,4 +246,5 @@ def held(x: Tensor, low: float) -> Tensor:
 
 
 def pairwise_distance(x1: Tensor, x2: Tensor, p: float = 2.0, eps: float = 1e-6, keepdim: bool = False) -> Tensor:
+    """The p-norm of x1 - x2 along the last dimension."""
     return (x1 - x2 + eps).norm(p, -1, keepdim)  # type: ignore[no-any-return]
