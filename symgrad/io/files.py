@@ -10,7 +10,7 @@ import json
 import os
 import tempfile
 from collections import OrderedDict
-from typing import Any
+from typing import IO, Any
 
 import numpy as np
 
@@ -24,13 +24,16 @@ _PICKLED = (
 )
 
 
-def save(obj: Any, f: str | os.PathLike[str]) -> None:
-    """Write `obj` to the file `f`: wholly or not at all."""
+def save(obj: Any, f: str | os.PathLike[str] | IO[bytes]) -> None:
+    """Write `obj` to the file `f`, wholly or not at all; or into an open binary file."""
     from safetensors.numpy import save as to_bytes
 
     arrays: dict[str, Any] = {}
     structure = _encode(obj, arrays, "", 0)
     data = to_bytes(arrays, metadata={_KEY: json.dumps(structure)})
+    if hasattr(f, "write"):
+        f.write(data)
+        return
     folder = os.path.dirname(os.path.abspath(os.fspath(f)))
     handle, temporary = tempfile.mkstemp(dir=folder, prefix=".symgrad-")
     try:
@@ -73,8 +76,14 @@ def _key(key: Any) -> str | int:
     return key
 
 
-def load(f: str | os.PathLike[str], map_location: Any = None, *, weights_only: bool = True) -> Any:
-    """What `save` wrote; a dict of tensors for any other safetensors or .npz file."""
+def load(f: str | os.PathLike[str] | IO[bytes], map_location: Any = None, *, weights_only: bool = True) -> Any:
+    """What `save` wrote; a dict of tensors for any other safetensors or .npz file. `f` may be an open binary file."""
+    if hasattr(f, "read"):
+        with tempfile.TemporaryDirectory(prefix="symgrad-") as folder:  # the checks are those of a file
+            path = os.path.join(folder, "given")
+            with open(path, "wb") as copy:
+                copy.write(f.read())
+            return load(path)
     path = os.fspath(f)
     with open(path, "rb") as file:
         head = file.read(9)

@@ -47,6 +47,17 @@ def test_round_trip(tmp_path, obj):
     equal(load(tmp_path / "x.safetensors"), obj)
 
 
+def test_round_trip_through_an_open_file():
+    buffer = io.BytesIO()
+    sg.save(CHECKPOINT, buffer)
+    buffer.seek(0)
+    equal(sg.load(buffer), CHECKPOINT)
+    with pytest.raises(ValueError, match="not a whole safetensors file"):
+        sg.load(io.BytesIO(buffer.getvalue()[:50]))
+    with pytest.raises(ValueError, match="holds a pickle"):
+        sg.load(io.BytesIO(pickle.dumps({"a": 1})))
+
+
 BASE = np.arange(24.0).reshape(2, 3, 4)
 LAYOUTS = {
     "plain": BASE, "transposed": BASE.T, "swapped": BASE.swapaxes(0, 1), "strided": BASE[:, ::2], "reversed": BASE[::-1],
