@@ -117,3 +117,36 @@ def test_padding_that_crops_on_one_side():
     assert F.pad(line, [-1, 2], "reflect").tolist() == [[1.0, 2.0, 3.0, 2.0, 1.0]]
     assert F.pad(line, [-3, 2], "replicate").tolist() == [[3.0, 3.0, 3.0]]
     assert F.pad(line, [-1, 2], "circular").tolist() == [[1.0, 2.0, 3.0, 1.0, 2.0]]
+
+
+def test_layers_want_parameters_of_the_right_type_and_size():
+    image, double = sg.ones(2, 3, 4), sg.ones(3, dtype=sg.float64)
+    for call, error, words in (
+        (lambda: F.layer_norm(image, [3, 4], sg.ones(4)), RuntimeError, r"weight of shape \[4\] and normalized_shape = \[3, 4\]"),
+        (lambda: F.layer_norm(image, [4], sg.ones(4), sg.ones(4).double()), RuntimeError, "scalar type Float but found Double for bias"),
+        (lambda: F.rms_norm(image, [4], sg.ones(1)), RuntimeError, r"weight of shape \[1\]"),
+        (lambda: F.batch_norm(image, None, None, double, training=True), RuntimeError, "batch_norm: .* found Double for weight"),
+        (lambda: F.batch_norm(image.long(), None, None, training=True), NotImplementedError, "not implemented for 'Long'"),
+        (lambda: F.group_norm(image, 1, double), RuntimeError, "group_norm: .* found Double for weight"),
+        (lambda: F.conv1d(image, sg.ones(3, 3, 2), double), RuntimeError, "conv1d: .* found Double for bias"),
+        (lambda: F.conv_transpose1d(image, sg.ones(3, 3, 2).double()), RuntimeError, "found Double for weight"),
+        (lambda: F.prelu(image, double), RuntimeError, "Got Float and Double"),
+        (lambda: F.binary_cross_entropy(sg.ones(2), sg.ones(2).double()), RuntimeError, "Found dtype Double but expected Float"),
+        (lambda: F.adaptive_avg_pool1d(image.long(), 2), NotImplementedError, "not implemented for 'Long'"),
+        (lambda: F.pad(image, [-5, -5], "reflect"), RuntimeError, "too small"),
+        (lambda: F.linear(image, sg.ones(4), sg.ones(1)), RuntimeError, "mat2 must be a matrix"),
+    ):
+        with pytest.raises(error, match=words):
+            call()
+
+
+def test_statistics_stay_as_they_were_when_a_layer_refuses():
+    mean, var = sg.zeros(3), sg.ones(3)
+    with pytest.raises(NotImplementedError, match="not implemented for 'Long'"):
+        F.instance_norm(sg.ones(2, 3, 4).long(), mean, var)
+    assert mean.tolist() == [0.0] * 3
+    assert var._version == 0
+
+
+def test_half_precision_takes_single_parameters():
+    assert F.layer_norm(sg.ones(2, 4).half(), [4], sg.ones(4)).shape == (2, 4)

@@ -6,6 +6,7 @@ from typing import Any
 
 from symgrad.dispatch import tensors as ops
 from symgrad.functional.names import method
+from symgrad.ops.promotion import kind, word
 from symgrad.ops.shapes import normalize_axis
 from symgrad.tensor import Tensor
 
@@ -39,6 +40,10 @@ def hardshrink(input: Tensor, lambd: float = 0.5) -> Tensor:
 @method
 def prelu(input: Tensor, weight: Tensor) -> Tensor:
     """x where it is positive, elsewhere x times `weight`, which has one element, or one for each channel (dimension 1)."""
+    if input._array.dtype != weight._array.dtype:
+        raise RuntimeError(f"prelu: Type promoting not supported. Got {word(input._array.dtype)} and {word(weight._array.dtype)}")
+    if kind(input._array.dtype) != "f":
+        raise NotImplementedError(f"\"prelu_cpu\" not implemented for '{word(input._array.dtype)}'")
     channels = input.shape[1] if input.ndim > 1 else 1
     if weight.numel() not in (1, channels):
         raise RuntimeError(

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from symgrad.dispatch import tensors as ops
+from symgrad.nn.functional.checks import require_floats, require_one_type
 from symgrad.ops.kernels import pooled_shape
 from symgrad.tensor import Tensor
 
@@ -54,6 +55,7 @@ def _convolution(
         raise RuntimeError(f"{name}: expected a weight of {n + 2} dimensions, got {list(weight.shape)}")
     if input.dtype != weight.dtype:
         raise RuntimeError(f"{name}: input type ({input.type()}) and weight type ({weight.type()}) should be the same")
+    require_one_type(name, input, bias=bias)
     x, had_batch = batched(name, input, n)
     strides, dilations = spread(f"{name}: stride", stride, n), spread(f"{name}: dilation", dilation, n)
     if any(s < 1 for s in strides):
@@ -92,10 +94,17 @@ def _transposed(
     n: int, input: Tensor, weight: Tensor, bias: Tensor | None, stride: Any, padding: Any, output_padding: Any, groups: int, dilation: Any
 ) -> Tensor:
     name = f"conv_transpose{n}d"
+    if weight.ndim != n + 2:
+        raise RuntimeError(f"{name}: expected a weight of {n + 2} dimensions, got {list(weight.shape)}")
+    require_one_type(name, input, weight=weight, bias=bias)
+    if groups < 1:
+        raise RuntimeError(f"{name}: non-positive groups is not supported, got {groups}")
     x, had_batch = batched(name, input, n)
     strides, pads, dilations = (spread(name, v, n) for v in (stride, padding, dilation))
     extra = spread(name, output_padding, n)
-    if any(e >= max(s, 1) for e, s in zip(extra, strides, strict=True)):
+    if min(*pads, *extra) < 0:
+        raise RuntimeError(f"{name}: negative padding is not supported, got {list(pads)} and output_padding {list(extra)}")
+    if any(e >= max(s, d) for e, s, d in zip(extra, strides, dilations, strict=True)):
         raise RuntimeError(
             f"{name}: output padding must be smaller than either stride or dilation, but got output_padding {list(extra)} and stride"
             f" {list(strides)}"
@@ -212,6 +221,7 @@ def avg_pool2d(
 
 
 def _adaptive(n: int, input: Tensor, output_size: Any) -> Tensor:
+    require_floats(f"adaptive_avg_pool{n}d", input)
     x, had_batch = batched(f"adaptive_avg_pool{n}d", input, n)
     wanted = (output_size,) * n if isinstance(output_size, int) else tuple(output_size)
     if len(wanted) != n or any(want is not None and want < 0 for want in wanted):

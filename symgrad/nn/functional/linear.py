@@ -22,6 +22,8 @@ def linear(input: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:
     """input @ weight.T + bias, in one node."""
     if input._array.dtype != weight._array.dtype:
         raise RuntimeError(f"mat1 and mat2 must have the same dtype, but got {input.dtype.word} and {weight.dtype.word}")
+    if weight.ndim == 1 and bias is not None and input.ndim > 1:
+        raise RuntimeError(f"linear: mat2 must be a matrix, got 1-D tensor for weight of shape {list(weight.shape)}")
     if weight.ndim == 1:
         out = ops.matmul(input, weight)
         return out if bias is None else out + bias  # type: ignore[no-any-return]
@@ -132,6 +134,8 @@ def _pad_by_index(input: Tensor, pairs: list[tuple[int, int]], mode: str, length
                 f"pad: Padding value causes wrapping around more than once: ({before}, {after}) at dimension {dim} of input"
                 f" {list(input.shape)}"
             )
+        if size + before + after < (mode == "circular"):
+            raise RuntimeError(f"pad: input {list(input.shape)} is too small at dimension {dim} for the padding ({before}, {after})")
         positions = np.arange(-before, size + after)
         if mode == "reflect":
             positions = size - 1 - abs(size - 1 - abs(positions))

@@ -137,6 +137,8 @@ def binary_cross_entropy(
             f"Using a target size ({target.shape}) that is different to the input size ({input.shape}) is deprecated. Please ensure"
             " they have the same size."
         )
+    if input._array.dtype != target._array.dtype:
+        raise RuntimeError(f"binary_cross_entropy: Found dtype {target.dtype.word} but expected {input.dtype.word}")
     if input.numel() and not (float(input._array.min()) >= 0 and float(input._array.max()) <= 1):
         raise RuntimeError("all elements of input should be between 0 and 1")
     _not_differentiated("binary_cross_entropy", weight=weight)

@@ -9,6 +9,7 @@ from symgrad.dispatch import tensors as ops
 from symgrad.dtypes import finfo
 from symgrad.functional.shaping import broadcast_tensors
 from symgrad.mode import local
+from symgrad.nn.functional.checks import require_floats, require_one_type, require_shape
 from symgrad.ops.generator import default_generator
 from symgrad.ops.sampling import dropout_mask
 from symgrad.ops.variants import is_half
@@ -52,6 +53,9 @@ def layer_norm(
             f"Given normalized_shape={list(shape)}, expected input with shape [*{''.join(f', {n}' for n in shape)}], but got input of"
             f" size{list(input.shape)}"
         )
+    require_shape("layer_norm", shape, weight=weight, bias=bias)
+    require_one_type("layer_norm", input, weight=weight, bias=bias)
+    require_floats("LayerNormKernelImpl", input)
     axes = tuple(range(input.ndim - len(shape), input.ndim))
     return _affine(input, weight, bias, axes, eps, "NativeLayerNorm")[0]
 
@@ -63,6 +67,11 @@ def rms_norm(input: Tensor, normalized_shape: Sequence[int], weight: Tensor | No
         raise RuntimeError(
             f"Given normalized_shape={list(shape)}, expected input with shape [*, {shape}], but got input of size {list(input.shape)}"
         )
+    if not shape:
+        raise RuntimeError("rms_norm: Expected normalized_shape to be at least 1-dimensional, but got normalized_shape = []")
+    require_shape("rms_norm", shape, weight=weight)
+    require_floats("rms_norm", input)
+    require_one_type("rms_norm", input, weight=weight)
     if is_half(input._array.dtype):  # squares leave the range of half precision
         narrow = input.dtype
         return rms_norm(input.float(), shape, None if weight is None else weight.float(), eps).to(narrow)  # type: ignore[no-any-return]
@@ -86,6 +95,8 @@ def batch_norm(
     if not training and (running_mean is None or running_var is None):
         raise RuntimeError("batch_norm: running_mean and running_var must be defined in evaluation mode")
     _check_channels("batch_norm", input, running_mean=running_mean, running_var=running_var, weight=weight, bias=bias)
+    require_floats("batch_norm", input)
+    require_one_type("batch_norm", input, running_mean=running_mean, running_var=running_var, weight=weight, bias=bias)
     scale, shift = _channels(weight, input.ndim), _channels(bias, input.ndim)
     if not training and running_mean is not None and running_var is not None:
         return _by_statistics(input, running_mean, running_var, scale, shift, eps)
@@ -128,6 +139,8 @@ def group_norm(input: Tensor, num_groups: int, weight: Tensor | None = None, bia
             f"Expected number of channels in input to be divisible by num_groups, but got input of shape {list(input.shape)} and"
             f" num_groups={num_groups}"
         )
+    require_one_type("group_norm", input, weight=weight, bias=bias)
+    require_floats("GroupNormKernelImpl", input)
     shape = (n, num_groups, c // num_groups, *rest)
 
     def arranged(name: str, parameter: Tensor | None) -> Tensor | None:
@@ -156,6 +169,8 @@ def instance_norm(
 ) -> Tensor:
     """Each channel of each example shifted and scaled to mean 0 and variance 1, then by weight and bias."""
     _check_channels("instance_norm", input, running_mean=running_mean, running_var=running_var, weight=weight, bias=bias)
+    require_floats("batch_norm", input)
+    require_one_type("instance_norm", input, running_mean=running_mean, running_var=running_var, weight=weight, bias=bias)
     scale, shift = _channels(weight, input.ndim), _channels(bias, input.ndim)
     if not use_input_stats:
         if running_mean is None or running_var is None:
