@@ -140,6 +140,22 @@ def test_layers_want_parameters_of_the_right_type_and_size():
             call()
 
 
+def test_slices_are_written_as_they_are():
+    x, places = sg.zeros(3, 2), sg.tensor([0, 1])
+    for name, source, error, words in (
+        ("index_add", sg.ones(2, 1), RuntimeError, r"self.shape = \[3, 2\] source.shape = \[2, 1\]"),
+        ("index_add", sg.ones(2), RuntimeError, "source tensor shape must match"),
+        ("index_add", sg.ones(1, 2), RuntimeError, r"Number of indices \(2\)"),
+        ("index_copy", sg.ones(2, 1), RuntimeError, "source tensor shape must match"),
+        ("index_copy", sg.ones(2), IndexError, "dimensionality must match"),
+        ("index_copy", sg.ones(1, 2), IndexError, r"Number of indices \(2\)"),
+    ):
+        for ending in ("", "_"):
+            with pytest.raises(error, match=words):
+                getattr(x, name + ending)(0, places, source)
+    assert x.tolist() == [[0.0, 0.0]] * 3
+
+
 def test_statistics_stay_as_they_were_when_a_layer_refuses():
     mean, var = sg.zeros(3), sg.ones(3)
     with pytest.raises(NotImplementedError, match="not implemented for 'Long'"):

@@ -142,6 +142,24 @@ def index_select(input: Tensor, dim: int, index: Tensor) -> Tensor:
     return _as_given(ops.index_select(x, places, axis=axis), input)
 
 
+def _check_source(name: str, shape: tuple[int, ...], given: tuple[int, ...], count: int, axis: int) -> None:
+    """`count` slices of the target's shape, no others: nothing is broadcast."""
+    copies = name == "index_copy"
+    if len(given) != len(shape) and copies:
+        raise IndexError(
+            f"{name}_(): When source and destination are not scalars, their dimensionality must match. Source dimensionality"
+            f" ({len(given)}), destination dimensionality ({len(shape)})"
+        )
+    if len(given) != len(shape) or (*given[:axis], *given[axis + 1 :]) != (*shape[:axis], *shape[axis + 1 :]):
+        raise RuntimeError(
+            f"{name}_(): source tensor shape must match self tensor shape, excluding the specified dimension {axis}. Got self.shape ="
+            f" {list(shape)} source.shape = {list(given)}"
+        )
+    if given[axis] != count:
+        error = IndexError if copies else RuntimeError
+        raise error(f"{name}_(): Number of indices ({count}) should be equal to source.size(dim): ({given[axis]}), for dim: {axis}")
+
+
 def _along(name: str, input: Tensor, dim: int, index: Tensor, source: Any) -> Tensor:
     places, x = _vector(name, index), _raised(input)
     axis = normalize_axis(dim, x._array.ndim)
@@ -151,11 +169,7 @@ def _along(name: str, input: Tensor, dim: int, index: Tensor, source: Any) -> Te
                 f"{name}_(): self and source expected to have the same dtype, but got (self) {input.dtype} and (source) {source.dtype}"
             )
         source = _raised(source)
-        if source._array.ndim != x._array.ndim:
-            raise IndexError(
-                f"{name}_(): When source and destination are not scalars, their dimensionality must match. Source dimensionality"
-                f" ({source._array.ndim}), destination dimensionality ({x._array.ndim})"
-            )
+        _check_source(name, x._array.shape, source._array.shape, len(places._array), axis)
     check_range(places._array, x._array.shape[axis], axis, RuntimeError)
     return _as_given(getattr(ops, name)(x, source, places, axis=axis), input)
 
