@@ -109,6 +109,8 @@ _SPECIAL: dict[Any, Callable[[Evaluator, Any], Any]] = {
     sp.Heaviside: Evaluator.heaviside,
     sp.OneMatrix: lambda run, e: run.fill(e, 1.0),
     sp.ZeroMatrix: lambda run, e: run.fill(e, 0.0),
+    sp.Identity: lambda run, e: np.eye(*e.shape),
+    sp.Inverse: lambda run, e: np.linalg.inv(run.value(e.arg)),
     sp.HadamardPower: lambda run, e: run.power(e),
     Elementwise: Evaluator.elementwise,
 }
@@ -136,6 +138,7 @@ _KERNELS: dict[Any, Callable[..., Any]] = {
     _MatAdd: lambda *xs: functools.reduce(operator.add, xs),
     sp.Transpose: np.transpose,
     sp.HadamardProduct: lambda *xs: functools.reduce(operator.mul, xs),
+    sp.Trace: np.trace,
     Total: np.sum,
     Entry: lambda x: np.reshape(x, ()),
 }

@@ -151,8 +151,8 @@ def _times(*matrices: Any) -> Any:
     factors: list[Any] = []
     for m in matrices:
         factors.extend(m.args if isinstance(m, sp.MatMul) else [m])
-    useful = [f for f in factors if f != sp.OneMatrix(1, 1)]  # a 1×1 one is the identity
-    return sp.OneMatrix(1, 1) if not useful else useful[0] if len(useful) == 1 else sp.MatMul(*useful)
+    useful = [f for f in factors if f != sp.OneMatrix(1, 1) and not isinstance(f, sp.Identity)]  # a 1×1 one is an identity, too
+    return factors[0] if not useful else useful[0] if len(useful) == 1 else sp.MatMul(*useful)
 
 
 def _outer(matrices: list[Any]) -> list[Any]:
@@ -185,6 +185,8 @@ def _transposed(matrix: Any) -> Any:
         return sp.MatMul(*scalars, *(_transposed(f) for f in reversed(matrix.args) if f.is_Matrix))
     if isinstance(matrix, (sp.OneMatrix, sp.ZeroMatrix)):
         return type(matrix)(*reversed(matrix.shape))
+    if isinstance(matrix, sp.Identity):
+        return matrix
     return sp.Transpose(matrix)
 
 
@@ -228,6 +230,41 @@ def _expand(self: _Matrices, v: Value, x: Value) -> Any:
     return self.spread(x, v.shape)
 
 
+def _eye(self: _Matrices, v: Value) -> Any:
+    if v.shape[0] != v.shape[1]:
+        raise FormulaError(f"matrix notation has no form for eye of {type_text(v)}")
+    return self.atom(sp.Identity(v.shape[0]), v.dtype)
+
+
+def _trace(self: _Matrices, v: Value, x: Value) -> Any:
+    if not self.atoms(self.known[x]):
+        return self.known[x] * min(x.shape)
+    if x.shape[0] != x.shape[1]:
+        raise FormulaError(f"matrix notation has no form for trace of {type_text(x)}")
+    scale, matrix = self.split(x)
+    return scale * sp.Trace(matrix)
+
+
+def _inverted(self: _Matrices, v: Value) -> tuple[Any, Any]:
+    """(s A)⁻¹ = 1/s A⁻¹, and (Aᵀ)⁻¹ = (A⁻¹)ᵀ"""
+    if not self.atoms(self.known[v]):
+        raise FormulaError("a matrix of equal elements has no inverse")
+    scale, matrix = self.split(v)
+    return 1 / scale, sp.Transpose(sp.Inverse(matrix.arg)) if isinstance(matrix, sp.Transpose) else sp.Inverse(matrix)
+
+
+def _inv(self: _Matrices, v: Value, x: Value) -> Any:
+    scale, inverse = _inverted(self, x)
+    return scale * self.atom(inverse, v.dtype)
+
+
+def _solve(self: _Matrices, v: Value, a: Value, b: Value) -> Any:
+    """A⁻¹ B"""
+    (left, inverse), (right, matrix) = _inverted(self, a), self.split(b)
+    return left * right * self.atom(_times(inverse, matrix), v.dtype)
+
+
 _LOWERINGS: dict[str, Callable[..., Any]] = {
-    "matmul": _matmul, "transpose": _transpose, "sum": _sum, "reshape": _reshape, "expand": _expand,
+    "matmul": _matmul, "transpose": _transpose, "sum": _sum, "reshape": _reshape, "expand": _expand, "eye": _eye, "trace": _trace,
+    "inv": _inv, "solve": _solve,
 }  # fmt: skip

@@ -147,7 +147,16 @@ class TextPrinter(_Printer, StrPrinter):  # type: ignore[misc]
         return f"({self._print(scale)}) {self._print(sp.MatMul(*rest))}"  # (m/‖x‖) x is not m/(‖x‖ x)
 
     def _print_Transpose(self, e: Any) -> str:
-        return f"{self.inside(e.arg, 3)}ᵀ"
+        return f"{self.inside(e.arg.arg, 3)}⁻ᵀ" if isinstance(e.arg, sp.Inverse) else f"{self.inside(e.arg, 3)}ᵀ"
+
+    def _print_Inverse(self, e: Any) -> str:
+        return f"{self.inside(e.arg, 3)}⁻¹"
+
+    def _print_Trace(self, e: Any) -> str:
+        return f"tr({self._print(e.arg)})"
+
+    def _print_Identity(self, e: Any) -> str:
+        return "I"
 
     def _print_OneMatrix(self, e: Any) -> str:
         return "1ᵀ" if e.shape[0] == 1 else "1"
@@ -198,7 +207,16 @@ class FormulaLatexPrinter(_Printer, LatexPrinter):  # type: ignore[misc]
         return rf"{self.inside(e.base, 3)}^{{\circ {self._print(e.exp)}}}"
 
     def _print_Transpose(self, e: Any) -> str:
-        return rf"{self.inside(e.arg, 3)}^{{\top}}"
+        return rf"{self.inside(e.arg.arg, 3)}^{{-\top}}" if isinstance(e.arg, sp.Inverse) else rf"{self.inside(e.arg, 3)}^{{\top}}"
+
+    def _print_Inverse(self, e: Any) -> str:
+        return rf"{self.inside(e.arg, 3)}^{{-1}}"
+
+    def _print_Trace(self, e: Any, exp: Any = None) -> str:
+        return _raised(rf"\operatorname{{tr}}\left({self._print(e.arg)}\right)", exp)
+
+    def _print_Identity(self, e: Any) -> str:
+        return "I"
 
     def _print_OneMatrix(self, e: Any) -> str:
         return r"\mathbf{1}^{\top}" if e.shape[0] == 1 else r"\mathbf{1}"

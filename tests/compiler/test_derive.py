@@ -55,6 +55,26 @@ def test_powers_in_latex():
     ]
 
 
+@pytest.mark.parametrize(
+    ("function", "shapes", "wanted"),
+    [
+        (lambda a: a.trace() ** 2 + a.inverse().sum(), [(3, 3)], r"2 \operatorname{tr}\left(a\right) I - a^{-\top} \mathbf{1} a^{-\top}"),
+        (lambda a, b: (3 * sg.linalg.solve(a @ a.T, b)).sum(), [(3, 3), (3, 2)], None),
+        (lambda a, b: sg.linalg.solve(2 * a.T, b).square().sum() / (a @ a).trace(), [(3, 3), (3, 2)], None),
+        (lambda a, b: (a.inverse().T @ b).exp().sum(), [(3, 3), (3,)], None),
+    ],
+)  # fmt: skip
+def test_traces_and_inverses_run(function, shapes, wanted):
+    args = [values(*shape, seed=seed) for seed, shape in enumerate(shapes)]
+    derivation = sg.derive(function)(*args)
+    assert derivation.program.notation == "matrix"
+    function(*args).backward()
+    for gradient, arg in zip(derivation(*args)[1], args, strict=True):
+        np.testing.assert_allclose(gradient.numpy(), arg.grad.numpy(), rtol=1e-10)
+    if wanted is not None:
+        assert wanted in derivation.latex()
+
+
 def test_what_is_not_called_yet_says_how():
     assert repr(sg.derive(loss)) == "<derive loss(x, w1, w2, y): call it with tensors, or with spec(shape), to see the formula>"
 
@@ -87,6 +107,11 @@ def lines(function, *args, **options):
          ["f(a, x, b) = ‖a x - b‖²", "∂f/∂a = 2 (a x - b) xᵀ", "∂f/∂x = 2 aᵀ (a x - b)", "∂f/∂b = 2 (b - a x)"]),
         (lambda a, x: (a @ x).exp().sum(), [(4, 3), (3,)],
          ["f(a, x) = sum(exp(a x))", "∂f/∂a = exp(a x) xᵀ", "∂f/∂x = aᵀ exp(a x)"]),
+        (lambda a, b: (a @ b).trace(), [(3, 4), (4, 3)], ["f(a, b) = tr(a b)", "∂f/∂a = bᵀ", "∂f/∂b = aᵀ"]),
+        (lambda a: (2 * a).trace() ** 2, [(3, 3)], ["f(a) = 4*tr(a)**2", "∂f/∂a = 8*tr(a) I"]),
+        (lambda a: (2 * a).inverse().trace(), [(3, 3)], ["f(a) = tr(a⁻¹)/2", "∂f/∂a = -1/2 a⁻ᵀ a⁻ᵀ"]),
+        (lambda a, b: b @ sg.linalg.solve(a, b), [(3, 3), (3,)],
+         ["f(a, b) = bᵀ a⁻¹ b", "∂f/∂a = -a⁻ᵀ b bᵀ a⁻ᵀ", "∂f/∂b = a⁻¹ b + a⁻ᵀ b"]),
         (lambda x, m: -m / (x * x).sum().sqrt(), [(3,), ()], ["f(x, m) = -m/‖x‖", "∂f/∂x = (m/‖x‖³) x", "∂f/∂m = -1/‖x‖"]),
         (lambda x: x.norm(), [(3,)], ["f(x) = ‖x‖", "∂f/∂x = (0 if ‖x‖ = 0 else 1/‖x‖) x"]),
         (lambda x: (x * x).sum() ** 2, [(3,)], ["f(x) = ‖x‖⁴", "∂f/∂x = 4*‖x‖² x"]),
