@@ -4,7 +4,7 @@ import subprocess
 import sys
 from pathlib import Path
 
-HEAVY = {"jax", "mpmath", "opt_einsum", "scipy", "sympy", "symgrad.compiler"}
+HEAVY = {"jax", "mpmath", "opt_einsum", "scipy", "sympy", "symgrad.compiler", "tensorboard"}
 
 
 def loaded_by(code: str, folder: Path) -> set[str]:

@@ -1,0 +1,67 @@
+"""Event files are PyTorch's, message for message."""
+
+from __future__ import annotations
+
+import inspect
+
+import numpy as np
+import pytest
+from tensorboard.backend.event_processing.event_file_loader import RawEventFileLoader
+from tensorboard.compat.proto.event_pb2 import Event
+
+import symgrad as sg
+from symgrad.utils.tensorboard import SummaryWriter
+
+pytestmark = pytest.mark.peer
+torch = pytest.importorskip("torch")
+
+
+def written(writer_class, folder, tensor):
+    values = np.random.default_rng(0).normal(size=1000)
+    with writer_class(folder, purge_step=3) as writer:
+        writer.add_scalar("loss", tensor([0.1]), 3, walltime=1.0)
+        writer.add_scalar("loss", 0.1, 4, walltime=2.0, new_style=True)
+        writer.add_scalar("loss", 0.1, 4, walltime=2.0, new_style=True, double_precision=True)
+        writer.add_scalars("both/losses", {"a": 1.0, "b": tensor(2.0)}, 5, walltime=3.0)
+        writer.add_text("note", "für", walltime=4.0)
+        for bins in ("tensorflow", "auto", 7, [-1.0, 0.0, 0.5]):
+            writer.add_histogram("values", tensor(values), 6, bins=bins, walltime=5.0)
+        for max_bins in (1, 3, 4, 10, 50, 2000):
+            writer.add_histogram("values", values, 6, walltime=5.0, max_bins=max_bins)
+        picture = np.random.default_rng(1).uniform(size=(3, 5, 4)).astype(np.float32)
+        writer.add_image("floats", tensor(picture), walltime=6.0)
+        writer.add_image("bytes", (picture * 255).astype(np.uint8), 1, walltime=6.0)
+        writer.add_image("grey", picture[:1], walltime=6.0, dataformats="CHW")
+        writer.add_image("flat", picture[0], walltime=6.0, dataformats="WH")
+    return {
+        str(file.parent.relative_to(folder)): [Event.FromString(record) for record in RawEventFileLoader(str(file)).Load()]
+        for file in folder.rglob("events.*")
+    }
+
+
+def comparable(event):
+    if event.WhichOneof("what") in ("file_version", "session_log"):
+        event.wall_time = 0
+    event.ClearField("source_metadata")
+    return event
+
+
+def test_events_are_the_same(tmp_path):
+    from torch.utils.tensorboard import SummaryWriter as TorchWriter
+
+    ours = written(SummaryWriter, tmp_path / "ours", sg.tensor)
+    theirs = written(TorchWriter, tmp_path / "theirs", torch.tensor)
+    assert ours.keys() == theirs.keys() == {".", "both_losses_a", "both_losses_b"}
+    assert len(ours["."]) == 21
+    for run, events in theirs.items():
+        for got, expected in zip(ours[run], events, strict=True):
+            assert comparable(got) == comparable(expected)
+
+
+def test_default_arguments_are_the_same():
+    from torch.utils.tensorboard import SummaryWriter as TorchWriter
+
+    for name in ("__init__", "add_scalar", "add_scalars", "add_histogram", "add_image", "add_text", "add_graph", "flush", "close"):
+        ours, theirs = (inspect.signature(getattr(writer, name)).parameters for writer in (SummaryWriter, TorchWriter))
+        assert {k: p.default for k, p in ours.items()} == {k: p.default for k, p in theirs.items()}
+        assert list(ours) == list(theirs)
