@@ -166,3 +166,18 @@ def test_statistics_stay_as_they_were_when_a_layer_refuses():
 
 def test_half_precision_takes_single_parameters():
     assert F.layer_norm(sg.ones(2, 4).half(), [4], sg.ones(4)).shape == (2, 4)
+
+
+def test_refusals_of_shapes_and_pieces():
+    assert sg.broadcast_shapes((2, 1), (3,), 1) == sg.Size([2, 3])
+    for call, error, words in (
+        (lambda: sg.broadcast_shapes((2, 3), (4,)), RuntimeError, "must match the size"),
+        (lambda: sg.hsplit(sg.ones(4), 0), RuntimeError, "not divisible by the split_size 0"),
+        (lambda: sg.roll(sg.tensor(1.0), 0, 0), IndexError, "has no dimensions"),
+        (lambda: sg.narrow(sg.ones(3), 0, sg.tensor([1]), 1), RuntimeError, "0-dim integral"),
+        (lambda: sg.tensor(1.0).unflatten(0, (2, 2)), RuntimeError, "don't multiply up"),
+        (lambda: sg.amax(sg.tensor([1j])), NotImplementedError, "complex"),
+        (lambda: sg.aminmax(sg.ones(0), dim=0), IndexError, "non-zero size"),
+    ):
+        with pytest.raises(error, match=words):
+            call()

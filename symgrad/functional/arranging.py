@@ -82,6 +82,8 @@ def roll(input: Tensor, shifts: int | Sequence[int], dims: int | Sequence[int] |
         raise RuntimeError(f"shifts and dimensions must align. shifts: {len(moves)}, dims:{len(given)}")
     if not given and len(moves) != 1:
         raise RuntimeError(f"shifts and dimensions must align. shifts: {len(moves)}, dims:0")
+    if given and not input._array.ndim:
+        raise IndexError(f"roll: Dimension specified as {given[0]} but tensor has no dimensions")
     axes = tuple(normalize_axis(d, input._array.ndim) for d in given)
     return ops.roll(input, shifts=moves, axes=axes)  # type: ignore[no-any-return]
 

@@ -134,7 +134,7 @@ def _splitter(name: str, rank: int, axis: int) -> Any:
                 f"torch.{name} requires a tensor with at least {rank} dimension, but got a tensor with {input.ndim} dimensions!"
             )
         along = 0 if name == "hsplit" and input.ndim == 1 else axis
-        if isinstance(indices_or_sections, int) and input.shape[along] % indices_or_sections:
+        if isinstance(indices_or_sections, int) and (not indices_or_sections or input.shape[along] % indices_or_sections):
             raise RuntimeError(
                 f"torch.{name} attempted to split along dimension {along}, but the size of the dimension {input.shape[along]} is not"
                 f" divisible by the split_size {indices_or_sections}!"

@@ -99,7 +99,7 @@ def nanmean(input: Tensor, dim: Dims = None, keepdim: bool = False, *, dtype: An
 
 def _refuse_complex(name: str, input: Tensor) -> None:
     if input._array.dtype.kind == "c":
-        raise RuntimeError(f"{name}(): does not support complex input")
+        raise NotImplementedError(f"{name}(): does not support complex input")
 
 
 @method

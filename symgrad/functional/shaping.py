@@ -10,12 +10,12 @@ import numpy as np
 from symgrad import dtypes
 from symgrad.dispatch import tensors as ops
 from symgrad.functional.names import METHODS, method, public
-from symgrad.ops.shapes import broadcast_shapes, infer_shape, normalize_axis
-from symgrad.tensor import Tensor, wrap
+from symgrad.ops.shapes import broadcast_shapes as common_shape, infer_shape, normalize_axis
+from symgrad.tensor import Size, Tensor, wrap
 from symgrad.typing import Dims
 
 __all__ = [
-    "atleast_1d", "atleast_2d", "atleast_3d", "broadcast_tensors", "broadcast_to", "diagonal", "flatten", "meshgrid", "moveaxis",
+    "atleast_1d", "atleast_2d", "atleast_3d", "broadcast_shapes", "broadcast_tensors", "broadcast_to", "diagonal", "flatten", "meshgrid", "moveaxis",
     "movedim", "narrow", "permute", "ravel", "reshape", "select", "squeeze", "swapaxes", "swapdims", "t", "transpose", "unflatten",
     "unsqueeze",
 ]  # fmt: skip
@@ -101,7 +101,7 @@ def ravel(input: Tensor) -> Tensor:
 @method
 def unflatten(input: Tensor, dim: int, sizes: Sequence[int]) -> Tensor:
     """Dimension `dim` becomes several, of the given sizes."""
-    shape = input._array.shape
+    shape = input._array.shape or (1,)
     axis = normalize_axis(dim, len(shape))
     if not sizes:
         raise RuntimeError("unflatten: sizes must be non-empty")
@@ -225,10 +225,15 @@ def broadcast_to(input: Tensor, size: Sequence[int]) -> Tensor:
     return expand(input, tuple(size))
 
 
+def broadcast_shapes(*shapes: int | Sequence[int]) -> Size:
+    """The shape that tensors of these shapes have in common."""
+    return Size(common_shape("broadcast_shapes", *((shape,) if isinstance(shape, int) else tuple(shape) for shape in shapes)))
+
+
 @public
 def broadcast_tensors(*tensors: Tensor) -> tuple[Tensor, ...]:
     """All of them expanded to their common shape."""
-    shape = broadcast_shapes("broadcast_tensors", *(t._array.shape for t in tensors))
+    shape = common_shape("broadcast_tensors", *(t._array.shape for t in tensors))
     return tuple(t if t._array.shape == shape else expand(t, shape) for t in tensors)
 
 
@@ -251,6 +256,8 @@ def narrow(input: Tensor, dim: int, start: Any, length: int) -> Tensor:
     if length < 0:
         raise RuntimeError("narrow(): length must be non-negative.")
     axis = normalize_axis(dim, len(shape))
+    if isinstance(start, Tensor) and (start.ndim or start._array.dtype.kind not in "iu"):
+        raise RuntimeError(f"narrow(): start must be an 0-dim integral Tensor, got {start.dtype} of shape {list(start.shape)}")
     start, n = int(start), shape[axis]
     if not -n <= start <= n:
         raise IndexError(f"start out of range (expected to be in range of [{-n}, {n}], but got {start})")

@@ -283,7 +283,7 @@ def _aminmax_rule(xp, g, out, x, *, axis, keepdims):
 
 def _aminmax_type(x: Any, *, axis: tuple[int, ...], keepdims: bool) -> tuple[Meta, Meta]:
     if any(x.shape[i] == 0 for i in axis):
-        if len(axis) < len(x.shape):
+        if len(axis) == 1:
             raise IndexError(f"aminmax: Expected reduction dim {axis[0]} to have non-zero size.")
         raise RuntimeError("aminmax(): cannot compute aminmax over an empty dimension as the operation has no identity.")
     meta = reduction_type(x, axis=axis, keepdims=keepdims)
