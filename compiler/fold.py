@@ -21,6 +21,7 @@ _EXACT = 256
 
 
 def fold(*names: str) -> Callable[[Fold], Fold]:
+    """Enter a fold for the rows of these names."""
     def enter(function: Fold) -> Fold:
         FOLDS.update(dict.fromkeys(names, function))
         return function
@@ -36,6 +37,7 @@ def number(x: Any) -> Any:
 
 
 def filled(xp: Any, value: Any, meta: Meta) -> Value:
+    """One number, spread to a type."""
     return xp.expand(literal(value, meta.dtype), shape=meta.shape)  # type: ignore[no-any-return]
 
 
@@ -219,6 +221,7 @@ NORMAL: dict[str, Callable[..., dict[str, Any]]] = {
 
 
 def normal_attrs(name: str, args: tuple[Any, ...], attrs: dict[str, Any], meta: Any) -> dict[str, Any]:
+    """Attributes in the one form that equal values share: sizes as they came out, axes not negative."""
     if name in ("reshape", "expand"):
         return {"shape": tuple(map(int, meta.shape))}
     return NORMAL[name](*args, **attrs) if name in NORMAL else attrs

@@ -83,6 +83,7 @@ def intern(op: str, row: Row | None, args: tuple[Any, ...], attrs: Mapping[str, 
 
 
 def input_value(index: int, shape: Iterable[int], dtype: Any) -> Value:
+    """The input at a position."""
     return intern(INPUT, None, (), {"index": index}, tuple(map(int, shape)), np.dtype(dtype))
 
 
@@ -92,6 +93,7 @@ def literal(value: bool | int | float | complex, dtype: Any) -> Value:
 
 
 def application(row: Row, args: tuple[Any, ...], attrs: Mapping[str, Any], meta: Meta | tuple[Meta, ...]) -> Value:
+    """A row applied to values; with several outputs, shape and dtype are tuples."""
     if isinstance(meta, tuple):
         shapes = tuple(tuple(map(int, m.shape)) for m in meta)
         return intern(row.name, row, args, attrs, shapes, tuple(np.dtype(m.dtype) for m in meta))
@@ -99,6 +101,7 @@ def application(row: Row, args: tuple[Any, ...], attrs: Mapping[str, Any], meta:
 
 
 def output(value: Value, index: int) -> Value:
+    """One of the outputs of an application that has several."""
     return intern(OUTPUT, None, (value,), {"index": index}, value.shape[index], value.dtype[index])
 
 
@@ -188,8 +191,10 @@ def type_text(x: Any) -> str:
 
 
 def is_literal(x: Any) -> bool:
+    """Whether it is a number in the graph."""
     return isinstance(x, Value) and x.op == LITERAL
 
 
 def row_of(value: Value) -> Row:
+    """The row of an application."""
     return cast(Row, value.row)

@@ -19,6 +19,7 @@ from symgrad.compiler.ir import INPUT, LITERAL, OUTPUT, Graph, Value, type_text
 
 
 def text(graph: Graph) -> str:
+    """The graph line by line, as tests compare it."""
     names = _names(graph)
     inputs = ", ".join(f"{names[x]}: {type_text(x)}" for x in graph.inputs)
     lines = [f"  {names[v]} = {_application(v, names)} : {type_text(v)}" for v in graph.values if v.op not in (INPUT, LITERAL)]
@@ -50,6 +51,7 @@ def _application(v: Value, names: dict[Value, str]) -> str:
 
 
 def attribute(x: Any) -> str:
+    """An attribute as it is printed."""
     return str(x) if isinstance(x, np.dtype) else repr(x)
 
 

@@ -34,6 +34,7 @@ def array_of(x: Any) -> Any:
 
 
 def is_data(x: Any) -> bool:
+    """Whether an argument becomes an input of the graph; anything else is part of the program."""
     return isinstance(x, (Tensor, np.ndarray, Spec))
 
 

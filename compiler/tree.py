@@ -34,6 +34,7 @@ def _take(tree: Any, is_leaf: Any, leaves: list[Any]) -> Any:
 
 
 def unflatten(structure: Any, leaves: Iterable[Any]) -> Any:
+    """The leaves put back into the structure."""
     return _give(structure, iter(leaves))
 
 

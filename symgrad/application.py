@@ -274,6 +274,7 @@ def _record(row: Row, args: tuple[Any, ...], attrs: dict[str, Any], arrays: list
 
 
 def make_node(row: Row, inputs: tuple[Any, ...], attrs: dict[str, Any], saved: Any, out: Any, cells: Any) -> Node:
+    """A node of the recorded graph, without shape and dtype."""
     node: Node = new_node(Node)
     node.row, node.inputs, node.attrs = row, inputs, attrs
     node.saved, node.out, node.cells = saved, out, cells

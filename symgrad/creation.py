@@ -288,6 +288,7 @@ def triu_indices(row: int, col: int, offset: int = 0, *, dtype: Any = INT64, dev
 
 
 def check_tensor(name: str, input: Any) -> Array:
+    """The array of what has to be a tensor."""
     if not isinstance(input, Tensor):
         raise TypeError(f"{name}(): argument 'input' (position 1) must be Tensor, not {type(input).__name__}")
     return input._array

@@ -26,6 +26,7 @@ _NO_ATTRS: dict[str, Any] = {}
 
 
 def recorded(row: Row) -> Callable[..., Any]:
+    """The op of a row: the shortest path that it allows."""
     meets = row.elementwise and row.policy in ("promote", "float") and "f" in row.kinds
     if not row.attrs:
         if meets and len(row.args) == 1:

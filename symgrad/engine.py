@@ -116,10 +116,12 @@ def key_of(edge: Any) -> Any:
 
 
 def node_of(edge: Any) -> Any:
+    """The node that an edge leads to."""
     return edge.node if edge.__class__ is Output else edge
 
 
 def is_leaf(edge: Any) -> bool:
+    """Whether an edge ends at a tensor of the user's that wants a gradient."""
     cls = edge.__class__
     return cls is not Node and cls is not Output and cls not in _DEAD_ENDS
 

@@ -171,6 +171,7 @@ def overlapping(array: Any) -> bool:
 
 
 def check_writable(array: Any) -> None:
+    """Refuse memory whose elements overlap, or that is read-only."""
     flags = array.flags
     if not flags.c_contiguous and overlapping(array):
         raise RuntimeError(OVERLAP)
@@ -179,6 +180,7 @@ def check_writable(array: Any) -> None:
 
 
 def refuse_cast(given: Any, wanted: Any) -> None:
+    """Refuse to write a richer kind of number into memory of a poorer one."""
     order = "bifc"
     if order.index(kind(given)) > order.index(kind(wanted)):
         from symgrad.dtypes import type_word

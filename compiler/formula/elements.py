@@ -21,6 +21,7 @@ _KERNELS: dict[str, Any] = {"expand": lambda x, shape: np.broadcast_to(x, shape)
 
 
 def fits(graph: Graph) -> bool:
+    """Whether the graph is small enough to be spelled out, and all its rows can be."""
     if any(v.dtype.__class__ is tuple or v.size > _PLEASANT for v in graph.values):
         return False
     try:
@@ -31,6 +32,7 @@ def fits(graph: Graph) -> bool:
 
 
 def lower(graph: Graph) -> Program:
+    """Every tensor as its elements, each an expression."""
     binder = Binder(graph)
     known: dict[Value, Any] = {}
     for i, (x, label) in enumerate(zip(graph.inputs, graph.labels, strict=True)):

@@ -20,6 +20,7 @@ NOTATIONS = ("auto", *_LOWERINGS)
 
 
 def lower(graph: Graph, notation: str = "auto") -> Program:
+    """The graph as a formula in the notation asked for; `auto` takes the first that fits."""
     graph = decompose(graph)
     if notation != "auto":
         if notation not in _LOWERINGS:

@@ -20,6 +20,7 @@ from symgrad.errors import FormulaError
 
 
 def lower(graph: Graph) -> Program:
+    """Tensors as matrix symbols: products, transposes, Hadamard products, traces."""
     return _Matrices(graph).program()
 
 

@@ -27,6 +27,8 @@ _WIDE = {"f": np.dtype(np.float64), "c": np.dtype(np.complex128)}
 
 @dataclass(frozen=True)
 class Program:
+    """A formula: inputs as symbols, named intermediate results in order, and outputs as expressions of both."""
+
     graph: Graph
     notation: str
     inputs: tuple[Any, ...]

@@ -34,6 +34,7 @@ def _is_filled(v: Value) -> bool:
 
 
 def lower(graph: Graph) -> Program:
+    """An elementwise function as an expression of one element."""
     misfit = _misfit(graph)
     if misfit is not None:
         given = f"{misfit.op} gives {type_text(misfit)}"
@@ -42,6 +43,7 @@ def lower(graph: Graph) -> Program:
 
 
 def lower_tensors(graph: Graph) -> Program:
+    """Every tensor as one symbol, every row that is not elementwise as a named function."""
     return _lower(graph, "tensor")
 
 

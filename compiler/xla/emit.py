@@ -28,6 +28,7 @@ _WIDTH = 60
 
 
 def source(graph: Graph, name: str = "forward") -> str:
+    """The text of a module that defines the graph as the function `name`."""
     return ast.unparse(module(graph, name)).replace("\n\ndef ", "\n\n\ndef ", 1) + "\n"
 
 

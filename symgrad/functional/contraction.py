@@ -273,6 +273,7 @@ def cross(input: Tensor, other: Tensor, dim: int | None = None) -> Tensor:
 
 
 def vector_product(input: Tensor, other: Tensor, dim: int) -> Tensor:
+    """The vector product along a dimension of two tensors of one rank."""
     require(input.ndim == other.ndim, "linalg.cross: inputs must have the same number of dimensions.")
     return ops.cross(input, other, axis=normalize_axis(dim, input.ndim))  # type: ignore[no-any-return]
 

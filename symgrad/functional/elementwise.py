@@ -24,10 +24,14 @@ __all__ = [
 
 
 class Unary(Protocol):
+    """What `unary` makes."""
+
     def __call__(self, input: Tensor, *, out: Tensor | None = None) -> Tensor: ...
 
 
 class Binary(Protocol):
+    """What `binary` makes."""
+
     def __call__(self, input: Any, other: Any, *, out: Tensor | None = None) -> Tensor: ...
 
 
@@ -47,6 +51,7 @@ def unary(name: str, row: str | None = None) -> Unary:
 
 
 def binary(name: str, row: str | None = None, in_place: bool = True) -> Binary:
+    """The row as function and method, and as in-place method where PyTorch has one."""
     op = getattr(ops, row or name)
 
     def function(input: Any, other: Any, *, out: Tensor | None = None) -> Tensor:

@@ -14,6 +14,7 @@ __all__ = ["hardshrink", "log_softmax", "prelu", "softmax"]
 
 
 def over_axis(op: Any, input: Tensor, dim: int, dtype: Any) -> Tensor:
+    """A row along one dimension, after a cast if one is asked for."""
     x = input if dtype is None else input.to(dtype)
     axis = normalize_axis(dim, x.ndim)
     return op(x, axis=(axis,) if x.ndim else ())  # type: ignore[no-any-return]

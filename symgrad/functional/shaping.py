@@ -211,6 +211,7 @@ def expand(input: Tensor, *size: Any, **named: Any) -> Tensor:
 
 
 def type_text(input: Tensor) -> str:
+    """`torch.float32[2, 3]`, as errors name a tensor."""
     return f"{input.dtype}{list(input._array.shape)}"
 
 

@@ -28,6 +28,7 @@ ACCUMULATIONS = {
 
 
 def unsupported(name: str) -> TypeError:
+    """The error for a function of NumPy's that has no counterpart."""
     return TypeError(
         f"numpy.{name} is not supported on tensors: use a function of symgrad, or call it on tensor.detach().numpy(), which has no"
         " derivative"

@@ -85,6 +85,7 @@ def _replaced(result: Any, before: tuple[Any, ...]) -> tuple[Any, ...]:
 
 
 def call_with_hooks(module: Any, args: Any, kwargs: Any) -> Any:
+    """Call a module, its hooks before and after, and those of its gradients."""
     for hook, with_kwargs in tuple(module._forward_pre_hooks.values()):
         result = hook(module, args, kwargs) if with_kwargs else hook(module, args)
         if result is None:

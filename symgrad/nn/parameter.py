@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from symgrad.creation import empty
 from symgrad.dtypes import of
 from symgrad.tensor import Tensor, wrap
 
@@ -14,7 +15,7 @@ class Parameter(Tensor):
     __slots__ = ()
 
     def __new__(cls, data: Any = None, requires_grad: bool = True) -> Parameter:
-        source = wrap_empty() if data is None else data
+        source = empty(0) if data is None else data
         if not isinstance(source, Tensor):
             raise TypeError(f"Parameter data must be a Tensor, got {type(data).__name__}")
         if requires_grad and not (of(source._array.dtype).is_floating_point or of(source._array.dtype).is_complex):
@@ -40,9 +41,3 @@ class Parameter(Tensor):
 
     def __reduce_ex__(self, protocol: Any) -> Any:
         return type(self), (wrap(self._array), self._requires_grad)
-
-
-def wrap_empty() -> Tensor:
-    from symgrad.creation import empty  # type: ignore[attr-defined, unused-ignore]
-
-    return empty(0)  # type: ignore[no-any-return, unused-ignore]

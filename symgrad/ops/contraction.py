@@ -22,6 +22,7 @@ def transposed(xp: Any, x: Any) -> Any:
 
 
 def column(xp: Any, x: Any) -> Any:
+    """A vector as a matrix of one column."""
     return xp.reshape(x, shape=(*x.shape, 1))
 
 

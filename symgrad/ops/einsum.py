@@ -19,6 +19,7 @@ from symgrad.ops.table import row
 
 
 def split(equation: str) -> tuple[list[str], str]:
+    """The letters of each operand, and those of the result."""
     inputs, _, output = equation.partition("->")
     return inputs.split(","), output
 

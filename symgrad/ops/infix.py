@@ -18,6 +18,7 @@ COMMUTATIVE = ("add", "mul", "and", "or", "xor")
 
 
 def reflected(op: Any) -> Any:
+    """The operator with its operands swapped: `other - self`."""
     def reflect(self: Any, other: Any) -> Any:
         return op(other, self)
 

@@ -29,6 +29,7 @@ def adjoint(xp: Any, x: Any) -> Any:
 
 
 def require_matrix(name: str, x: Any, argument: str = "A") -> None:
+    """PyTorch's errors for what is no matrix of floats."""
     if len(x.shape) < 2:
         raise RuntimeError(f"{name}: The input tensor {argument} must have at least 2 dimensions.")
     if kind(np.dtype(x.dtype)) not in "fc":
@@ -38,6 +39,7 @@ def require_matrix(name: str, x: Any, argument: str = "A") -> None:
 
 
 def require_square(name: str, x: Any) -> None:
+    """PyTorch's errors for what is no square matrix of floats."""
     require_matrix(name, x)
     rows, columns = x.shape[-2:]
     if rows != columns:

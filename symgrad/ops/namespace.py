@@ -45,6 +45,7 @@ from symgrad.ops.table import TABLE
 
 
 def namespace(make: Callable[[Row], Any]) -> Any:
+    """An object with one attribute for each row: what `make` makes of it."""
     return SimpleNamespace(**{name: make(row) for name, row in TABLE.items()})
 
 

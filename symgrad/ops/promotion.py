@@ -25,10 +25,12 @@ _default = FLOAT32
 
 
 def default_float() -> np.dtype[Any]:
+    """The type of Python floats."""
     return _default
 
 
 def set_default_float(dtype: np.dtype[Any]) -> None:
+    """Change the type of Python floats."""
     global _default
     _default = dtype
 
@@ -65,6 +67,7 @@ def promote_types(x: np.dtype[Any], y: np.dtype[Any]) -> np.dtype[Any]:
 
 
 def scalar_type(value: object) -> np.dtype[Any]:
+    """The type of a Python number."""
     if isinstance(value, (bool, np.bool_)):
         return BOOL
     if isinstance(value, (int, np.integer)):

@@ -36,6 +36,7 @@ def _mismatch(name: str, shapes: tuple[tuple[int, ...], ...]) -> str:
 
 
 def elementwise_type(name: str, policy: str) -> Any:
+    """The type rule of an elementwise row: shapes broadcast, types meet by the policy."""
     def rule(*operands: Any, **attrs: Any) -> Meta:
         shape = broadcast_shapes(name, *(tuple(o.shape) for o in operands if hasattr(o, "shape")))
         dtype = BOOL if policy == "compare" else compute_type(policy, operands) or operands[0].dtype
@@ -65,6 +66,7 @@ def normalize_axes(axes: int | Sequence[int] | None, ndim: int) -> tuple[int, ..
 
 
 def reduced_shape(shape: tuple[int, ...], axes: tuple[int, ...], keepdims: bool) -> tuple[int, ...]:
+    """The shape that is left of one when axes are folded."""
     if keepdims:
         return tuple(1 if i in axes else n for i, n in enumerate(shape))
     return tuple(n for i, n in enumerate(shape) if i not in axes)

@@ -19,6 +19,8 @@ Rule = Callable[..., Any]
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Row:
+    """One primitive, column by column."""
+
     name: str
     args: tuple[str, ...]
     """Names of the data arguments. A single name with a star ("*tensors") takes any number; a star on the last of several

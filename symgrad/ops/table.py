@@ -55,4 +55,5 @@ def _check(name: str, names: tuple[str, ...], rules: tuple[Any, ...], reads: tup
 
 
 def elementwise(name: str, args: str, numpy: Callable[..., Any], vjp: Iterable[Rule | None] = (), saves: Any = "", **columns: Any) -> Row:
+    """Enter a row that works element by element and broadcasts; its type rule follows from the policy."""
     return row(name, args, numpy, vjp, saves, elementwise=True, **columns)

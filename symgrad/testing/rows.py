@@ -42,6 +42,7 @@ def rules_of(row: Row, sample: Sample) -> list[int]:
 
 
 def outputs_of(row: Row, sample: Sample) -> tuple[Any, ...]:
+    """What the kernel gives, always as a tuple."""
     out = local.mode.run(row.numpy, *sample[0], **sample[1])
     return tuple(np.asarray(o) for o in ((out,) if row.outputs == 1 else out))
 
@@ -65,6 +66,7 @@ def _names(row: Row, i: int, args: tuple[Any, ...]) -> list[str]:
 
 
 def ones(row: Row, sample: Sample) -> tuple[Any, ...]:
+    """A cotangent of ones for each output that has one."""
     return tuple(np.ones_like(o) if kind(o.dtype) in "fc" else None for o in outputs_of(row, sample))
 
 
@@ -91,6 +93,7 @@ def describe(values: Any) -> list[tuple[tuple[int, ...], Any]]:
 
 
 def run(row: Row, sample: Sample) -> Any:
+    """The row as the public functions run it."""
     args, attrs = sample
     return apply(row, tuple(wrap(a) if isinstance(a, np.ndarray) else a for a in args), attrs)
 

@@ -32,6 +32,7 @@ def legacy(size_average: bool | None, reduce: bool | None, reduction: str) -> st
 
 
 def reduced(value: Tensor, reduction: str) -> Tensor:
+    """The values themselves, their mean or their sum."""
     if reduction == "none":
         return value
     return value.mean() if reduction == "mean" else value.sum()  # type: ignore[no-any-return]
