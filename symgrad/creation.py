@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import operator
+import warnings
 from collections.abc import Callable
 from typing import Any
 
@@ -183,8 +184,6 @@ def _range(start: Any, end: Any, step: Any, dtype: np.dtype[Any]) -> Array:
 
 def range(start: Any = 0, end: Any = None, step: Any = 1, *, dtype: Any = None, requires_grad: bool = False) -> Tensor:
     """PyTorch's old `range`, which includes its end."""
-    import warnings
-
     warnings.warn("torch.range is deprecated: use arange, which produces values in [start, end).", UserWarning, stacklevel=2)
     count = math.floor((end - start) / step) + 1
     return finish((start + np.arange(count) * float(step)).astype(numpy_type(dtype)), None, requires_grad)

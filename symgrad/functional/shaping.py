@@ -15,9 +15,9 @@ from symgrad.tensor import Size, Tensor, wrap
 from symgrad.typing import Dims
 
 __all__ = [
-    "atleast_1d", "atleast_2d", "atleast_3d", "broadcast_shapes", "broadcast_tensors", "broadcast_to", "diagonal", "flatten", "meshgrid", "moveaxis",
-    "movedim", "narrow", "permute", "ravel", "reshape", "select", "squeeze", "swapaxes", "swapdims", "t", "transpose", "unflatten",
-    "unsqueeze",
+    "atleast_1d", "atleast_2d", "atleast_3d", "broadcast_shapes", "broadcast_tensors", "broadcast_to", "diagonal", "flatten",
+    "meshgrid", "moveaxis", "movedim", "narrow", "permute", "ravel", "reshape", "select", "squeeze", "swapaxes", "swapdims", "t",
+    "transpose", "unflatten", "unsqueeze",
 ]  # fmt: skip
 
 NOT_VIEWABLE = (

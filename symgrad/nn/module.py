@@ -8,6 +8,7 @@ from typing import Any, NamedTuple, TypeVar
 
 from symgrad.autograd import no_grad
 from symgrad.autograd.hooks import RemovableHandle
+from symgrad.nn.hooks import call_with_hooks
 from symgrad.nn.parameter import Parameter
 from symgrad.tensor import Tensor
 
@@ -321,8 +322,6 @@ class Module:
         state = self.__dict__
         if not (state["_forward_hooks"] or state["_forward_pre_hooks"] or state["_backward_hooks"] or state["_backward_pre_hooks"]):
             return self.forward(*args, **kwargs)
-        from symgrad.nn.hooks import call_with_hooks
-
         return call_with_hooks(self, args, kwargs)
 
     def register_forward_pre_hook(self, hook: Callable[..., Any], *, prepend: bool = False, with_kwargs: bool = False) -> RemovableHandle:
