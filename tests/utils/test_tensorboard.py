@@ -58,22 +58,28 @@ def test_graph_of_a_module(tmp_path):
 
 
 def test_nodes_stand_in_the_module_that_computes_them(tmp_path):
+    class Triple(nn.Module):
+        def forward(self, x):
+            return x * 3
+
     class Outer(nn.Module):
         def __init__(self):
             super().__init__()
             self.body = nn.Sequential(nn.Linear(2, 5), nn.Tanh())
+            self.triple = Triple()
             self.register_buffer("scale", sg.ones(5))
 
         def forward(self, x):
-            return self.body(sg.sin(x)) * 3 * self.scale + self.body(sg.cos(x))
+            return self.triple(self.body(sg.sin(x))) * self.scale + self.body(sg.cos(x))
 
     nodes = graph_of(tmp_path, Outer(), sg.rand(4, 2))
     linear, tanh = "Outer/Sequential[body]/Linear[0]", "Outer/Sequential[body]/Tanh[1]"
     assert nodes[f"{linear}/linear_1"][:2] == ("linear", ["Outer/sin_1", f"{linear}/weight", f"{linear}/bias"])
     assert nodes[f"{linear}/linear_2"][1] == ["Outer/cos_1", f"{linear}/weight", f"{linear}/bias"]  # called twice, one module
     assert nodes[f"{tanh}/tanh_2"][1] == [f"{linear}/linear_2"]
-    assert nodes["Outer/mul_1"][1] == [f"{tanh}/tanh_1", "Outer/Const_1"]  # the number 3 belongs to its reader
-    assert nodes["Outer/mul_2"][1] == ["Outer/mul_1", "Outer/scale"]
+    triple = "Outer/Triple[triple]"
+    assert nodes[f"{triple}/mul_1"][1] == [f"{tanh}/tanh_1", f"{triple}/Const_1"]  # a number belongs to its reader
+    assert nodes["Outer/mul_1"][1] == [f"{triple}/mul_1", "Outer/scale"]
     assert nodes["Outer/scale"][0] == "Buffer"
 
 
