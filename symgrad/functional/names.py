@@ -22,9 +22,18 @@ METHODS: dict[str, Any] = {}
 
 
 def public(function: Callable[P, R]) -> Callable[P, R]:
-    """A public function: takes `axis`/`keepdims` for `dim`/`keepdim`, and `out=`."""
+    """A public function: takes `axis`/`keepdims` for `dim`/`keepdim`, and `out=`, and is `checked`."""
     own = function.__code__.co_varnames
-    renamed = {theirs: ours for theirs, ours in _NUMPY_NAMES.items() if theirs not in own}
+    return _checked(function, {theirs: ours for theirs, ours in _NUMPY_NAMES.items() if theirs not in own})
+
+
+def checked(function: Callable[P, R]) -> Callable[P, R]:
+    """A function that says which of its arguments is no tensor when it fails over one."""
+    return _checked(function, None)
+
+
+def _checked(function: Callable[P, R], renamed: dict[str, str] | None) -> Callable[P, R]:
+    """With other names for arguments, also `out=` is taken."""
     leading = _leading_tensors(function)
 
     @functools.wraps(function)
@@ -33,30 +42,13 @@ def public(function: Callable[P, R]) -> Callable[P, R]:
             for value in args[:leading]:
                 if not isinstance(value, Tensor):
                     raise TypeError("no tensor")
-            if kwargs:
+            if kwargs and renamed is not None:
                 out = kwargs.pop("out", None)
                 for theirs, ours in renamed.items():
                     if theirs in kwargs:
                         kwargs[ours] = kwargs.pop(theirs)
                 if out is not None:
                     return into(out, function, args, kwargs)  # type: ignore[no-any-return]
-            return function(*args, **kwargs)
-        except _REFUSALS as error:
-            raise mistyped(function, args, kwargs) or error from None
-
-    return call
-
-
-def checked(function: Callable[P, R]) -> Callable[P, R]:
-    """A function that says which of its arguments is no tensor when it fails over one."""
-    leading = _leading_tensors(function)
-
-    @functools.wraps(function)
-    def call(*args: P.args, **kwargs: P.kwargs) -> R:
-        try:
-            for value in args[:leading]:
-                if not isinstance(value, Tensor):
-                    raise TypeError("no tensor")
             return function(*args, **kwargs)
         except _REFUSALS as error:
             raise mistyped(function, args, kwargs) or error from None
