@@ -25,8 +25,8 @@ from symgrad.functional.matrices import (
 )
 from symgrad.functional.names import public
 from symgrad.functional.norms import matrix_norm as matrix_norm, norm as norm, vector_norm as vector_norm
-from symgrad.functional.shaping import diagonal as _diagonal, movedim
-from symgrad.ops.promotion import word
+from symgrad.functional.shaping import broadcast_tensors, diagonal as _diagonal, movedim
+from symgrad.ops.promotion import kind, word
 from symgrad.ops.shapes import broadcast_shapes, normalize_axis
 from symgrad.return_types import linalg_slogdet as _SlogdetResult
 from symgrad.tensor import Tensor
@@ -79,7 +79,11 @@ def vecdot(x: Tensor, y: Tensor, *, dim: int = -1) -> Tensor:
     types = word(x._array.dtype), word(y._array.dtype)
     found = f"found x of type {types[0]} and y of type {types[1]} instead"
     require(types[0] == types[1], f"linalg.vecdot: Expected x and y to have the same dtype, but {found}")
+    floats = kind(x._array.dtype) in "fc"
+    require(floats, f"linalg.vecdot: Expected a floating point or complex tensor as input. Got {types[0]}")
     shape = broadcast_shapes("linalg.vecdot", tuple(x.shape), tuple(y.shape))
+    if x.ndim != y.ndim:
+        x, y = broadcast_tensors(x, y)
     axis = normalize_axis(dim, len(shape)) - len(shape)
     if x._array.dtype.kind == "c":
         x = ops.conj(x)

@@ -60,6 +60,12 @@ def test_cosines_of_broadcast_vectors_stay_in_their_range():
     assert F.cosine_similarity(x, y, dim=-2).abs().max() <= 1
 
 
+def test_dot_products_of_vectors_with_numbers():
+    assert sg.linalg.vecdot(sg.arange(3.0), sg.tensor(2.0)).item() == 6.0
+    assert F.cosine_similarity(sg.tensor([[3, 4]]), sg.tensor([[3.0, 4.0]])).item() == pytest.approx(1)
+    assert F.adaptive_avg_pool2d(sg.ones(1, 2, 4, 4), (0, 3)).shape == (1, 2, 0, 3)
+
+
 def test_root_mean_squares_beyond_half_precision():
     x = sg.tensor([300.0, 500.0], dtype=sg.float16, requires_grad=True)
     F.rms_norm(x, [2]).sum().backward()

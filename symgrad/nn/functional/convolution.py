@@ -227,7 +227,7 @@ def _adaptive(n: int, input: Tensor, output_size: Any) -> Tensor:
     if len(wanted) != n or any(want is not None and want < 0 for want in wanted):
         raise RuntimeError(f"adaptive_avg_pool{n}d: output_size must be {n} numbers greater than or equal to 0, but got {list(wanted)}")
     sizes = tuple(have if want is None else want for want, have in zip(wanted, x.shape[2:], strict=True))
-    out = ops.adaptive_avg_pool(x, output_size=sizes)
+    out = x.narrow(2, 0, 0).reshape(*x.shape[:2], *sizes) if 0 in sizes else ops.adaptive_avg_pool(x, output_size=sizes)
     return out if had_batch else out.squeeze(0)  # type: ignore[no-any-return]
 
 

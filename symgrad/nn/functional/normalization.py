@@ -11,6 +11,7 @@ from symgrad.functional.shaping import broadcast_tensors
 from symgrad.mode import local
 from symgrad.nn.functional.checks import require_floats, require_one_type, require_shape
 from symgrad.ops.generator import default_generator
+from symgrad.ops.promotion import kind, result_type, word
 from symgrad.ops.sampling import dropout_mask
 from symgrad.ops.variants import is_half
 from symgrad.tensor import Tensor, wrap
@@ -38,9 +39,9 @@ def _channels(parameter: Tensor | None, ndim: int) -> Tensor | None:
 def _check_channels(name: str, input: Tensor, **parameters: Tensor | None) -> None:
     if input.ndim < 2:
         raise ValueError(f"{name}: expected an input of at least 2 dimensions, got {list(input.shape)}")
-    for word, parameter in parameters.items():
+    for role, parameter in parameters.items():
         if parameter is not None and parameter.numel() != input.shape[1]:
-            raise RuntimeError(f"{name}: {word} should contain {input.shape[1]} elements not {parameter.numel()}")
+            raise RuntimeError(f"{name}: {role} should contain {input.shape[1]} elements not {parameter.numel()}")
 
 
 def layer_norm(
@@ -250,6 +251,10 @@ def normalize(input: Tensor, p: float = 2.0, dim: Any = 1, eps: float = 1e-12, o
 
 def cosine_similarity(x1: Tensor, x2: Tensor, dim: int = 1, eps: float = 1e-8) -> Tensor:
     """The cosine of the angle between vectors along `dim`."""
+    common = result_type(x1._array, x2._array)
+    if kind(common) != "f":
+        raise RuntimeError(f"cosine_similarity: expected common dtype to be floating point, yet common dtype is {word(common)}")
+    x1, x2 = (x if x._array.dtype == common else ops.cast(x, dtype=common) for x in (x1, x2))
     if x1.shape != x2.shape:  # a dimension of size 1 counts as often as it is repeated, also in the norms
         x1, x2 = broadcast_tensors(x1, x2)
     return ((x1 / held(x1.norm(2, dim, True), eps)) * (x2 / held(x2.norm(2, dim, True), eps))).sum(dim)  # type: ignore[no-any-return]
