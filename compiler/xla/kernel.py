@@ -63,5 +63,4 @@ def _jitted(graph: Graph, name: str) -> Callable[..., Any]:
 def _x64(enabled: bool) -> Any:
     import jax
 
-    context: Any = jax if hasattr(jax, "enable_x64") else jax.experimental  # where JAX before 0.8 has it
-    return context.enable_x64(enabled)
+    return jax.enable_x64(enabled)
