@@ -11,9 +11,10 @@ names the line.
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any
 
 import numpy as np
@@ -58,8 +59,10 @@ def _state_of_random() -> bytes:
 class Capture:
     """What the dispatcher calls while a function is traced: see `symgrad.mode.Mode.capture`."""
 
-    def __init__(self, abstract: bool) -> None:
+    def __init__(self, abstract: bool, names: Mapping[int, str]) -> None:
         self.abstract = abstract
+        self.names = names
+        """What tensors that the function brings along are called, by their ids."""
         self.drawn = _state_of_random()
         self.inputs: list[Value] = []
         self.labels: list[str] = []
@@ -120,7 +123,7 @@ class Capture:
             return xp.detach(same)  # type: ignore[no-any-return]
         self.refuse_random()
         self.captured.append(t)
-        return self.argument(t, t.name or f"c{len(self.captured)}")
+        return self.argument(t, t.name or self.names.get(id(t)) or f"c{len(self.captured)}")
 
     def argument(self, t: Tensor, label: str) -> Value:
         value = input_value(len(self.inputs), t._array.shape, t._array.dtype)
@@ -150,9 +153,11 @@ class Trace:
     """The container of the results, see `symgrad.compiler.tree`."""
 
 
-def trace(function: Callable[[Sequence[Tensor]], Any], args: Sequence[Any], labels: Sequence[str]) -> Trace:
+def trace(
+    function: Callable[[Sequence[Tensor]], Any], args: Sequence[Any], labels: Sequence[str], names: Mapping[int, str] = MappingProxyType({})
+) -> Trace:
     """Run `function` on a list of tensors made from `args` (tensors, arrays, or shapes without data), and freeze what it did."""
-    capture = Capture(abstract=any(not isinstance(a, (Tensor, np.ndarray)) for a in args))
+    capture = Capture(any(not isinstance(a, (Tensor, np.ndarray)) for a in args), names)
     inputs = [_stand_in(a) for a in args]
     for t, label in zip(inputs, labels, strict=True):
         capture.argument(t, label)

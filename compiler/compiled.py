@@ -96,7 +96,7 @@ class Compiled:
         key = call.key()
         program = self._programs.get(key)
         if program is None:
-            traced = trace(self.signature.caller(call), call.leaves, call.labels)
+            traced = trace(self.signature.caller(call), call.leaves, call.labels, self.signature.names())
             program = self._programs[key] = Program(traced, getattr(self, "__name__", "function"))
         self._latest = program
         return call, program

@@ -33,7 +33,7 @@ class Deriver:
 
     def __call__(self, *args: Any, **kwargs: Any) -> Derivation:
         call = self.signature.bind(_with_arrays(args), {k: _with_arrays((v,))[0] for k, v in kwargs.items()})
-        traced = trace(self.signature.caller(call), call.leaves, call.labels)
+        traced = trace(self.signature.caller(call), call.leaves, call.labels, self.signature.names())
         if len(traced.graph.outputs) != 1:
             raise TraceError(f"derive needs a function with one result, this one returns {len(traced.graph.outputs)}")
         wrt = positions(self.wrt, traced.graph.labels, (*call.leaves, *traced.captured))

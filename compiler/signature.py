@@ -80,6 +80,11 @@ class Signature:
     def __str__(self) -> str:
         return f"{getattr(self.function, '__name__', 'function')}({', '.join(self.signature.parameters)})"
 
+    def names(self) -> dict[int, str]:
+        """What the parameters of a module are called, by their ids."""
+        parameters = getattr(self.function, "named_parameters", None)
+        return {} if parameters is None else {id(p): name for name, p in parameters()}
+
     def bind(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Call:
         bound = self.signature.bind(*args, **kwargs)
         bound.apply_defaults()

@@ -89,6 +89,21 @@ def test_modules_are_called_with_their_own_names():
     assert lines(sg.nn.MSELoss(), sg.spec(3), sg.spec(3), wrt="input")[1] == "∂f/∂input = 2/3 (input - target)"
 
 
+def test_parameters_of_modules_keep_their_names():
+    class Net(sg.nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.inner = sg.nn.Linear(3, 2)
+
+        def forward(self, x):
+            return self.inner(x).sum()
+
+    derivation = sg.derive(Net(), wrt="inner")(sg.spec((4, 3)))
+    assert str(derivation).splitlines() == [
+        "f(x) = sum(x inner.weightᵀ + 1 inner.biasᵀ)", "∂f/∂inner.weight = 1 x", "∂f/∂inner.bias = 4 1",
+    ]  # fmt: skip
+
+
 def lines(function, *args, **options):
     return str(sg.derive(function, **options)(*args)).splitlines()
 
