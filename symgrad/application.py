@@ -123,7 +123,10 @@ def apply(row: Row, args: tuple[Any, ...], attrs: dict[str, Any]) -> Any:
 
 def has_numpy_numbers(attrs: dict[str, Any]) -> bool:
     """NumPy's own numbers would decide on the result's type, where Python's leave it to the tensor."""
-    return any(isinstance(value, np.generic) for value in attrs.values())
+    for value in attrs.values():  # a loop: a generator would cost more than it tests
+        if isinstance(value, np.generic):
+            return True
+    return False
 
 
 def _operands(

@@ -40,12 +40,18 @@ def _reciprocal_gaps(xp: Any, values: Any) -> Any:
     return (1 - eye) / (_in_columns(xp, values) - _in_rows(xp, values) + eye)
 
 
-def _diverged(name: str, x: Any) -> LinAlgError:
+def _factors(name: str, factorise: Any, x: Any, **options: Any) -> tuple[Any, ...]:
+    """What NumPy's algorithm gives, or PyTorch's error, which names the matrix of the batch."""
+
     def fails(matrix: Any) -> int:
         return int(not np.isfinite(matrix).all())
 
-    where, _ = first_failure(x, fails)
-    return LinAlgError(f"{name}: {where}The algorithm failed to converge because the input matrix is ill-conditioned or not finite.")
+    try:
+        return tuple(factorise(x, **options))
+    except np.linalg.LinAlgError:
+        where, _ = first_failure(x, fails)
+        reason = "because the input matrix is ill-conditioned or not finite."
+        raise LinAlgError(f"{name}: {where}The algorithm failed to converge {reason}") from None
 
 
 # --- eigenvalues of Hermitian matrices
@@ -58,10 +64,7 @@ def eigh_type(x: Any, *, uplo: str) -> tuple[Meta, Meta]:
 
 def _eigh(x, *, uplo):
     require_square("linalg.eigh", x)
-    try:
-        return tuple(np.linalg.eigh(x, UPLO=uplo))
-    except np.linalg.LinAlgError:
-        raise _diverged("linalg.eigh", x) from None
+    return _factors("linalg.eigh", np.linalg.eigh, x, UPLO=uplo)
 
 
 def _eigh_rule(xp, g, out, x, *, uplo):
@@ -97,10 +100,7 @@ def svd_type(x: Any, *, full_matrices: bool) -> tuple[Meta, Meta, Meta]:
 
 def _svd(x, *, full_matrices):
     require_matrix("linalg.svd", x)
-    try:
-        return tuple(np.linalg.svd(x, full_matrices=full_matrices))
-    except np.linalg.LinAlgError:
-        raise _diverged("linalg.svd", x) from None
+    return _factors("linalg.svd", np.linalg.svd, x, full_matrices=full_matrices)
 
 
 def _skew(xp, x):
