@@ -123,7 +123,7 @@ def apply(row: Row, args: tuple[Any, ...], attrs: dict[str, Any]) -> Any:
 
 def has_numpy_numbers(attrs: dict[str, Any]) -> bool:
     """NumPy's own numbers would decide on the result's type, where Python's leave it to the tensor."""
-    for value in attrs.values():  # a loop: a generator would cost more than it tests
+    for value in attrs.values():  # noqa: SIM110  (a generator costs more than the tests)
         if isinstance(value, np.generic):
             return True
     return False

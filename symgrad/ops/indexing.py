@@ -130,7 +130,7 @@ def _index_back(x, *indices, shape, dims):
     """Add x into zeros at the places; places that occur twice receive both."""
     out = np.zeros(shape, x.dtype)
     if len(indices) == 1 and dims == (0,) and len(shape) > 1 and indices[0].size > 8:
-        return _add_rows(out, indices[0].reshape(-1), x.reshape(-1, *shape[1:]))
+        return _add_rows(out, indices[0].reshape(-1), x.reshape(indices[0].size, *shape[1:]))
     np.add.at(out, places(indices, dims), x)
     return out
 

@@ -243,6 +243,12 @@ def test_zero_dimensions():
     assert x[None].tolist() == [4]
 
 
+def test_many_places_in_rows_without_elements():
+    x = sg.ones(2, 0, requires_grad=True)
+    x[sg.zeros(3, 3, dtype=sg.int64)].sum().backward()
+    assert x.grad.shape == (2, 0)
+
+
 def test_iteration_and_membership():
     x = sg.tensor([[1.0, 2.0], [3.0, 4.0]], requires_grad=True)
     first, second = x
