@@ -213,6 +213,8 @@ class Backward:
                         result = unbroadcast(xp, result, like.shape)
                     if array.dtype is not like.dtype:
                         result = lane.fit(result, like.dtype)
+                    if not raw and row.tie:
+                        result = lane.tie(result, edge)
                     total = pending.get(key)
                     if total is None:
                         pending[key] = result
@@ -254,15 +256,17 @@ class Backward:
 
     def _fitted(self, node: Node, results: Sequence[Any]) -> list[Any]:
         """The cotangents in the shapes and types of the arguments that they belong to."""
-        return [self._fit(edge, result) for edge, result in zip(node.inputs, results, strict=True)]
+        return [self._fit(edge, result, node.row.tie) for edge, result in zip(node.inputs, results, strict=True)]
 
-    def _fit(self, edge: Any, result: Any) -> Any:
+    def _fit(self, edge: Any, result: Any, tie: bool) -> Any:
         if result is None or not self._needed(edge):
             return None
         like, lane = edge._array if is_leaf(edge) else edge, self.lane
         if result.shape != like.shape:
             result = self.quietly(unbroadcast, lane.xp, result, like.shape)
-        return result if result.dtype == like.dtype else self.quietly(lane.fit, result, like.dtype)
+        if result.dtype != like.dtype:
+            result = self.quietly(lane.fit, result, like.dtype)
+        return lane.tie(result, edge) if tie and not lane.raw else result
 
     def _hand_on(self, node: Node, results: Sequence[Any]) -> None:
         for edge, result in zip(node.inputs, results, strict=True):

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from symgrad.application import make_node
+from symgrad.application import edge_of, make_node
 from symgrad.autograd.hooks import retain_grad
 from symgrad.dispatch import tensors
 from symgrad.engine import Backward, RawLane, key_of, saved_arrays
@@ -61,6 +61,15 @@ class TensorLane:
 
     def fit(self, g: Any, dtype: Any) -> Any:
         return g if g._array.dtype == dtype else tensors.cast(g, dtype=dtype)
+
+    def tie(self, g: Tensor, edge: Any) -> Tensor:
+        """A cotangent that does not depend on its argument, recorded as if it did: asking for its derivative gives zeros."""
+        if g._requires_grad or local.mode.capture is not None:
+            return g
+        inputs = (edge_of(g), edge)
+        node = make_node(TABLE["tied"], inputs, {}, inputs, None, None)
+        node.shape, node.dtype = g._array.shape, g._array.dtype
+        return wrap(g._array, True, node)
 
     def tensor(self, g: Any) -> Tensor:
         assert isinstance(g, Tensor)

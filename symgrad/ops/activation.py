@@ -78,12 +78,14 @@ elementwise(
     (lambda xp, g, out, x, *, negative_slope: xp.where(x > 0, g, g * negative_slope),), kinds="f", saves="x",
     sympy=lambda sp, x, negative_slope: sp.Piecewise((x, x > 0), (negative_slope * x, True)), special=(0.0,),
     jax=lambda x, *, negative_slope: f"jnp.where({x} > 0, {x}, {x} * {negative_slope!r})",
+    tie=True,
 )  # fmt: skip
 elementwise(
     "prelu", "x y", lambda x, y: select(x > 0, x, x * y),
     (lambda xp, g, out, x, y: xp.where(x > 0, g, g * y), lambda xp, g, out, x, y: xp.where(x < 0, g * x, 0)), saves=("x y", "x"),
     sympy=lambda sp, x, y: sp.Piecewise((x, x > 0), (y * x, True)), display="PreluKernelBackward0",
     jax=lambda x, y: f"jnp.where({x} > 0, {x}, {x} * {y})",
+    tie=True,
 )  # fmt: skip
 
 
@@ -204,12 +206,14 @@ elementwise(
     (lambda xp, g, out, x, *, low, high: xp.where(xp.logical_and(x > low, x < high), g, 0),), kinds="if", saves="x",
     sympy=lambda sp, x, low, high: sp.Piecewise((low, x < low), (high, x > high), (x, True)),
     jax=lambda x, *, low, high: f"jnp.clip({x}, {low!r}, {high!r})", special=(-1.0, 1.0),
+    tie=True,
 )  # fmt: skip
 elementwise(
     "hardsigmoid", "x", lambda x: np.clip(x + 3, 0, 6) / 6,
     (lambda xp, g, out, x: xp.where(xp.logical_and(x > -3, x < 3), g / 6, 0),), saves="x", kinds="f",
     sympy=lambda sp, x: sp.Piecewise((0, x < -3), (1, x > 3), (x / 6 + sp.Rational(1, 2), True)),
     jax=lambda x: f"jnp.clip({x} + 3, 0, 6) / 6", special=(-3.0, 3.0),
+    tie=True,
 )  # fmt: skip
 elementwise(
     "hardswish", "x", lambda x: x * np.clip(x + 3, 0, 6) / 6,
@@ -222,18 +226,21 @@ elementwise(
     (lambda xp, g, out, x, *, lambd: xp.where(xp.logical_or(x > lambd, x < -lambd), g, 0),), kinds="f", saves="x",
     sympy=lambda sp, x, lambd: sp.Piecewise((x - lambd, x > lambd), (x + lambd, x < -lambd), (0, True)), special=(0.5, -0.5),
     jax=lambda x, *, lambd: f"jnp.where({x} > {lambd!r}, {x} - {lambd!r}, jnp.where({x} < -{lambd!r}, {x} + {lambd!r}, 0 * {x}))",
+    tie=True,
 )  # fmt: skip
 elementwise(
     "hardshrink", "x / lambd", lambda x, *, lambd: select(np.abs(x) <= lambd, 0, x),
     (lambda xp, g, out, x, *, lambd: xp.where(xp.logical_or(x > lambd, x < -lambd), g, 0),), kinds="f", saves="x",
     sympy=lambda sp, x, lambd: sp.Piecewise((x, sp.Or(x > lambd, x < -lambd)), (0, True)), special=(0.5, -0.5),
     jax=lambda x, *, lambd: f"jnp.where(jnp.abs({x}) <= {lambd!r}, 0, {x})",
+    tie=True,
 )  # fmt: skip
 elementwise(
     "threshold", "x / threshold value", lambda x, *, threshold, value: select(x <= threshold, value, x).astype(x.dtype, copy=False),
     (lambda xp, g, out, x, *, threshold, value: xp.where(x > threshold, g, 0),), kinds="if", saves="x",
     sympy=lambda sp, x, threshold, value: sp.Piecewise((x, x > threshold), (value, True)), special=(0.0,),
     jax=lambda x, *, threshold, value: f"jnp.where({x} <= {threshold!r}, {value!r}, {x})",
+    tie=True,
 )  # fmt: skip
 
 

@@ -245,7 +245,7 @@ def _max_pool_rule(xp, g, out, x, **geometry):
 
 row(
     "max_pool", "x / kernel stride padding dilation ceil_mode", kernels.max_pool, (_max_pool_rule,), saves="out1", policy="each",
-    type=max_pool_type, outputs=2, kinds="bif", jax=_max_pool_text,
+    type=max_pool_type, outputs=2, tie=True, kinds="bif", jax=_max_pool_text,
     display=lambda node: f"MaxPool{len(node.attrs['kernel'])}DWithIndicesBackward0",
 )  # fmt: skip
 row(
@@ -271,6 +271,7 @@ def avg_pool_type(x: Any, *, kernel: Any, stride: Any, padding: Any, ceil_mode: 
 row(
     "avg_pool", "x / kernel stride padding ceil_mode count_include_pad divisor_override", kernels.avg_pool,
     (lambda xp, g, out, x, **geometry: xp.avg_unpool(g, input_shape=tuple(x.shape[2:]), **geometry),), policy="each", type=avg_pool_type,
+    tie=True,
     display=lambda node: f"AvgPool{len(node.attrs['kernel'])}DBackward0", jax=_avg_pool_text,
 )  # fmt: skip
 row(

@@ -142,6 +142,10 @@ elementwise(
     type=lambda x, *, dtype: Meta(x.shape, np.dtype(dtype)), display="ToCopyBackward0",
     jax=lambda x, *, dtype: f"{x}.astype({dtype.name!r})",
 )  # fmt: skip
+elementwise(  # x, whose derivative in y is known to be zero: how a cotangent that is constant stays part of a history
+    "tied", "x y", lambda x, y: np.array(x), (lambda xp, g, out, x, y: g, lambda xp, g, out, x, y: g * 0), policy="each", complex="own",
+    sympy=lambda sp, x, y: x, jax=lambda x, y: x, type=lambda x, y: Meta(x.shape, x.dtype),
+)  # fmt: skip
 elementwise("detach", "x", np.array, policy="each", complex="own", sympy=lambda sp, x: x, jax="jax.lax.stop_gradient")
 
 
@@ -224,7 +228,7 @@ def _pow_y(xp, g, out, x, y):
 
 elementwise(
     "power", "x / exponent", _power, (_power_rule,), saves="x", sympy=lambda sp, x, exponent: x**exponent, display="PowBackward0",
-    type=_power_type, domain=(0.2, 2.0), jax=_power_jax,
+    type=_power_type, domain=(0.2, 2.0), jax=_power_jax, tie=True,
 )  # fmt: skip
 elementwise(
     "pow", "x y", _pow, (_pow_x, _pow_y), saves=("x y", "out x y"), sympy=lambda sp, x, y: x**y, domain=(0.2, 2.0), jax="jnp.power",

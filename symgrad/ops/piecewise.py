@@ -47,7 +47,7 @@ elementwise(
 )  # fmt: skip
 elementwise(
     "relu", "x", lambda x: np.maximum(x, 0), (lambda xp, g, out, x: xp.where(out <= 0, 0, g),), saves="out", kinds="if",
-    sympy=lambda sp, x: sp.Max(x, 0), jax="jax.nn.relu", special=(0.0,),
+    sympy=lambda sp, x: sp.Max(x, 0), jax="jax.nn.relu", special=(0.0,), tie=True,
 )  # fmt: skip
 
 

@@ -287,3 +287,14 @@ def test_variable_is_a_tensor_of_the_same_memory(x):
         Variable(data, volatile=True)
     with pytest.raises(TypeError, match="Variable data has to be a tensor, but got list"):
         Variable([1.0])
+
+
+@pytest.mark.parametrize("name", ["relu", "leaky_relu", "hardtanh", "hardshrink", "softshrink", "relu6", "max_pool1d", "avg_pool1d"])
+def test_the_second_derivative_of_a_piecewise_linear_function_is_zero_not_missing(name):
+    x = sg.tensor([[0.3, -1.2, 2.0, 1.1]], requires_grad=True)
+    function = getattr(sg.nn.functional, name)
+    y = function(x, 2) if "pool" in name else function(x)
+    (first,) = sg.autograd.grad(y.sum(), x, create_graph=True)
+    assert first.requires_grad
+    (second,) = sg.autograd.grad((first * first).sum(), x)
+    assert second.tolist() == [[0.0, 0.0, 0.0, 0.0]]

@@ -31,6 +31,8 @@ HELPERS = (
 """Rows that only rules use."""
 TRACED = ("detach",)
 """Eager code shares the memory and records nothing."""
+ENGINE = ("tied",)
+"""What the engine records itself."""
 
 
 def real(*shape):
@@ -110,7 +112,7 @@ def used_by_programs():
     return set().union(*(rows_of(with_leaves(function, arrays)) for function, *arrays in PROGRAMS.values()))
 
 
-@pytest.mark.parametrize("name", [name for name in TABLE if name not in HELPERS + TRACED])
+@pytest.mark.parametrize("name", [name for name in TABLE if name not in HELPERS + TRACED + ENGINE])
 def test_a_public_function_records_the_row(name, used_by_programs):
     assert name in used_by_programs or name in rows_of(CALLS.get(name) or own_call(name))
 
@@ -121,6 +123,13 @@ def test_a_public_function_has_the_row_in_its_trace(name):
     assert name in text(trace(lambda args: function(args[0] * 2) * args[0], [X], ["x"]).graph)
 
 
+@pytest.mark.parametrize("name", ENGINE)
+def test_the_engine_records_the_row(name):
+    x = wrap(np.array([1.0, -1.0]), requires_grad=True)
+    (g,) = sg.autograd.grad(x.relu().sum(), x, create_graph=True)
+    assert g.grad_fn.row is TABLE[name]
+
+
 @pytest.mark.parametrize("name", HELPERS)
 def test_a_helper_is_used_by_rules_and_not_public(name):
     rules = "".join(path.read_text() for path in pathlib.Path(ops.__file__).parent.glob("*.py"))
@@ -129,5 +138,5 @@ def test_a_helper_is_used_by_rules_and_not_public(name):
 
 
 def test_calls_and_helpers_name_rows():
-    assert CALLS.keys() | {*HELPERS, *TRACED} <= TABLE.keys()
+    assert CALLS.keys() | {*HELPERS, *TRACED, *ENGINE} <= TABLE.keys()
     assert not CALLS.keys() & {*HELPERS, *TRACED}
