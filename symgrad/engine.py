@@ -28,6 +28,10 @@ FREED = (
 )
 
 
+def call(function: Callable[..., Any], *args: Any, **attrs: Any) -> Any:
+    return function(*args, **attrs)
+
+
 class RawLane:
     """Cotangents are ndarrays; rules run on NumPy's own kernels, without its floating-point warnings."""
 
@@ -37,7 +41,18 @@ class RawLane:
         self.xp = xp
 
     def quiet(self, mode: Mode) -> Callable[..., Any]:
-        return mode.run
+        """What runs a function in the quiet context. Inside it, kernels run as they are: a context cannot be entered twice, and a
+        finaliser that the collector calls there may compute with tensors."""
+        run = mode.run
+
+        def quietly(function: Callable[..., Any], *args: Any, **attrs: Any) -> Any:
+            mode.run = call
+            try:
+                return run(function, *args, **attrs)
+            finally:
+                mode.run = run
+
+        return quietly
 
     def arguments(self, node: Node) -> tuple[Any, Any]:
         return node.saved, node.out

@@ -11,7 +11,7 @@ import numpy as np
 from symgrad.application import edge_of, make_node
 from symgrad.autograd.hooks import retain_grad
 from symgrad.dispatch import tensors
-from symgrad.engine import Backward, RawLane, key_of, saved_arrays
+from symgrad.engine import Backward, RawLane, call, key_of, saved_arrays
 from symgrad.errors import describe
 from symgrad.graph import Node, Output
 from symgrad.mode import Mode, leaving, local
@@ -49,7 +49,7 @@ class TensorLane:
     xp = tensors
 
     def quiet(self, mode: Mode) -> Any:
-        return _call  # ops on tensors are quiet themselves
+        return call  # ops on tensors are quiet themselves
 
     def arguments(self, node: Node) -> tuple[Any, Any]:
         assert node.saved is not None
@@ -81,10 +81,6 @@ class TensorLane:
     def accumulate(self, leaf: Tensor, g: Any, owned: bool) -> None:
         with _accumulating:
             leaf._grad = tensors.cast(g, dtype=g._array.dtype) if leaf._grad is None else tensors.add(leaf._grad, g)
-
-
-def _call(function: Any, *args: Any, **attrs: Any) -> Any:
-    return function(*args, **attrs)
 
 
 def _attach(value: Any, edge: Any, cells: dict[int, list[Any]]) -> Any:

@@ -126,6 +126,11 @@ def _at_places(xp, g, out, x, source, indices, *, axis):
     return xp.index_select(g, indices, axis=axis)
 
 
+def _at_filled(xp, g, out, x, source, indices, *, axis):
+    """A place counts once, however often it is named. `g != g` is False everywhere, in g's shape."""
+    return xp.where(xp.index_fill(g != g, True, indices, axis=axis), g, 0)
+
+
 def _places_text(operation: str) -> Any:
     return lambda x, source, indices, *, axis: f"{x}.at[{':, ' * axis}{indices}].{operation}({source})"
 
@@ -139,7 +144,7 @@ row(
     saves=("indices", "indices", ""), policy="each", type=along_axis_type("index_copy"), jax=_places_text("set"),
 )  # fmt: skip
 row(
-    "index_fill", "x source indices / axis", _writer(False), (_except_places, _at_places, None),
+    "index_fill", "x source indices / axis", _writer(False), (_except_places, _at_filled, None),
     saves=("indices", "indices", ""), policy="each", type=along_axis_type("index_fill"), jax=_places_text("set"),
     display=numbered("IndexFillBackward", 1),
 )  # fmt: skip

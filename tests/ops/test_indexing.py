@@ -267,3 +267,12 @@ def test_many_places_add_up_as_slowly_written():
     expected = np.zeros((50, 3))
     np.add.at(expected, index, g)
     np.testing.assert_allclose(x.grad._array, expected, rtol=1e-12)
+
+
+def test_a_place_that_is_filled_twice_counts_once():
+    value = sg.tensor(2.0, dtype=sg.float64, requires_grad=True)
+    x = sg.zeros(3, 2, dtype=sg.float64, requires_grad=True)
+    filled = x.index_fill(0, sg.tensor([0, 0, 2]), value)
+    filled.sum().backward()
+    assert value.grad.item() == 4.0
+    assert x.grad.tolist() == [[0.0, 0.0], [1.0, 1.0], [0.0, 0.0]]
