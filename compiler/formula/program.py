@@ -40,7 +40,8 @@ class Program:
 
     def evaluate(self, arrays: Sequence[Array]) -> list[Array]:
         """Run the formula on arrays, one for each input."""
-        return local.mode.run(self._evaluate, arrays)
+        values: list[Array] = local.mode.run(self._evaluate, arrays)
+        return values
 
     def _evaluate(self, arrays: Sequence[Array]) -> list[Array]:
         run = Evaluator()
