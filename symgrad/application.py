@@ -55,7 +55,7 @@ def view_of(row: Row, x: Tensor, attrs: dict[str, Any], out: Any) -> Tensor:
         t._requires_grad = False
         t._node = None
     base = out.base
-    if row.name == "reshape" and base is not x._array and (base is None or base is not x._array.base):
+    if row.may_copy and base is not x._array and (base is None or base is not x._array.base):
         t._base = None
         return t
     share(t, x, (row.name, attrs))

@@ -141,7 +141,8 @@ def _squeeze_title(node: Any) -> str:
 
 
 row(
-    "reshape", "x / shape", _reshape, (_back,), policy="each", type=reshape_type, view=True, display="ViewBackward0", jax="jnp.reshape",
+    "reshape", "x / shape", _reshape, (_back,), policy="each", type=reshape_type, view=True, may_copy=True, display="ViewBackward0",
+    jax="jnp.reshape",
 )  # fmt: skip
 row(
     "transpose", "x / dim0 dim1", _transpose, (lambda xp, g, out, x, *, dim0, dim1: xp.transpose(g, dim0=dim0, dim1=dim1),),

@@ -51,6 +51,8 @@ class Row:
     """All rules at once, for a user's Function: `pullback(lane, node, g, needs)` gives one cotangent for each argument."""
     attrs: tuple[str, ...] = ()
     """Names of the keyword arguments."""
+    may_copy: bool = False
+    """A view whose kernel has to copy where strides cannot say it: reshape."""
     tie: bool = False
     """The gradient requires grad in PyTorch although its derivative is zero: relu and its like, pools."""
     outputs: int = 1
