@@ -5,7 +5,7 @@ from __future__ import annotations
 import functools
 import inspect
 from collections.abc import Callable, Generator
-from typing import Any, TypeVar
+from typing import Any, Self, TypeVar, overload
 
 from symgrad.mode import local
 
@@ -89,6 +89,10 @@ def _decorate_generator(switch: Callable[[], _Switch], function: Callable[..., A
 class _Bare(_Switch):
     """A switch without arguments: `@no_grad` is as good as `@no_grad()`."""
 
+    @overload
+    def __new__(cls, function: None = None) -> Self: ...
+    @overload
+    def __new__(cls, function: F) -> F: ...  # type: ignore[misc]  # a decorator gives back what it decorates
     def __new__(cls, function: Any = None) -> Any:
         return super().__new__(cls) if function is None else decorate(lambda: cls(), function)
 

@@ -1,6 +1,6 @@
 """Layers and models."""
 
-from symgrad.nn import functional as functional, init as init
+from symgrad.nn import functional as functional, init as init, utils as utils
 from symgrad.nn.activation import ReLU as ReLU, Sigmoid as Sigmoid, Tanh as Tanh
 from symgrad.nn.container import ModuleList as ModuleList, Sequential as Sequential
 from symgrad.nn.linear import Flatten as Flatten, Identity as Identity, Linear as Linear

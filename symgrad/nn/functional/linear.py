@@ -4,16 +4,16 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from typing import Any
 
-import numpy as np
-
+from symgrad import dtypes
+from symgrad.autograd import no_grad
+from symgrad.creation import arange, ones
 from symgrad.dispatch import tensors as ops
+from symgrad.linalg import vector_norm
 from symgrad.nn.functional.activation import softmax
 from symgrad.nn.functional.normalization import dropout
 from symgrad.ops.promotion import INT32, INT64, word
-from symgrad.tensor import Tensor, wrap
-from symgrad.views import mark_written
+from symgrad.tensor import Tensor
 
 __all__ = ["bilinear", "embedding", "linear", "one_hot", "pad", "scaled_dot_product_attention"]
 
@@ -65,25 +65,24 @@ def embedding(
     if padding_idx is not None and not -rows <= padding_idx < rows:
         raise AssertionError(f"Padding_idx must be within num_embeddings: got {padding_idx} for {rows} rows")
     if max_norm is not None:
-        _renormalize(weight, indices, max_norm, norm_type)
-    scale = wrap((1 / np.bincount(indices.reshape(-1))[indices]).astype(weight._array.dtype)) if scale_grad_by_freq else None
+        _renormalize(weight, input, max_norm, norm_type)
+    scale = (1.0 / input.reshape(-1).bincount()[input]).to(weight.dtype) if scale_grad_by_freq else None
     return ops.embedding(weight, input, scale, padding=None if padding_idx is None else padding_idx % rows)  # type: ignore[no-any-return]
 
 
-def _renormalize(weight: Tensor, indices: np.ndarray[Any, Any], max_norm: float, p: float) -> None:
+@no_grad()
+def _renormalize(weight: Tensor, input: Tensor, max_norm: float, p: float) -> None:
     """Scale the rows in use down to `max_norm`, in place."""
-    rows = weight._array
-    for i in np.unique(indices):
-        norm = float(np.linalg.norm(rows[i], p))
-        if norm > max_norm:
-            rows[i] *= max_norm / (norm + 1e-7)
-    mark_written(weight)
+    used = input.unique()
+    rows = weight[used]
+    norms = vector_norm(rows, p, dim=1, keepdim=True).double()
+    weight[used] = rows * ops.where(norms > max_norm, max_norm / (norms + 1e-7), 1).to(weight.dtype)
 
 
 def one_hot(tensor: Tensor, num_classes: int = -1) -> Tensor:
     """A last dimension that is 1 at the class and 0 elsewhere."""
     indices = tensor._array
-    if indices.dtype != np.int64:
+    if indices.dtype != INT64:
         raise RuntimeError(f"one_hot is only applicable to index tensor of type LongTensor, got {word(indices.dtype)}")
     if indices.size == 0 and num_classes <= 0:
         raise RuntimeError("Can not infer total number of classes from empty tensor.")
@@ -93,7 +92,7 @@ def one_hot(tensor: Tensor, num_classes: int = -1) -> Tensor:
     count = needed if num_classes == -1 else num_classes
     if count < needed:
         raise RuntimeError("Class values must be smaller than num_classes.")
-    return ops.eq(tensor.unsqueeze(-1), wrap(np.arange(count))).long()  # type: ignore[no-any-return]
+    return ops.eq(tensor.unsqueeze(-1), arange(count)).long()  # type: ignore[no-any-return]
 
 
 def pad(input: Tensor, pad: Sequence[int], mode: str = "constant", value: float | None = None) -> Tensor:
@@ -136,13 +135,13 @@ def _pad_by_index(input: Tensor, pairs: list[tuple[int, int]], mode: str, length
             )
         if size + before + after < (mode == "circular"):
             raise RuntimeError(f"pad: input {list(input.shape)} is too small at dimension {dim} for the padding ({before}, {after})")
-        positions = np.arange(-before, size + after)
+        positions = arange(-before, size + after)
         if mode == "reflect":
-            positions = size - 1 - abs(size - 1 - abs(positions))
+            positions = size - 1 - (size - 1 - positions.abs()).abs()
         else:
             first, last = max(-before, 0), size - max(-after, 0)  # what is cropped takes no part in a circle
-            positions = positions.clip(0, size - 1) if mode == "replicate" else (positions - first) % max(last - first, 1) + first
-        input = input.index_select(dim, wrap(positions))
+            positions = positions.clamp(0, size - 1) if mode == "replicate" else (positions - first) % max(last - first, 1) + first
+        input = input.index_select(dim, positions)
     return input
 
 
@@ -169,7 +168,7 @@ def scaled_dot_product_attention(
     factor = 1 / math.sqrt(query.shape[-1]) if scale is None else scale
     scores = ops.matmul(query * factor, ops.transpose(key, dim0=-2, dim1=-1))
     if is_causal:
-        attn_mask = wrap(np.tri(query.shape[-2], key.shape[-2], dtype=bool))
+        attn_mask = ones(query.shape[-2], key.shape[-2], dtype=dtypes.bool).tril()
     if attn_mask is not None:
         allowed = attn_mask._array.dtype.kind == "b"
         scores = ops.where(attn_mask, scores, -math.inf) if allowed else scores + attn_mask
