@@ -23,6 +23,10 @@ class FormulaError(SymgradError):
     """A graph has no formula in the notation asked for; the text names the operation and what to do."""
 
 
+class FileError(SymgradError, ValueError):
+    """A file is damaged or hostile, or of a kind that is not read; the text names the file and says why. Nothing of it is loaded."""
+
+
 def describe(value: object) -> str:
     """How an argument is named in an error: `Tensor(2, 3) float32`, `list of 3`, `int 5`."""
     shape = getattr(value, "shape", None)

@@ -15,8 +15,10 @@ DOCS = pathlib.Path(__file__).parents[1] / "docs"
 BLOCK = re.compile(r"^```python\n(.*?)^```\n(?:\n```text\n(.*?)^```\n)?", re.DOTALL | re.MULTILINE)
 
 SESSION = """
-import contextlib, io, json, sys
+import contextlib, io, json, os, sys
+import symgrad
 
+os.chdir(sys.argv[1])  # examples may write files
 names, printed = {"__name__": "__main__"}, []
 for code in json.load(sys.stdin):
     with contextlib.redirect_stdout(io.StringIO()) as text:
@@ -34,8 +36,8 @@ def blocks(text: str) -> list[tuple[str, str]]:
     return [(code, shown or "") for code, shown in BLOCK.findall(text)]
 
 
-def outputs(page: list[tuple[str, str]]) -> list[str]:
-    command, codes = [sys.executable, "-W", "error", "-c", SESSION], json.dumps([code for code, _ in page])
+def outputs(page: list[tuple[str, str]], folder: pathlib.Path) -> list[str]:
+    command, codes = [sys.executable, "-W", "error", "-c", SESSION, folder], json.dumps([code for code, _ in page])
     done = subprocess.run(command, input=codes, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
     assert done.stderr == ""
@@ -46,8 +48,8 @@ PAGES = {path.name: blocks(path.read_text()) for path in sorted(DOCS.glob("*.md"
 
 
 @pytest.mark.parametrize("name", [name for name, page in PAGES.items() if page])
-def test_examples_print_what_is_shown(name):
-    for (code, shown), printed in zip(PAGES[name], outputs(PAGES[name]), strict=True):
+def test_examples_print_what_is_shown(name, tmp_path):
+    for (code, shown), printed in zip(PAGES[name], outputs(PAGES[name], tmp_path), strict=True):
         assert printed == shown, code
 
 
