@@ -47,8 +47,14 @@ def to(
     memory_format: Any = None,
 ) -> Tensor:
     """In another type or on another device: `to(dtype)`, `to(device, dtype)`, `to(other)`. Itself if nothing changes."""
+    wanted, copy = parse_to(args if other is None else (other, *args), dtype, device, copy)
+    return _cast(self, self._array.dtype if wanted is None else wanted, copy)
+
+
+def parse_to(args: tuple[Any, ...], dtype: Any = None, device: Any = None, copy: bool = False) -> tuple[np.dtype[Any] | None, bool]:
+    """The type that the arguments of `to` ask for, if any, and whether they ask for a copy."""
     flags: list[bool] = []
-    for arg in args if other is None else (other, *args):
+    for arg in args:
         if isinstance(arg, Tensor):
             dtype = arg._array.dtype
         elif isinstance(arg, bool):
@@ -57,11 +63,9 @@ def to(
             device = arg
         elif arg is not None:
             dtype = arg
-    if len(flags) > 1:
-        copy = flags[1]
     if device is not None:
         devices.check(device)
-    return _cast(self, self._array.dtype if dtype is None else dtypes.numpy_type(dtype), copy)
+    return None if dtype is None else dtypes.numpy_type(dtype), flags[1] if len(flags) > 1 else copy
 
 
 def _cast(x: Tensor, dtype: np.dtype[Any], copy: bool = False) -> Tensor:

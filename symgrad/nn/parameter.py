@@ -1,32 +1,39 @@
-"""Parameter: a leaf tensor that a module owns and an optimizer moves."""
+"""Parameter, a leaf tensor that a module owns and an optimizer moves; Buffer, a tensor that a module owns and nobody moves."""
 
 from __future__ import annotations
 
 from typing import Any
 
 from symgrad.creation import empty
-from symgrad.dtypes import of
-from symgrad.tensor import Tensor, wrap
+from symgrad.tensor import Tensor, fill, wrap
 
 
-class Parameter(Tensor):
+class _Marked(type):
+    """Tensors of other classes count as instances once they are marked: a Parameter made from a subclass of Tensor keeps its class."""
+
+    mark: str
+
+    def __instancecheck__(cls, instance: Any) -> bool:
+        return super().__instancecheck__(instance) or (isinstance(instance, Tensor) and getattr(instance, cls.mark, False))
+
+
+class Parameter(Tensor, metaclass=_Marked):
     """A tensor that a Module registers when it is assigned as an attribute; requires grad unless told otherwise."""
 
     __slots__ = ()
+    mark = "_is_param"
 
-    def __new__(cls, data: Any = None, requires_grad: bool = True) -> Parameter:
+    def __new__(cls, data: Any = None, requires_grad: bool = True) -> Any:
         source = empty(0) if data is None else data
         if not isinstance(source, Tensor):
             raise TypeError(f"Parameter data must be a Tensor, got {type(data).__name__}")
-        if requires_grad and not (of(source._array.dtype).is_floating_point or of(source._array.dtype).is_complex):
+        if requires_grad and not (source.is_floating_point() or source.is_complex()):
             raise RuntimeError("Only Tensors of floating point and complex dtype can require gradients")
-        self = object.__new__(cls)
-        self._array = source._array
-        self._base = None
-        self._cell = []
-        self._node = None
-        self._requires_grad = requires_grad
-        return self
+        if type(source) in (Tensor, Parameter):
+            return fill(object.__new__(cls), source._array, requires_grad)
+        marked = Tensor._make_subclass(type(source), source, requires_grad)
+        marked._is_param = True  # type: ignore[attr-defined]
+        return marked
 
     def __init__(self, data: Any = None, requires_grad: bool = True) -> None:
         pass
@@ -35,9 +42,21 @@ class Parameter(Tensor):
         return f"Parameter containing:\n{super().__repr__()}"
 
     def __deepcopy__(self, memo: dict[int, Any]) -> Parameter:
-        copy = type(self)(wrap(self._array.copy()), self._requires_grad)
+        copy: Parameter = type(self)(wrap(self._array.copy()), self._requires_grad)
         memo[id(self)] = copy
         return copy
 
     def __reduce_ex__(self, protocol: Any) -> Any:
         return type(self), (wrap(self._array), self._requires_grad)
+
+
+class Buffer(Tensor, metaclass=_Marked):
+    """Marks a tensor, so that a Module registers it as a buffer when it is assigned as an attribute."""
+
+    mark = "_is_buffer"
+
+    def __new__(cls, data: Any = None, *, persistent: bool = True) -> Any:
+        source = empty(0) if data is None else data
+        buffer = source.detach().requires_grad_(source.requires_grad)
+        buffer._is_buffer, buffer.persistent = True, persistent
+        return buffer

@@ -67,11 +67,11 @@ def test_what_is_shared_is_listed_once():
 
 def test_what_cannot_be_registered():
     net = Net()
-    with pytest.raises(TypeError, match="cannot assign 'Tensor' as parameter 'scale'"):
+    with pytest.raises(TypeError, match="cannot assign 'torch.FloatTensor' as parameter 'scale'"):
         net.scale = sg.ones(2)
     with pytest.raises(KeyError, match="attribute 'forward' already exists"):
         net.register_buffer("forward", sg.ones(1))
-    with pytest.raises(KeyError, match=r"can't be empty or contain '\.'|can't contain"):
+    with pytest.raises(KeyError, match=r"parameter name can't contain"):
         net.register_parameter("a.b", None)
     with pytest.raises(AttributeError, match=r"cannot assign module before Module.__init__\(\) call"):
         type("Early", (nn.Module,), {"__init__": lambda self: setattr(self, "inner", nn.ReLU())})()

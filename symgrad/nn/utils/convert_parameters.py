@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import Any
 
 from symgrad.functional import cat
+from symgrad.nn.tree import typename
 from symgrad.tensor import Tensor
 
 
@@ -17,15 +17,10 @@ def parameters_to_vector(parameters: Iterable[Tensor]) -> Tensor:
 def vector_to_parameters(vec: Tensor, parameters: Iterable[Tensor]) -> None:
     """Make the parameters views of consecutive pieces of a vector. A vector that is too short changes nothing."""
     if not isinstance(vec, Tensor):
-        raise TypeError(f"expected torch.Tensor, but got: {_typename(vec)}")
+        raise TypeError(f"expected torch.Tensor, but got: {typename(vec)}")
     pieces, start = [], 0
     for p in parameters:
         pieces.append((p, vec[start : start + p.numel()].view_as(p)))
         start += p.numel()
     for p, piece in pieces:
         p.data = piece.data
-
-
-def _typename(value: Any) -> str:
-    cls = type(value)
-    return cls.__name__ if cls.__module__ == "builtins" else f"{cls.__module__}.{cls.__name__}"

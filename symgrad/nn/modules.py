@@ -1,0 +1,11 @@
+"""PyTorch's place for the classes of layers: `nn.modules.linear.Linear` is `nn.linear.Linear`, and `nn.modules.Linear` `nn.Linear`."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from symgrad import nn
+
+
+def __getattr__(name: str) -> Any:
+    return getattr(nn, name)
