@@ -71,7 +71,7 @@ def test_what_cannot_be_registered():
         net.scale = sg.ones(2)
     with pytest.raises(KeyError, match="attribute 'forward' already exists"):
         net.register_buffer("forward", sg.ones(1))
-    with pytest.raises(KeyError, match=r"parameter name can't contain"):
+    with pytest.raises(KeyError, match="parameter name can.*t contain"):
         net.register_parameter("a.b", None)
     with pytest.raises(AttributeError, match=r"cannot assign module before Module.__init__\(\) call"):
         type("Early", (nn.Module,), {"__init__": lambda self: setattr(self, "inner", nn.ReLU())})()
