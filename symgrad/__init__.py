@@ -69,12 +69,14 @@ from symgrad import cuda as cuda, interop as interop  # isort: skip
 from symgrad import random as random  # isort: skip
 
 if TYPE_CHECKING:
-    from symgrad import func as func, io as io, nn as nn, optim as optim, testing as testing, utils as utils
+    from symgrad import func as func, io as io, nn as nn, optim as optim, testing as testing, training as training, utils as utils
     from symgrad.compiler.api import compile as compile, derive as derive, spec as spec
     from symgrad.io import load as load, save as save
+    from symgrad.training import Model as Model
 
 
 _LATER = {  # what is loaded when it is first asked for: a module, or a name in one
+    "Model": "symgrad.training:Model",
     "compile": "symgrad.compiler.api:compile",
     "derive": "symgrad.compiler.api:derive",
     "func": "symgrad.func",
@@ -85,6 +87,7 @@ _LATER = {  # what is loaded when it is first asked for: a module, or a name in 
     "save": "symgrad.io:save",
     "spec": "symgrad.compiler.api:spec",
     "testing": "symgrad.testing",
+    "training": "symgrad.training",
     "utils": "symgrad.utils",
     "vmap": "symgrad.func:vmap",
 }
@@ -126,7 +129,8 @@ def __getattr__(name: str) -> object:
 
 
 _MODULES = {
-    "autograd", "compiler", "cuda", "errors", "func", "interop", "io", "linalg", "nn", "optim", "random", "special", "testing", "utils",
+    "autograd", "compiler", "cuda", "errors", "func", "interop", "io", "linalg", "nn", "optim", "random", "special", "testing", "training",
+    "utils",
 }  # fmt: skip
 
 

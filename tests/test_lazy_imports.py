@@ -4,7 +4,7 @@ import subprocess
 import sys
 from pathlib import Path
 
-HEAVY = {"jax", "mpmath", "opt_einsum", "scipy", "sympy", "symgrad.compiler", "tensorboard"}
+HEAVY = {"jax", "matplotlib", "mpmath", "opt_einsum", "scipy", "sympy", "symgrad.compiler", "symgrad.training", "tensorboard"}
 
 
 def loaded_by(code: str, folder: Path) -> set[str]:
@@ -16,6 +16,10 @@ def loaded_by(code: str, folder: Path) -> set[str]:
 
 def test_symgrad_loads_nothing_heavy(tmp_path):
     assert loaded_by("import symgrad", tmp_path) == set()
+
+
+def test_training_draws_and_writes_with_what_is_loaded_then(tmp_path):
+    assert loaded_by("import symgrad; symgrad.Model", tmp_path) == {"symgrad.training"}
 
 
 def test_the_test_above_can_fail(tmp_path):

@@ -1,0 +1,190 @@
+"""Where batches come from: arrays that are cut up, loaders, or anything that gives (x, y), as one kind of feed."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Iterator
+from numbers import Number
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from symgrad.dtypes import int64
+from symgrad.errors import describe
+from symgrad.from_data import tensor
+from symgrad.func.tree import apply, leaves
+from symgrad.random import randperm
+from symgrad.tensor import Tensor
+
+
+class Batch(NamedTuple):
+    """What a net is given, what it should answer, and how much each example counts; the last two may be None."""
+
+    x: Any
+    y: Any
+    weight: Any
+
+    def size(self) -> int:
+        """How many examples it has."""
+        return next((leaf.shape[0] for leaf in leaves(self.x) if getattr(leaf, "ndim", 0)), 1)
+
+    def __str__(self) -> str:
+        target = "" if self.y is None else f", targets {shapes(self.y)}"
+        return f"inputs {shapes(self.x)}{target}"
+
+
+def shapes(tree: Any) -> str:
+    """The shapes and types in a batch, for errors."""
+    if isinstance(tree, dict):
+        return "{" + ", ".join(f"{key!r}: {shapes(branch)}" for key, branch in tree.items()) + "}"
+    if isinstance(tree, (tuple, list)):
+        return f"({', '.join(shapes(branch) for branch in tree)})"
+    return describe(tree)
+
+
+class Feed:
+    """Batches, epoch by epoch: `for batch in feed.epoch()`. With a `limit` an epoch goes on where the one before it stopped.
+
+    `steps` is how many batches an epoch has, or None as long as nobody knows. `exhausted`: nothing is left, and nothing comes again.
+    """
+
+    def __init__(self, source: Any, dtype: Any, limit: int | None = None) -> None:
+        self.source = source
+        self.dtype = dtype
+        self.limit = limit
+        self.steps = limit if limit is not None else len(source) if hasattr(source, "__len__") else None
+        self.read_once = isinstance(source, Iterator)  # a generator, for example
+        self.exhausted = False
+        self._open: Iterator[Any] | None = None
+
+    def epoch(self) -> Iterator[Batch]:
+        taken, first = 0, self._open is None
+        for raw in self._raw():
+            taken += 1
+            yield self._converted(raw)
+            if taken == self.limit:
+                return
+        if taken == 0 and first:
+            raise ValueError("there is no batch: the data is empty, or a generator that was read before")
+        self.steps = taken
+
+    def _raw(self) -> Iterator[Any]:
+        if self.limit is None:
+            yield from self.source
+            return
+        empty = False
+        while not empty:
+            self._open = iter(self.source) if self._open is None else self._open
+            empty = True
+            for raw in self._open:
+                empty = False
+                yield raw
+            if self.read_once:
+                self.exhausted = True
+                warnings.warn(f"the data ran out before an epoch of {self.limit} steps was done", stacklevel=2)
+                return
+            self._open = None
+
+    def _converted(self, raw: Any) -> Batch:
+        parts = tuple(raw) if isinstance(raw, (tuple, list)) and 1 <= len(raw) <= 3 else (raw,)
+        x, y, weight = (None if part is None else to_tensors(part, self.dtype) for part in (*parts, None, None)[:3])
+        return Batch(x, y, weight)
+
+
+class Cut:
+    """Arrays of equal length, cut into batches: after a new shuffle each time if wanted."""
+
+    def __init__(self, data: Batch, batch_size: int, shuffle: bool) -> None:
+        self.data, self.batch_size, self.shuffle = data, batch_size, shuffle
+
+    def __len__(self) -> int:
+        return -(-self.data.size() // self.batch_size)
+
+    def __iter__(self) -> Iterator[Batch]:
+        order = randperm(self.data.size()) if self.shuffle else None
+        for start in range(0, self.data.size(), self.batch_size):
+            part = slice(start, start + self.batch_size)
+            yield taken(self.data, part if order is None else order[part])
+
+
+def taken(data: Batch, part: Any) -> Batch:
+    """Some of the examples."""
+    return Batch(*(None if tree is None else apply(lambda leaf: leaf[part], tree) for tree in data))
+
+
+def feed(
+    x: Any, y: Any = None, weight: Any = None, *, dtype: Any, batch_size: int = 32, shuffle: bool = False, steps: int | None = None
+) -> Feed:
+    """Batches of whatever users hand over: arrays, tuples or dicts of arrays, or a source of batches."""
+    if isinstance(x, Feed):
+        return x
+    if is_arrays(x, y):
+        return Feed(Cut(arrays(x, y, weight, dtype), batch_size, shuffle), dtype, steps)
+    if not hasattr(x, "__iter__"):
+        raise TypeError(f"x must be an array, a tuple or dict of arrays, or give batches (x, y) when iterated over; got {describe(x)}")
+    if y is not None or weight is not None:
+        raise ValueError(f"y and sample_weight belong to arrays; a {type(x).__name__} gives its own, as batches (x, y) or (x, y, weight)")
+    return Feed(x, dtype, steps)
+
+
+def is_arrays(x: Any, y: Any) -> bool:
+    """Is it data to be cut into batches? A list of tuples without y is a list of batches."""
+    if isinstance(x, list) and x and y is None and all(isinstance(item, tuple) for item in x):
+        return False
+    return all(_is_array(leaf) for leaf in leaves(x)) and leaves(x) != []
+
+
+def _is_array(leaf: Any) -> bool:
+    return isinstance(leaf, (Tensor, Number)) or hasattr(leaf, "__array__")
+
+
+def arrays(x: Any, y: Any, weight: Any, dtype: Any) -> Batch:
+    """The three as tensors of one length."""
+    data = Batch(*(None if part is None else to_tensors(part, dtype) for part in (x, y, weight)))
+    every = [leaf for part in data if part is not None for leaf in leaves(part)]
+    if any(leaf.ndim == 0 for leaf in every):
+        raise ValueError(f"arrays of examples are wanted, and one has no dimension: {data}")
+    if len({leaf.shape[0] for leaf in every}) > 1:
+        weights = "" if weight is None else f", weights {shapes(data.weight)}"
+        raise ValueError(f"all arrays must have the same number of examples, got {data}{weights}")
+    if not every[0].shape[0]:
+        raise ValueError(f"there are no examples: {data}")
+    return data
+
+
+def to_tensors(tree: Any, dtype: Any) -> Any:
+    """Tensors as they are; NumPy's floating-point arrays in the net's type, integers as int64, which losses and embeddings want."""
+    if isinstance(tree, Tensor):
+        return tree
+    if isinstance(tree, list) and all(isinstance(leaf, Number) for leaf in leaves(tree)):
+        return to_tensors(np.asarray(tree), dtype)
+    if isinstance(tree, (dict, tuple, list)):
+        return apply(lambda leaf: to_tensors(leaf, dtype), tree)
+    array = np.asarray(tree)
+    if array.dtype.kind not in "biufc":
+        raise TypeError(f"arrays of numbers are wanted, got one of {array.dtype}")
+    result = tensor(array)
+    if result.is_floating_point():
+        return result.to(dtype)
+    return result.to(int64) if array.dtype.kind in "iu" else result
+
+
+def split(data: Batch, fraction: float) -> tuple[Batch, Batch]:
+    """The first examples and the last `fraction` of them."""
+    count = data.size()
+    at = int(round(count * (1 - fraction), 6))  # 10 * (1 - 0.9) is a little less than 1
+    if not 0 < at < count:
+        raise ValueError(f"validation_split={fraction} of {count} examples leaves none on one side")
+    return taken(data, slice(None, at)), taken(data, slice(at, None))
+
+
+def with_class_weight(y: Any, weight: Any, class_weight: dict[int, float] | None) -> Any:
+    """The weight of each example, multiplied by that of its class; a class that is not named counts 1."""
+    if class_weight is None:
+        return weight
+    numbers = np.asarray(y) if isinstance(y, Tensor) or hasattr(y, "__array__") or isinstance(y, list) else None
+    if numbers is None:
+        raise ValueError("class_weight needs y as one array of class numbers, or of one-hot rows")
+    numbers = numbers.argmax(1) if numbers.ndim > 1 and numbers.shape[1] > 1 else numbers.reshape(-1)
+    weights = np.array([class_weight.get(int(number), 1.0) for number in numbers])
+    return weights if weight is None else weights * np.asarray(weight)
