@@ -159,3 +159,25 @@ class Unloadable:
 
 def refuse():
     raise AttributeError("Can't get attribute 'Squares' on <module '__main__' (built-in)>")
+
+
+def write_worker(worker: int) -> None:
+    """Into this worker's copy of the data."""
+    (tensor,) = get_worker_info().dataset.tensors
+    tensor += 1
+    tensor[worker * 50_000] += worker + 1
+
+
+class Counting(Dataset):
+    """A counter that all processes share."""
+
+    def __init__(self, counter) -> None:
+        self.counter = counter
+
+    def __len__(self) -> int:
+        return 4
+
+    def __getitem__(self, index: int) -> int:
+        with self.counter.get_lock():
+            self.counter.value += 1
+            return self.counter.value

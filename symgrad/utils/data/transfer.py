@@ -21,6 +21,7 @@ import mmap
 import os
 import pickle
 import tempfile
+import weakref
 from collections.abc import Sequence
 from multiprocessing import reduction
 from multiprocessing.connection import Connection
@@ -28,7 +29,10 @@ from typing import Any
 
 INLINE = 64 * 1024
 ALIGNMENT = 64  # of every array, as NumPy's own memory
+MOST_MAPPINGS = 64  # at a time
 HAS_FILES = os.name == "posix"  # where descriptors can be sent
+
+_mappings: weakref.WeakSet[mmap.mmap] = weakref.WeakSet()
 
 
 def send(connection: Connection, value: Any) -> None:
@@ -52,7 +56,7 @@ def receive(connection: Connection) -> Any:
     """The object that the other side sent. Its arrays lie in memory of their own and may be written to."""
     sizes, in_file = connection.recv()
     if in_file:
-        memory = _mapped(reduction.recv_handle(connection), mmap.ACCESS_WRITE)
+        memory = _opened(reduction.recv_handle(connection))
     else:
         memory = memoryview(bytearray(_starts(sizes)[-1]))
         connection.recv_bytes_into(memory)
@@ -98,7 +102,7 @@ class Arrived:
     def open(self) -> Any:
         buffers: Sequence[Any] = self._buffers
         if self._descriptor is not None:
-            buffers = _cut(_mapped(self._descriptor.detach(), mmap.ACCESS_COPY), self._sizes)
+            buffers = _cut(memoryview(_mapped(self._descriptor.detach(), mmap.ACCESS_COPY)), self._sizes)
         return pickle.loads(self._body, buffers=buffers)
 
 
@@ -144,9 +148,23 @@ def _file_of(pieces: Sequence[memoryview], sizes: Sequence[int]) -> int:
     return descriptor
 
 
-def _mapped(descriptor: int, access: int) -> memoryview:
+def _mapped(descriptor: int, access: int) -> mmap.mmap:
     """The file in memory; it is unmapped with the last array in it."""
     try:
-        return memoryview(mmap.mmap(descriptor, 0, access=access))
+        return mmap.mmap(descriptor, 0, access=access)
     finally:
         os.close(descriptor)
+
+
+def _opened(descriptor: int) -> memoryview:
+    """The file in memory. Python keeps a descriptor for each mapping, so who collects many batches gets copies of the later ones."""
+    if len(_mappings) < MOST_MAPPINGS:
+        mapping = _mapped(descriptor, mmap.ACCESS_WRITE)
+        _mappings.add(mapping)
+        return memoryview(mapping)
+    with open(descriptor, "rb", buffering=0) as file:
+        memory = memoryview(bytearray(os.fstat(descriptor).st_size))
+        read = 0
+        while read < memory.nbytes:
+            read += os.preadv(file.fileno(), [memory[read:]], read)
+    return memory

@@ -210,7 +210,7 @@ class WorkersIterator(LoaderIterator):
         return None
 
     def _next_batch(self) -> Any:
-        while self._under_way:
+        while self._under_way and not self.is_closed:
             number, kind, value = self._received()
             worker = self._under_way.pop(number)
             if kind == "ended":

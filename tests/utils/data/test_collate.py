@@ -76,7 +76,7 @@ class Plain:
 @pytest.mark.parametrize(
     ("samples", "error", "text"),
     [
-        ([Plain(1)], TypeError, r"default_collate: batch must contain tensors, numpy arrays, numbers, dicts or lists; found <class .*Plain'>"),
+        ([Plain(1)], TypeError, r"batch must contain tensors, numpy arrays, numbers, dicts or lists; found <class .*Plain.>"),
         ([None, None], TypeError, "found <class 'NoneType'>"),
         ([np.array(["a"])], TypeError, "found <U1"),
         ([[1, 2], [1]], RuntimeError, "each element in list of batch should be of equal size"),

@@ -198,7 +198,7 @@ def test_an_iterator_is_not_pickled():
         ({"batch_size": None, "drop_last": True}, ValueError, "batch_size=None option disables auto-batching"),
         ({"batch_size": 0}, ValueError, "batch_size should be a positive integer value, but got batch_size=0"),
         ({"multiprocessing_context": "spawn"}, ValueError, r"can only be used with multi-process loading \(num_workers > 0\)"),
-        ({"multiprocessing_context": "knife", "num_workers": 1}, ValueError, "should specify a valid start method in .*, but got .*'knife'"),
+        ({"multiprocessing_context": "knife", "num_workers": 1}, ValueError, "should specify a valid start method in .*'knife'"),
         ({"multiprocessing_context": 3, "num_workers": 1}, TypeError, "should be a valid context object or a string"),
     ],
 )
