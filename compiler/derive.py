@@ -85,6 +85,10 @@ class Derivation:
         """The gradients by the names of the inputs."""
         return {self.graph.labels[i]: e for i, e in zip(self.wrt, self.program.outputs[1:], strict=True)}
 
+    def _lines(self) -> list[tuple[Any, Any]]:
+        """Each gradient with what it is the derivative in: a symbol, in index notation with its indices."""
+        return [(self.program.element(i), e) for i, e in zip(self.wrt, self.program.outputs[1:], strict=True)]
+
     def __getitem__(self, name: str) -> Any:
         found = self.gradients.get(name)
         if found is None:
@@ -106,7 +110,7 @@ class Derivation:
         show = TextPrinter(self.program.labels).doprint
         arguments = ", ".join(self.graph.labels[: len(self._call.leaves)])
         lines = [f"{self.name}({arguments}) = {show(self.value)}"]
-        lines += [f"∂{self.name}/∂{name} = {show(e)}" for name, e in self.gradients.items()]
+        lines += [f"∂{self.name}/∂{show(x)} = {show(e)}" for x, e in self._lines()]
         lines += ["where"] if self.program.bindings else []
         lines += [f"    {show(name)} = {show(e)}" for name, e in self.program.bindings]
         text = "\n".join(lines)
@@ -119,7 +123,7 @@ class Derivation:
         show = FormulaLatexPrinter(self.program.labels).doprint
         name = latex_label(self.name)
         lines = [rf"{name} &= {show(self.value)}"]
-        lines += [rf"\frac{{\partial {name}}}{{\partial {latex_label(x)}}} &= {show(e)}" for x, e in self.gradients.items()]
+        lines += [rf"\frac{{\partial {name}}}{{\partial {show(x)}}} &= {show(e)}" for x, e in self._lines()]
         lines += [rf"{show(x)} &= {show(e)}" for x, e in self.program.bindings]
         return "\\begin{aligned}\n" + " \\\\\n".join(lines) + "\n\\end{aligned}"
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
+import sympy as sp
 
 from symgrad.compiler.formula import meaning
 from symgrad.compiler.formula.program import Binder, Program
@@ -37,6 +38,7 @@ def lower(graph: Graph) -> Program:
     known: dict[Value, Any] = {}
     for i, (x, label) in enumerate(zip(graph.inputs, graph.labels, strict=True)):
         known[x] = _symbols(binder, f"x{i}", label, x)
+        binder.labels[sp.Symbol(f"x{i}")] = label
     for v in graph.values:
         if v.op != INPUT:
             array = _array(v, known)

@@ -64,9 +64,11 @@ class Evaluator:
         """A row that the formula shows under its own name."""
         given = iter(args)
         arrays = [
-            None if shape is None else np.broadcast_to(np.asarray(self.value(next(given))).astype(dtype), shape)
+            None if shape is None else np.asarray(self.value(next(given))).astype(dtype)
             for shape, dtype in zip(application.shapes, application.dtypes, strict=True)
         ]
+        if not application.row.elementwise:
+            arrays = [None if a is None else np.broadcast_to(a, s) for a, s in zip(arrays, application.shapes, strict=True)]
         result = application.row.numpy(*arrays, **application.attrs)
         return result if application.index is None else result[application.index]
 
@@ -139,6 +141,11 @@ _KERNELS: dict[Any, Callable[..., Any]] = {
     sp.Transpose: np.transpose,
     sp.HadamardProduct: lambda *xs: functools.reduce(operator.mul, xs),
     sp.Trace: np.trace,
+    sp.KroneckerDelta: np.equal,
+    sp.Mod: np.mod,
+    sp.floor: np.floor,
+    sp.re: np.real,
+    sp.im: np.imag,
     Total: np.sum,
     Entry: lambda x: np.reshape(x, ()),
 }

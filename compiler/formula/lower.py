@@ -3,19 +3,19 @@
     scalar     every value is a number, or an array treated element by element
     elements   small tensors spelled out, one expression for each element
     matrix     products, transposes and Hadamard products of matrices
-    tensor     elementwise operations written out, every other under its own name: any graph has this one
-    auto       the first that fits, of scalar, matrix, elements (if small) and tensor
+    index      elements at (i, j, ...), sums over indices, Kronecker deltas: any graph has this one
+    auto       the first that fits, of scalar, matrix, elements (if small) and index
 """
 
 from __future__ import annotations
 
-from symgrad.compiler.formula import elements, matrix, scalar
+from symgrad.compiler.formula import elements, index, matrix, scalar
 from symgrad.compiler.formula.program import Program
 from symgrad.compiler.ir import Graph
 from symgrad.compiler.passes.decompose import decompose
 from symgrad.errors import FormulaError
 
-_LOWERINGS = {"scalar": scalar.lower, "matrix": matrix.lower, "elements": elements.lower, "tensor": scalar.lower_tensors}
+_LOWERINGS = {"scalar": scalar.lower, "matrix": matrix.lower, "elements": elements.lower, "index": index.lower}
 NOTATIONS = ("auto", *_LOWERINGS)
 
 
@@ -31,4 +31,4 @@ def lower(graph: Graph, notation: str = "auto") -> Program:
     try:
         return matrix.lower(graph)
     except FormulaError:
-        return elements.lower(graph) if elements.fits(graph) else scalar.lower_tensors(graph)
+        return elements.lower(graph) if elements.fits(graph) else index.lower(graph)

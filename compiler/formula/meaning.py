@@ -121,6 +121,7 @@ class Application:
     row: Row
     key: Any
     shapes: tuple[Any, ...]
+    """Of the arguments, None where one was left out; nothing is said of those of an elementwise row."""
     dtypes: tuple[Any, ...]
     index: int | None
     attrs: Mapping[str, Any] = field(compare=False)
@@ -128,7 +129,7 @@ class Application:
 
 def opaque(v: Value, args: Sequence[Any], index: int | None = None) -> Any:
     """A row under its own name; `index` chooses one of several outputs."""
-    shapes = tuple(None if a is None else a.shape for a in v.args)
+    shapes = tuple(None if a is None else () if row_of(v).elementwise else a.shape for a in v.args)
     dtypes = tuple(None if a is None else str(a.dtype) for a in v.args)
     function = sp.Function(v.op, real=True, application=Application(row_of(v), freeze(v.attrs), shapes, dtypes, index, v.attrs))
     result = function(*(a if isinstance(a, sp.Expr) else indicator(a) for a in args if a is not None))

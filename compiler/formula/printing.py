@@ -11,6 +11,8 @@ import sympy as sp
 from sympy.printing.latex import LatexPrinter
 from sympy.printing.str import StrPrinter
 
+from symgrad.compiler.formula.index_printing import IndexLatex, IndexText, function_name
+from symgrad.compiler.formula.indices import is_bracket, is_index, relation
 from symgrad.compiler.formula.matrices import Elementwise, Entry, Total
 from symgrad.compiler.printer import attribute
 
@@ -58,7 +60,14 @@ class _Printer:
         super().__init__(settings)  # type: ignore[call-arg]
         self.labels = labels
         self.inserted: dict[Any, Any] = {}
+        self.letters: dict[Any, str] = {}
         self.around = 2
+
+    def doprint(self, e: Any) -> str:
+        self.letters = {}  # each formula has its own indices
+        if isinstance(e, sp.Basic):
+            self.name_indices(e)  # type: ignore[attr-defined]
+        return super().doprint(e)  # type: ignore[misc, no-any-return]
 
     def label(self, text: str) -> str:
         raise NotImplementedError
@@ -69,6 +78,8 @@ class _Printer:
     def _print(self, e: Any, **options: Any) -> str:
         if isinstance(e, np.ndarray):
             return self.array(e)
+        if isinstance(e, sp.IndexedBase):
+            return self.label(self.labels.get(e, str(e.label)))
         before = self.around
         if isinstance(e, sp.Basic) and e.args:
             self.around = -1 if isinstance(e, (sp.Function, sp.Max, sp.Min)) else 0 if isinstance(e, sp.Add) else 2
@@ -84,7 +95,7 @@ class _Printer:
 
     def _print_Symbol(self, e: Any, style: str = "plain") -> str:
         if e not in self.inserted:
-            return self.label(self.labels.get(e, e.name))
+            return self.letter(e) if is_index(e) else self.label(self.labels.get(e, e.name))  # type: ignore[attr-defined]
         return self.inside(self.inserted[e], self.around)
 
     def _print_MatrixSymbol(self, e: Any) -> str:
@@ -106,10 +117,11 @@ class _Printer:
         return self.circle.join(self.inside(f, 2) for f in e.args)
 
 
-class TextPrinter(_Printer, StrPrinter):  # type: ignore[misc]
+class TextPrinter(_Printer, IndexText, StrPrinter):  # type: ignore[misc]
     """`2 xᵀ ((x w - y) ∘ H(x w))`"""
 
     bracket, circle = "(%s)", " ∘ "
+    printmethod = "_no_text_of_its_own"  # SymPy's Indexed would print itself, without labels
 
     def label(self, text: str) -> str:
         return _clean(text)
@@ -134,6 +146,8 @@ class TextPrinter(_Printer, StrPrinter):  # type: ignore[misc]
         return f"({' else '.join(parts)})"
 
     def _print_Relational(self, e: Any) -> str:
+        if is_bracket(e):
+            return self._print(relation(e.lhs))
         word = {"==": "=", "!=": "≠"}.get(e.rel_op)  # SymPy's text would be Eq(...) and Ne(...)
         return f"{self._print(e.lhs)} {word} {self._print(e.rhs)}" if word else super()._print_Relational(e)
 
@@ -180,10 +194,10 @@ class TextPrinter(_Printer, StrPrinter):  # type: ignore[misc]
 
     def _print_AppliedUndef(self, e: Any) -> str:
         details = [f"{k}={attribute(x)}" for k, x in e.func.application.attrs.items()]
-        return f"{type(e).__name__}({', '.join([*map(self._print, e.args), *details])})"
+        return f"{function_name(e.func.application)}({', '.join([*map(self._print, e.args), *details])})"
 
 
-class FormulaLatexPrinter(_Printer, LatexPrinter):  # type: ignore[misc]
+class FormulaLatexPrinter(_Printer, IndexLatex, LatexPrinter):  # type: ignore[misc]
     bracket, circle = r"\left(%s\right)", r" \circ "
 
     def label(self, text: str) -> str:
@@ -194,6 +208,9 @@ class FormulaLatexPrinter(_Printer, LatexPrinter):  # type: ignore[misc]
             return rf"\left[{', '.join(self.array(part) for part in e)}\right]"
         rows = e if e.ndim == 2 else e.reshape(-1, 1)
         return r"\begin{bmatrix}" + r" \\ ".join(" & ".join(self._print(x) for x in row) for row in rows) + r"\end{bmatrix}"
+
+    def _print_Relational(self, e: Any) -> str:
+        return self._print(relation(e.lhs)) if is_bracket(e) else super()._print_Relational(e)
 
     def _print_Float(self, e: Any) -> str:
         mantissa, _, exponent = repr(float(e)).partition("e")
@@ -251,7 +268,7 @@ class FormulaLatexPrinter(_Printer, LatexPrinter):  # type: ignore[misc]
             return super()._print_Function(e, exp)  # type: ignore[no-any-return]
         details = [rf"\mathrm{{{_escaped(f'{k}={attribute(x)}')}}}" for k, x in e.func.application.attrs.items()]
         arguments = ", ".join([*map(self._print, e.args), *details])
-        return _raised(rf"\operatorname{{{_escaped(type(e).__name__)}}}\left({arguments}\right)", exp)
+        return _raised(rf"\operatorname{{{_escaped(function_name(e.func.application))}}}\left({arguments}\right)", exp)
 
 
 def _raised(text: str, exponent: Any) -> str:

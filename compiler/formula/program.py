@@ -13,6 +13,8 @@ import numpy as np
 import sympy as sp
 
 from symgrad.compiler.formula.evaluate import Evaluator
+from symgrad.compiler.formula.index_evaluate import IndexEvaluator
+from symgrad.compiler.formula.indices import free
 from symgrad.compiler.ir import Graph
 from symgrad.mode import local
 from symgrad.ops.promotion import kind
@@ -37,6 +39,15 @@ class Program:
     outputs: tuple[Any, ...]
     """For each output an expression, or in elements notation an object array of them."""
     labels: Mapping[Any, str]
+    depth: int = 0
+    """How deep sums are nested, in index notation."""
+
+    def element(self, i: int) -> Any:
+        """An input as its symbol; in index notation, as its element."""
+        if self.notation == "elements":
+            return sp.Symbol(f"x{i}")
+        shape = self.graph.inputs[i].shape
+        return self.inputs[i][tuple(map(free, range(len(shape)), shape))] if self.notation == "index" and shape else self.inputs[i]
 
     def evaluate(self, arrays: Sequence[Array]) -> list[Array]:
         """Run the formula on arrays, one for each input."""
@@ -44,7 +55,7 @@ class Program:
         return values
 
     def _evaluate(self, arrays: Sequence[Array]) -> list[Array]:
-        run = Evaluator()
+        run = IndexEvaluator(self.depth) if self.notation == "index" else Evaluator()
         for name, array in zip(self.inputs, arrays, strict=True):
             run.give(name, array.astype(_WIDE[kind(array.dtype)]) if kind(array.dtype) in _WIDE else array)
         for name, expression in self.bindings:
@@ -57,10 +68,13 @@ class Binder:
 
     def __init__(self, graph: Graph) -> None:
         self.uses = graph.uses()
+        self.ends = {v for v in graph.outputs if self.uses[v] == 1}
         self.bindings: list[tuple[Any, Any]] = []
         self.labels: dict[Any, str] = {}
 
     def wants(self, value: Any, expressions: Sequence[Any]) -> bool:
+        if value in self.ends:  # it has a line of its own
+            return False
         limit = _SHARED_LEAVES if self.uses[value] > 1 else _MOST_LEAVES
         return any(_longer(e, limit) for e in expressions)
 

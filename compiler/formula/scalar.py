@@ -1,4 +1,4 @@
-"""Scalar notation, where a symbol is a number or one element of an array; and tensor notation, where it is a whole tensor."""
+"""Scalar notation: a symbol is a number, or one element of an array that is treated element by element."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from typing import Any
 
 from symgrad.compiler.formula import meaning
 from symgrad.compiler.formula.program import Binder, Program
-from symgrad.compiler.ir import INPUT, LITERAL, OUTPUT, Graph, Value, row_of, type_text
+from symgrad.compiler.ir import INPUT, LITERAL, Graph, Value, row_of, type_text
 from symgrad.errors import FormulaError
 
 _FREE = ("expand", "reshape")
@@ -38,39 +38,24 @@ def lower(graph: Graph) -> Program:
     misfit = _misfit(graph)
     if misfit is not None:
         given = f"{misfit.op} gives {type_text(misfit)}"
-        raise FormulaError(f"scalar notation is for elementwise functions: {given}; try 'elements' or 'tensor'")
-    return _lower(graph, "scalar")
-
-
-def lower_tensors(graph: Graph) -> Program:
-    """Every tensor as one symbol, every row that is not elementwise as a named function."""
-    return _lower(graph, "tensor")
-
-
-def _lower(graph: Graph, notation: str) -> Program:
+        raise FormulaError(f"scalar notation is for elementwise functions: {given}; try 'elements' or 'index'")
     binder = Binder(graph)
     known: dict[Value, Any] = {}
     for i, (x, label) in enumerate(zip(graph.inputs, graph.labels, strict=True)):
         known[x] = meaning.symbol(f"x{i}", x.dtype)
         binder.labels[known[x]] = label
     for v in graph.values:
-        if v.op == INPUT or isinstance(v.dtype, tuple):
+        if v.op == INPUT:
             continue
-        e = _expression(v, known, notation)
+        e = _expression(v, [None if a is None else known[a] for a in v.args])
         if binder.wants(v, [e]):
             e = binder.bind(meaning.symbol(binder.next_name, v.dtype), binder.next_name, e)
         known[v] = e
     outputs = tuple(known[v] for v in graph.outputs)
-    return Program(graph, notation, tuple(known[x] for x in graph.inputs), tuple(binder.bindings), outputs, binder.labels)
+    return Program(graph, "scalar", tuple(known[x] for x in graph.inputs), tuple(binder.bindings), outputs, binder.labels)
 
 
-def _expression(v: Value, known: dict[Value, Any], notation: str) -> Any:
+def _expression(v: Value, args: list[Any]) -> Any:
     if v.op == LITERAL:
         return meaning.literal(v)
-    if v.op == OUTPUT:
-        whole = v.args[0]
-        return meaning.opaque(whole, [None if a is None else known[a] for a in whole.args], v.attrs["index"])
-    args = [None if a is None else known[a] for a in v.args]
-    if row_of(v).elementwise:
-        return meaning.elementwise(v, args)
-    return args[0] if notation == "scalar" else meaning.opaque(v, args)
+    return meaning.elementwise(v, args) if row_of(v).elementwise else args[0]

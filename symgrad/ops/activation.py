@@ -269,4 +269,11 @@ def _glu_rule(xp, g, out, x, *, axis):
     return xp.cat(gated, gated * a * (1 - s), axis=axis)
 
 
-row("glu", "x / axis", _glu, (_glu_rule,), saves="x", policy="each", kinds="f", type=glu_type, jax="jax.nn.glu")
+def _glu_compose(xp, x, *, axis):
+    first, second = _halves(x, axis)
+    return xp.getitem(x, index=first) * xp.sigmoid(xp.getitem(x, index=second))
+
+
+row(
+    "glu", "x / axis", _glu, (_glu_rule,), saves="x", policy="each", kinds="f", type=glu_type, jax="jax.nn.glu", compose=_glu_compose,
+)  # fmt: skip

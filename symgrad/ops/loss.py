@@ -149,7 +149,7 @@ def _soft_margin_rule(of: int) -> Any:
 
 loss_row(
     "soft_margin_loss", "x y", lambda x, y: _softplus(-x * y), (_soft_margin_rule(0), _soft_margin_rule(1)), "x y",
-    lambda x, y: f"jax.nn.softplus(-{x} * {y})",
+    lambda x, y: f"jax.nn.softplus(-{x} * {y})", compose=composed(lambda xp, x, y: -xp.log_sigmoid(x * y)),
 )  # fmt: skip
 
 

@@ -98,6 +98,14 @@ def _var_compose(xp, x, *, axis, correction, keepdims):
     return xp.sum(squares, axis=axis, keepdims=keepdims) / max(count(x.shape, axis) - correction, 0)
 
 
+def _pair_compose(name: str) -> Any:
+    def compose(xp, x, *, axis, correction, keepdims):
+        spread = getattr(xp, name)(x, axis=axis, correction=correction, keepdims=keepdims)
+        return spread, xp.mean(x, axis=axis, keepdims=keepdims)
+
+    return compose
+
+
 def spread_row(name: str, kernel: Any, rule: Any, saves: str, **columns: Any) -> None:
     row(name, "x / axis correction keepdims", kernel, (rule,), saves, policy="each", kinds="fc", complex="own", **columns)
 
@@ -109,8 +117,12 @@ spread_row(
     "std", lambda x, **attrs: _std_mean(x, **attrs)[0], _std_rule, "x out", type=real_type, jax=_spread_text("std"),
     compose=lambda xp, x, **attrs: xp.sqrt(_var_compose(xp, x, **attrs)),
 )  # fmt: skip
-spread_row("var_mean", _var_mean, _var_mean_rule, "x out1", type=pair_type, outputs=2, jax=_pair_text("var"))
-spread_row("std_mean", _std_mean, _std_mean_rule, "x out", type=pair_type, outputs=2, jax=_pair_text("std"))
+spread_row(
+    "var_mean", _var_mean, _var_mean_rule, "x out1", type=pair_type, outputs=2, jax=_pair_text("var"), compose=_pair_compose("var"),
+)  # fmt: skip
+spread_row(
+    "std_mean", _std_mean, _std_mean_rule, "x out", type=pair_type, outputs=2, jax=_pair_text("std"), compose=_pair_compose("std"),
+)  # fmt: skip
 
 
 # Vector norms of any order, over any dimensions at once.

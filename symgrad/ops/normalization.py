@@ -203,8 +203,15 @@ def _affine_norm_text(x: str, weight: str, bias: str, *, axes: Any, eps: float, 
     return f"((({x} - {mean}) * {scale} * {weight} + {bias}){given}, {mean}, {scale})"
 
 
+def _affine_norm_compose(xp, x, weight, bias, *, axes, eps, shape, title):
+    given, x = tuple(x.shape), _shaped(xp, x, shape)
+    mean = xp.mean(x, axis=axes, keepdims=True)
+    scale = xp.rsqrt(xp.mean(xp.power(x - mean, exponent=2), axis=axes, keepdims=True) + eps)
+    return _shaped(xp, (x - mean) * scale * weight + bias, None if shape is None else given), mean, scale
+
+
 row(
     "affine_norm", "x weight bias / axes eps shape title", _affine_norm, (_affine_norm_x, _affine_norm_weight, _affine_norm_bias),
     saves=("x weight out1 out2", "x out1 out2", ""), kinds="f", type=_affine_norm_type, outputs=3, display=lambda node: node.attrs["title"],
-    jax=_affine_norm_text,
+    jax=_affine_norm_text, compose=_affine_norm_compose,
 )  # fmt: skip

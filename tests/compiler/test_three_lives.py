@@ -87,7 +87,7 @@ def close(found, wanted, tolerance=1e-12):
         np.testing.assert_allclose(a._array, b._array, rtol=tolerance, atol=tolerance * scale)
 
 
-@pytest.mark.parametrize("notation", ["auto", "tensor"])
+@pytest.mark.parametrize("notation", ["auto", "index"])
 @pytest.mark.parametrize("name", CASES)
 def test_formula_is_the_eager_gradient(name, notation):
     f, args = CASES[name]

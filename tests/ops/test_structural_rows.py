@@ -6,40 +6,10 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from row_programs import PROGRAMS
+from row_samples import caught
 
-import symgrad as sg
 from symgrad.ops.table import TABLE
-from symgrad.tensor import wrap
-from symgrad.testing.rows import cotangent, describe, exact, harvest, is_needed, ones, outputs_of, rules_of, run, slopes, unsaved
-
-
-def squared(x):
-    return ((x.abs() if x.is_complex() else x) ** 2).sum()
-
-
-def to_second_order(f, arrays):
-    """Value, gradient, and the gradient of a function of both."""
-    leaves = [wrap(x.copy(), requires_grad=True) for x in arrays]
-    loss = squared(f(*leaves))
-    grads = sg.autograd.grad(loss, leaves, create_graph=True, materialize_grads=True)
-    total = loss + sum(squared(g) for g in grads)
-    sg.autograd.grad(total, leaves, materialize_grads=True, create_graph=True)
-
-
-def caught():
-    """Up to four different samples of every row that is not elementwise."""
-    found = harvest()
-    for f, *arrays in PROGRAMS.values():
-        with found:
-            to_second_order(f, arrays)
-    result = {}
-    for name, many in found.samples.items():
-        if not TABLE[name].elementwise:
-            different = {(repr(attrs), tuple(getattr(x, "shape", x) for x in args)): (args, attrs) for args, attrs in many}
-            result[name] = list(different.values())[:4]
-    return result
-
+from symgrad.testing.rows import cotangent, describe, exact, is_needed, ones, outputs_of, rules_of, run, slopes, unsaved
 
 SAMPLES = caught()
 SYMMETRIC = ("cholesky", "eigh")  # of a symmetric matrix, of which the kernel reads one half and the rule moves both

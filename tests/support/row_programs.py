@@ -24,6 +24,7 @@ INDEX = wrap(np.array([2, 0, 2]))
 PLACES = wrap(np.array([[1, 0, 2], [0, 2, 1]]))
 TARGET = wrap(np.array([1, 0, 2]))
 MASK = wrap(np.array([[True, False, True], [False, True, True]]))
+WEIGHTS, FACTORS = wrap(a(3)), wrap(a(2, 3))
 
 
 def written(x):
@@ -114,9 +115,9 @@ PROGRAMS = {
     "smooth_l1_loss": (lambda x, y: F.smooth_l1_loss(x, y, beta=0.5), a(2, 3), a(2, 3)),
     "soft_margin_loss": (lambda x, y: F.soft_margin_loss(x, y), a(2, 3), a(2, 3)),
     "bce": (lambda x, y: F.binary_cross_entropy(x / 2, y / 2), a(2, 3), a(2, 3)),
-    "weighted nll_loss": (lambda x: F.nll_loss(x, TARGET, wrap(a(3)), reduction="sum"), a(3, 3)),
-    "weighted bce": (lambda x, y: F.binary_cross_entropy(x / 2, y / 2, wrap(a(2, 3))), a(2, 3), a(2, 3)),
-    "weighted bce logits": (lambda x, y: F.binary_cross_entropy_with_logits(x, y, wrap(a(2, 3)), pos_weight=wrap(a(3))), a(2, 3), a(2, 3)),
+    "weighted nll_loss": (lambda x: F.nll_loss(x, TARGET, WEIGHTS, reduction="sum"), a(3, 3)),
+    "weighted bce": (lambda x, y: F.binary_cross_entropy(x / 2, y / 2, FACTORS), a(2, 3), a(2, 3)),
+    "weighted bce logits": (lambda x, y: F.binary_cross_entropy_with_logits(x, y, FACTORS, pos_weight=WEIGHTS), a(2, 3), a(2, 3)),
     "embedding by frequency": (lambda w: F.embedding(INDEX, w, scale_grad_by_freq=True), a(3, 2)),
     "bce logits": (lambda x, y: F.binary_cross_entropy_with_logits(x, y), a(2, 3), a(2, 3)),
 }  # fmt: skip

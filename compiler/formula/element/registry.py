@@ -1,0 +1,40 @@
+"""The functions by row and output."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+ELEMENTS: dict[tuple[str, int | None], Callable[..., Any]] = {}
+"""By name, and the number of the output (None in a row with one, or where all outputs have one function, which is given `output`)."""
+
+NAMED = frozenset(
+    (
+        "argmax", "argmin", "argsort", "bincount", "cholesky", "cofactor", "cofactor_derivative", "cummax", "cummin", "det", "eigh", "inv",
+        "kthvalue", "median_all", "median_along", "mode", "nanmedian_all", "nanmedian_along", "nonzero", "pinv", "qr", "recurrence",
+        "slogdet", "solve", "solve_triangular", "sort", "svd", "topk", "unique", "unique_consecutive",
+    )
+)  # fmt: skip
+"""Rows without a closed form: they stand in a formula under their own names, as functions of whole tensors."""
+
+OUTPUTS = {
+    "sort": ("sort", "argsort"), "topk": ("topk", "argtopk"), "max_along": ("max", "argmax"), "min_along": ("min", "argmin"),
+    "median_along": ("median", "argmedian"), "nanmedian_along": ("nanmedian", "argnanmedian"), "kthvalue": ("kthvalue", "argkthvalue"),
+    "mode": ("mode", "argmode"), "cummax": ("cummax", "argcummax"), "cummin": ("cummin", "argcummin"),
+    "max_pool": ("max_pool", "argmax_pool"), "eigh": ("eigenvalues", "eigenvectors"), "svd": ("left", "singular_values", "right"),
+    "qr": ("qr_q", "qr_r"), "slogdet": ("sign_det", "log_abs_det"), "unique": ("unique", "inverse", "counts"),
+}  # fmt: skip
+"""What the outputs of a row are called in a formula."""
+
+
+def element(*names: str, output: int | None = None) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
+    """Say what an element of these rows is."""
+
+    def enter(function: Callable[..., Any]) -> Callable[..., Any]:
+        for name in names:
+            if (name, output) in ELEMENTS:
+                raise ValueError(f"{name} has an element already")
+            ELEMENTS[name, output] = function
+        return function
+
+    return enter

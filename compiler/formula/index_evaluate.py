@@ -1,0 +1,156 @@
+"""Index notation run with NumPy: every index is an axis of its own, so that an expression is one array operation after another.
+
+All arrays have the same number of dimensions, with size 1 along the indices that they do not depend on. A sum of products is an einsum.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import sympy as sp
+
+from symgrad.compiler.formula import indices
+from symgrad.compiler.formula.evaluate import Evaluator
+from symgrad.typing import Array
+
+_FREE = 12
+"""Axes for the indices of tensors; those of sums come after them. NumPy has 64."""
+
+
+def _axis(index: Any) -> int:
+    number = int(index.name[1:].partition("_")[0])
+    return number if index.name[0] == "i" else _FREE + number - 1
+
+
+class IndexEvaluator(Evaluator):
+    """Whole tensors are kept under their names, everything else as an array over all indices."""
+
+    def __init__(self, depth: int) -> None:
+        super().__init__()
+        self.ndim = _FREE + depth
+
+    def give(self, name: Any, value: Any) -> None:
+        if isinstance(name, sp.Indexed):
+            shape = tuple(map(indices.size, name.indices))
+            self.known[name.base] = self.whole(value, shape)
+        else:
+            self.known[name] = np.reshape(value, ()) if np.size(value) == 1 else value
+
+    def output(self, expression: Any, shape: tuple[int, ...], dtype: Any) -> Array:
+        return self.whole(self.value(expression), shape).astype(dtype)
+
+    def whole(self, value: Any, shape: tuple[int, ...]) -> Array:
+        """A tensor, from an array over all indices of which only its own matter."""
+        result = np.asarray(value)
+        return np.broadcast_to(result.reshape(result.shape[: len(shape)]) if result.ndim else result, shape)
+
+    def index(self, e: Any) -> Array:
+        shape = [1] * self.ndim
+        shape[_axis(e)] = indices.size(e)
+        return np.arange(indices.size(e)).reshape(shape)
+
+    def at(self, whole: Array, places: tuple[Any, ...]) -> Array:
+        """The elements of a tensor; a place outside it is multiplied by a zero."""
+        plain = len(set(places)) == len(places) and all(map(indices.is_index, places))
+        if plain and tuple(map(indices.size, places)) == whole.shape:
+            order = sorted(range(len(places)), key=lambda d: _axis(places[d]))
+            shape = [1] * self.ndim
+            for d in order:
+                shape[_axis(places[d])] = whole.shape[d]
+            return whole.transpose(order).reshape(shape)
+        found = (np.asarray(self.value(p)).astype(np.int64) for p in places)
+        return whole[tuple(np.clip(i, -n, n - 1) for i, n in zip(found, whole.shape, strict=True))]
+
+    def sigma(self, e: Any) -> Array:
+        factors = [np.asarray(self.value(f)) for f in sp.Mul.make_args(e.function)]
+        factors += [self.mask(limit) for limit in e.limits if not _is_whole(limit)]
+        axes = [_axis(limit[0]) for limit in e.limits]
+        return _summed([f.astype(float) if f.dtype.kind in "bi" else f for f in factors], axes, self.ndim)
+
+    def mask(self, limit: Any) -> Any:
+        k, first, last = limit
+        return (self.value(k) >= self.value(first)) & (self.value(k) <= self.value(last))
+
+    def fold(self, e: Any) -> Array:
+        name, body, limit = e.args
+        axis = _axis(limit[0])
+        values = np.asarray(self.value(body))
+        shape = [1] * self.ndim
+        shape[axis] = indices.size(limit[0])
+        values = np.broadcast_to(values, np.broadcast_shapes(values.shape, shape))
+        reduce, start = _FOLDS[name.name]
+        if not _is_whole(limit):
+            values = np.where(self.mask(limit), values, start)
+        return reduce(values, axis)
+
+    def last(self, e: Any) -> Array:
+        value, hit, default, *limits = e.args
+        axes = tuple(_axis(limit[0]) for limit in limits)
+        shape = [1] * self.ndim
+        for limit in limits:
+            shape[_axis(limit[0])] = indices.size(limit[0])
+        hits, values, base = np.broadcast_arrays(*(np.asarray(self.value(a)) for a in (hit, value, default)), np.empty(shape))[:3]
+        back = [np.moveaxis(a, axes, range(-len(axes), 0)).reshape(*np.delete(a.shape, axes), -1)[..., ::-1] for a in (hits != 0, values)]
+        chosen = np.take_along_axis(back[1], back[0].argmax(-1)[..., None], -1)[..., 0]
+        first = tuple(0 if d in axes else slice(None) for d in range(self.ndim))
+        chosen = np.where(back[0].any(-1), chosen, base[first])
+        return np.expand_dims(chosen, axes)
+
+    def within(self, e: Any) -> Any:
+        place, low, high = (self.value(a) for a in e.args)
+        return (place >= low) & (place < high)
+
+    def _compute(self, e: Any) -> Any:
+        if indices.is_index(e):
+            return self.index(e)
+        if e.func in _INDEXED:
+            return _INDEXED[e.func](self, e)
+        if e.func.__name__ == "nan_to_zero":
+            return np.nan_to_num(self.value(e.args[0]), nan=0.0, posinf=np.inf, neginf=-np.inf)
+        return super()._compute(e)
+
+
+def _is_whole(limit: Any) -> bool:
+    k, first, last = limit
+    return bool(first == 0 and last == indices.size(k) - 1)
+
+
+def _summed(factors: list[Array], axes: list[int], ndim: int) -> Array:
+    """The product of the factors, summed over the axes, which stay with size 1."""
+    factors = [np.reshape(f, (1,) * ndim) if f.ndim == 0 else f for f in factors]
+    kept = sorted({d for f in factors for d, n in enumerate(f.shape) if n != 1} - set(axes))
+    operands: list[Any] = []
+    for f in factors:
+        own = [d for d, n in enumerate(f.shape) if n != 1]
+        operands += [f.reshape([f.shape[d] for d in own]), own]
+    total: Array = np.einsum(*operands, kept, optimize="greedy")
+    shape = [1] * ndim
+    for d, n in zip(kept, total.shape, strict=True):
+        shape[d] = n
+    return total.reshape(shape)
+
+
+def _logsumexp(x: Array, axis: int) -> Any:
+    top = np.max(x, axis, keepdims=True)
+    top = np.where(np.isfinite(top), top, 0)
+    return np.log(np.sum(np.exp(x - top), axis, keepdims=True)) + top
+
+
+_FOLDS: dict[str, tuple[Callable[..., Array], float]] = {
+    "max": (lambda x, axis: np.max(x, axis, keepdims=True), -np.inf),
+    "min": (lambda x, axis: np.min(x, axis, keepdims=True), np.inf),
+    "prod": (lambda x, axis: np.prod(x, axis, keepdims=True), 1),
+    "logsumexp": (_logsumexp, -np.inf),
+    "all": (lambda x, axis: np.all(x, axis, keepdims=True), 1),
+    "any": (lambda x, axis: np.any(x, axis, keepdims=True), 0),
+}
+_INDEXED: dict[Any, Callable[[IndexEvaluator, Any], Any]] = {
+    indices.Sigma: IndexEvaluator.sigma,
+    indices.Fold: IndexEvaluator.fold,
+    indices.Last: IndexEvaluator.last,
+    indices.Within: IndexEvaluator.within,
+    indices.Element: lambda run, e: run.at(run.value(e.args[0]), e.args[1:]),
+    sp.Indexed: lambda run, e: run.at(run.known[e.base], e.indices),
+}

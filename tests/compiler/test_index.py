@@ -1,0 +1,119 @@
+"""Index notation: every row that is not elementwise has an element or a name, and what is written is what the row computes."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from row_programs import PROGRAMS
+from row_samples import caught
+
+import symgrad as sg
+import symgrad.nn.functional as F
+from symgrad.compiler.builder import apply
+from symgrad.compiler.formula import lower
+from symgrad.compiler.formula.element import ELEMENTS, NAMED
+from symgrad.compiler.interpreter import evaluate
+from symgrad.compiler.ir import Graph, Value, input_value
+from symgrad.ops.table import TABLE
+
+SAMPLES = caught()
+UNTRACED = {"mask", "masked_select", "tests", "write into a view", "write a whole"}
+NO_SHAPE = {"nonzero", "unique", "unique_consecutive", "bincount"}  # before they run
+
+
+def one_row(row, args, attrs):
+    """The row's application as a graph, and the arrays of its inputs."""
+    arrays = [a for a in args if isinstance(a, np.ndarray)]
+    places = iter(range(len(arrays)))
+    operands = [input_value(next(places), a.shape, a.dtype) if isinstance(a, np.ndarray) else a for a in args]
+    result = apply(row, tuple(operands), dict(attrs))
+    return Graph([x for x in operands if isinstance(x, Value)], result if isinstance(result, tuple) else (result,)), arrays
+
+
+def test_every_row_has_a_meaning():
+    for name, row in TABLE.items():
+        written = {output for known, output in ELEMENTS if known == name}
+        ways = row.elementwise + (row.compose is not None) + bool(written) + (name in NAMED and not written)
+        assert ways == 1, name
+        assert not row.elementwise or row.sympy is not None, name
+
+
+def test_names_are_rows():
+    assert {name for name, _ in ELEMENTS} | NAMED <= TABLE.keys()
+
+
+@pytest.mark.parametrize("name", sorted(SAMPLES.keys() - NO_SHAPE))
+def test_the_element_is_what_the_row_computes(name):
+    for args, attrs in SAMPLES[name]:
+        graph, arrays = one_row(TABLE[name], args, attrs)
+        for found, wanted in zip(lower(graph, "index").evaluate(arrays), evaluate(graph, arrays), strict=True):
+            np.testing.assert_allclose(found, wanted, rtol=1e-12, atol=1e-12)
+
+
+@pytest.mark.parametrize("name", [name for name, (f, *arrays) in PROGRAMS.items() if all(a.dtype.kind == "f" for a in arrays)])
+def test_gradients_of_programs(name):
+    """The formula of a program's value and gradients, run, is what eager execution gives."""
+    f, *arrays = PROGRAMS[name]
+    leaves = [sg.tensor(a, requires_grad=True) for a in arrays]
+
+    def loss(*xs):
+        y = f(*(x * 1 for x in xs))
+        return ((y.abs() if y.is_complex() else y) ** 2).sum()
+
+    try:
+        derivation = sg.derive(loss, notation="index")(*leaves)
+    except sg.errors.TraceError:  # writes in place, and what depends on values
+        assert name in UNTRACED
+        return
+    value, gradients = derivation(*leaves)
+    wanted = loss(*leaves)
+    np.testing.assert_allclose(value.numpy(), wanted.detach().numpy(), rtol=1e-12)
+    for found, gradient in zip(gradients, sg.autograd.grad(wanted, leaves, materialize_grads=True), strict=True):
+        np.testing.assert_allclose(found.numpy(), gradient.numpy(), rtol=1e-11, atol=1e-12)
+
+
+def lines(f, *shapes, **options):
+    return str(sg.derive(f, notation="index", **options)(*map(sg.spec, shapes))).splitlines()
+
+
+@pytest.mark.parametrize(
+    ("f", "shapes", "wanted"),
+    [
+        (
+            lambda x, A: x @ A @ x,
+            [(3,), (3, 3)],
+            ["f(x, A) = Σ_{i, j} x[i]*x[j]*A[i, j]", "∂f/∂x[i] = Σ_j x[j]*A[i, j] + Σ_j x[j]*A[j, i]"],
+        ),
+        (
+            lambda x, y: (x.cumsum(1) * y).sum(),
+            [(3, 4), (3, 4)],
+            ["f(x, y) = Σ_{i, j} y[i, j]*Σ_{k ≤ j} x[i, k]", "∂f/∂x[i, j] = Σ_{k ≥ j} y[i, k]"],
+        ),
+        (
+            lambda x, y: (sg.cat([x, y], 1) ** 3).sum(),
+            [(3, 4), (3, 2)],
+            ["f(x, y) = Σ_{i, j} (x[i, j]**3 if j < 4 else y[i, j - 4]**3)", "∂f/∂x[i, j] = 3*x[i, j]**2"],
+        ),
+        (
+            lambda x, w: F.conv1d(x[None, None], w[None, None], padding=1).sum(),
+            [(6,), (3,)],
+            ["f(x, w) = Σ_{i, j} [0 ≤ i + j - 1 < 6]*x[i + j - 1]*w[i]", "∂f/∂x[i] = Σ_j [0 ≤ i - j + 1 < 3]*w[i - j + 1]"],
+        ),
+    ],
+    ids=["quadratic form", "scan", "cat", "convolution"],
+)
+def test_text(f, shapes, wanted):
+    assert lines(f, *shapes, wrt="x") == wanted
+
+
+def test_no_index_has_the_letter_of_an_argument_or_of_another_index_in_reach():
+    assert lines(lambda i, k: (i @ k).sin().sum(), (2, 3), (3, 2), wrt="i") == [
+        "f(i, k) = Σ_{j, l} sin(Σ_m i[j, m]*k[m, l])",
+        "∂f/∂i[j, l] = Σ_m cos(Σ_n i[j, n]*k[n, m])*k[l, m]",
+    ]
+
+
+def test_latex():
+    text = sg.derive(lambda x, w1: (x @ w1).softmax(0)[0], wrt="x", notation="index")(sg.spec((3,)), sg.spec((3, 2))).latex()
+    assert r"\operatorname*{logsumexp}_{j} \sum_{k} x_{k} {w_{1}}_{k, j}" in text
+    assert r"\frac{\partial f}{\partial x_{i}}" in text
