@@ -73,7 +73,11 @@ class Capture:
         self.alive: list[Tensor] = []
 
     def __call__(self, row: Row, args: tuple[Any, ...], attrs: dict[str, Any], result: Any) -> None:
-        values = apply(row, tuple(self.value(a) if isinstance(a, Tensor) else a for a in args), attrs)
+        operands = tuple(self.value(a) if isinstance(a, Tensor) else a for a in args)
+        try:
+            values = apply(row, operands, attrs)
+        except RuntimeError as error:  # the op itself ran: what its type rule lacks is a value
+            raise TraceError(f"{user_line()}: {error}; leave the function eager") from error
         if not isinstance(result, tuple):
             result, values = (result,), (values,)
         for t, v in zip(result, values, strict=True):
