@@ -48,8 +48,8 @@ class Fit:
         self.callbacks.call("on_epoch_begin", epoch, {})
         logs = train_epoch(self.model, self.train, self.callbacks, self.interrupt, epoch)
         if test is not None and not self.interrupt.wanted():
-            results = evaluate_epoch(self.model, test, self.callbacks, self.interrupt)
-            logs |= {f"val_{name}": value for name, value in results.items()}
+            results = evaluate_epoch(self.model, test, self.callbacks, self.interrupt, f"fit, validation in epoch {epoch + 1}")
+            logs = logs | {f"val_{name}": value for name, value in results.items()}
         if self.interrupt.wanted() or not logs:
             return False
         self.logs, self.model.epochs_done = logs, epoch + 1

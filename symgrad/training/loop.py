@@ -53,7 +53,9 @@ def train_epoch(model: Any, feed: Feed, callbacks: Callbacks, interrupt: Interru
     return logs
 
 
-def evaluate_epoch(model: Any, feed: Feed, callbacks: Callbacks, interrupt: Interrupt | None = None) -> dict[str, float]:
+def evaluate_epoch(
+    model: Any, feed: Feed, callbacks: Callbacks, interrupt: Interrupt | None = None, where: str = "evaluate"
+) -> dict[str, float]:
     """The results of the whole data, without changing anything."""
     logs: dict[str, float] = {}
     model.results.reset()
@@ -61,7 +63,7 @@ def evaluate_epoch(model: Any, feed: Feed, callbacks: Callbacks, interrupt: Inte
         callbacks.call("on_test_begin", {})
         for step, batch in enumerate(feed.epoch() if interrupt is None else interrupt.until(feed.epoch())):
             callbacks.call("on_test_batch_begin", step, {})
-            with explained("evaluate", step, batch):
+            with explained(where, step, batch):
                 logs = model.test_step(batch)
             callbacks.call("on_test_batch_end", step, logs)
         callbacks.call("on_test_end", logs)

@@ -15,7 +15,7 @@ from symgrad.training.callback import Callback
 
 BETWEEN_DRAWINGS = 0.1
 BAR = 20
-LEAST_BAR = 5
+LEAST_BAR = 6
 
 
 class ProgressBar(Callback):
@@ -93,19 +93,21 @@ class ProgressBar(Callback):
         if not self.verbose:
             return
         spent = self._clock() - self._began
-        bar = f" {self._bar(1.0, BAR)} {self._step}/{self._step}" if self.verbose == 1 else f" - {self._step} steps"
-        self._put(" - ".join([self.label + bar, duration(spent), per_step(spent, self._step), *results(logs)]), "\n")
+        done = [f"{self._bar(1.0, BAR)} {self._step}/{self._step}"] if self.verbose == 1 else [f"{self._step} steps"]
+        self._put("  ".join([self.label, *done, duration(spent), per_step(spent, self._step), *results(logs)]), "\n")
 
     def _line(self, now: float, logs: dict[str, float] | None) -> str:
-        """The running line, as wide as the terminal at most: the bar gives way first."""
-        spent, steps = now - self._began, self.params["steps"]
-        known = steps is not None and self._step <= steps
-        left = [f"{duration(spent / self._step * (steps - self._step))} left"] if known else [duration(spent)]
-        tail = " - ".join([f"{self._step}/{steps if known else '?'}", *left, per_step(spent, self._step), *results(logs)])
-        room = width() - 1 - len(self.label) - len(tail) - 2
-        bar = self._bar(self._step / steps, min(BAR, room)) + " " if known and room >= LEAST_BAR else ""
-        line = f"{self.label} {bar}{tail}"
-        return line if len(line) < width() else line[: width() - 2] + "…"
+        """The running line, as wide as the terminal at most: time per step gives way first, then the bar, then the end of the line."""
+        spent, steps, room = now - self._began, self.params["steps"], width() - 1
+        if steps is None or self._step > steps:
+            return cut("  ".join([self.label, f"{self._step}/?", duration(spent), per_step(spent, self._step), *results(logs)]), room)
+        count, left = f"{self._step:>{len(str(steps))}}/{steps}", f"{whole(spent / self._step * (steps - self._step))} left"
+        for optional in ([per_step(spent, self._step)], []):
+            tail = "  ".join([count, left, *optional, *results(logs)])
+            cells = min(BAR, room - len(self.label) - len(tail) - 3)
+            if cells >= LEAST_BAR:
+                return f"{self.label}  {self._bar(self._step / steps, cells)} {tail}"
+        return cut(f"{self.label}  {tail}", room)
 
     def _bar(self, part: float, cells: int) -> str:
         full, empty = "━─" if can_write(self._stream, "━─…") else "=."
@@ -154,14 +156,21 @@ def number(value: float) -> str:
     return f"{value:.4f}" if value == 0 or 1e-3 <= abs(value) < 1e5 or value != value else f"{value:.3e}"
 
 
+def cut(line: str, room: int) -> str:
+    return line if len(line) <= room else line[: room - 1] + "…"
+
+
 def duration(seconds: float) -> str:
-    if seconds < 10:
-        return f"{seconds:.1f}s"
-    whole = round(seconds)
-    if whole < 60:
-        return f"{whole}s"
-    hours, minutes = divmod(whole // 60, 60)
-    return f"{hours}:{minutes:02d}:{whole % 60:02d}" if hours else f"{minutes}:{whole % 60:02d}"
+    return f"{seconds:.1f}s" if seconds < 9.95 else whole(seconds)
+
+
+def whole(seconds: float) -> str:
+    """Whole seconds: 12s, 1:05, 2:00:05."""
+    rounded = round(seconds)
+    hours, minutes = divmod(rounded // 60, 60)
+    if hours:
+        return f"{hours}:{minutes:02d}:{rounded % 60:02d}"
+    return f"{minutes}:{rounded % 60:02d}" if minutes else f"{rounded}s"
 
 
 def per_step(seconds: float, steps: int) -> str:

@@ -455,6 +455,9 @@ def test_an_error_in_a_batch_names_the_step_and_the_shapes():
             call(batches, verbose=0)
         targets = ", targets Tensor(6,) torch.int64"
         assert caught.value.__notes__ == [f"{where}: inputs Tensor(6, 1) torch.float32{targets}"]
+    with pytest.raises(RuntimeError) as caught:
+        fitted(model, x, y, validation_data=batches)
+    assert caught.value.__notes__ == [f"fit, validation in epoch 1, step 2: inputs Tensor(6, 1) torch.float32{targets}"]
     assert not model.net.training
 
 

@@ -1,0 +1,122 @@
+"""History: what it keeps, how it prints, what its plot shows."""
+
+from __future__ import annotations
+
+import csv
+import subprocess
+import sys
+
+import pytest
+
+from symgrad.training import History
+
+
+def history(rows):
+    made = History()
+    for epoch, logs in enumerate(rows):
+        made.on_epoch_end(epoch, logs)
+    return made
+
+
+ROWS = [
+    {"loss": 0.5, "accuracy": 0.25},
+    {"loss": 0.25, "accuracy": 0.5, "val_loss": 0.4, "val_accuracy": 0.75},
+    {"loss": 0.125, "accuracy": 0.75},
+    {"loss": 0.0625, "accuracy": 1.0, "val_loss": 0.6, "val_accuracy": 0.5, "learning_rate": 0.1},
+]
+
+
+def test_columns():
+    made = history(ROWS)
+    assert made.epoch == [0, 1, 2, 3]
+    assert made.history["val_loss"] == [0.4, 0.6]
+    assert made.curve("val_loss") == [(1, 0.4), (3, 0.6)]
+    assert made.to_dict()["val_loss"] == [None, 0.4, None, 0.6]
+    assert made.to_dict()["epoch"] == [0, 1, 2, 3]
+
+
+def test_table():
+    assert repr(history(ROWS[:2])) == (
+        "epoch    loss  accuracy  val_loss  val_accuracy\n"
+        "    1  0.5000    0.2500                        \n"
+        "    2  0.2500    0.5000    0.4000        0.7500"
+    )
+    assert repr(History()) == "History of no epoch"
+
+
+def test_a_long_table_is_shortened():
+    lines = repr(history([{"loss": 1.0}] * 100)).splitlines()
+    assert len(lines) == 22
+    assert [text.split()[0] for text in lines[9:14]] == ["9", "10", "...", "91", "92"]
+    assert len(repr(history([{"loss": 1.0}] * 20)).splitlines()) == 21
+
+
+def test_csv(tmp_path):
+    history(ROWS).to_csv(tmp_path / "h.csv")
+    rows = list(csv.DictReader((tmp_path / "h.csv").read_text().splitlines()))
+    assert [row["epoch"] for row in rows] == ["0", "1", "2", "3"]
+    assert [row["val_loss"] for row in rows] == ["", "0.4", "", "0.6"]
+
+
+@pytest.fixture
+def figure():
+    import matplotlib as mpl
+
+    mpl.use("agg")
+    from matplotlib import pyplot
+
+    yield history(ROWS).plot()
+    pyplot.close("all")
+
+
+def test_the_plot_has_every_result_with_its_validation(figure):
+    axes = figure.axes
+    assert [a.get_ylabel() for a in axes] == ["loss", "accuracy", "learning rate"]
+    assert {a.get_xlabel() for a in axes} == {"epoch"}
+    curves = {line.get_label(): (list(line.get_xdata()), list(line.get_ydata())) for line in axes[0].lines}
+    assert curves["training"] == ([1, 2, 3, 4], [0.5, 0.25, 0.125, 0.0625])
+    assert curves["validation"] == ([2, 4], [0.4, 0.6])
+
+
+def test_the_plot_marks_the_best_epoch_of_validation(figure):
+    loss, accuracy, rate = (a.lines for a in figure.axes)
+    assert (loss[-1].get_label(), list(loss[-1].get_xdata()), list(loss[-1].get_ydata())) == ("best: 0.4000, epoch 2", [2], [0.4])
+    assert accuracy[-1].get_label() == "best: 0.7500, epoch 2"
+    assert len(rate) == 1
+
+
+def test_the_figure_is_known_to_pyplot(figure):
+    from matplotlib import pyplot
+
+    assert pyplot.fignum_exists(figure.number)
+
+
+def test_a_notebook_shows_the_plot_and_leaves_no_figure_open():
+    from matplotlib import pyplot
+
+    picture = history(ROWS)._repr_png_()
+    assert picture.startswith(b"\x89PNG")
+    assert pyplot.get_fignums() == []
+    assert History()._repr_png_() is None
+
+
+def test_nothing_to_plot():
+    with pytest.raises(ValueError, match="the history has no epoch"):
+        History().plot()
+
+
+def test_without_matplotlib():
+    code = """
+import sys
+sys.modules["matplotlib"] = None
+from symgrad.training import History
+history = History()
+history.on_epoch_end(0, {"loss": 1.0})
+print(history._repr_png_())
+try:
+    history.plot()
+except ImportError as error:
+    print(error)
+"""
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout == "None\na history plots itself with the package matplotlib: pip install 'symgrad[plot]'\n"
