@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+import io
+import re
+import socket
 import subprocess
 import sys
+import threading
 
 import numpy as np
 import pytest
@@ -177,8 +181,12 @@ def test_scalars_as_tensors(tmp_path):
 
 
 def test_only_one_number_is_a_scalar(tmp_path):
-    with SummaryWriter(tmp_path) as writer, pytest.raises(AssertionError, match="Tensor should contain one element"):
-        writer.add_scalar("loss", sg.ones(2))
+    with SummaryWriter(tmp_path) as writer:
+        with pytest.raises(AssertionError, match="Tensor should contain one element"):
+            writer.add_scalar("loss", sg.ones(2))
+        with pytest.raises(AssertionError, match="Tensor should contain one element"):
+            writer.add_scalars("loss", {"a": 1.0, "b": sg.ones(2)})
+    assert len(list(tmp_path.iterdir())) == 1
 
 
 def test_several_curves_are_runs_of_their_own(tmp_path):
@@ -222,23 +230,133 @@ def test_text(tmp_path):
     assert "note/text_summary" in events.PluginTagToContent("text")
 
 
-def test_image(tmp_path):
+def pixels_of(event):
     from PIL import Image
 
+    with Image.open(io.BytesIO(event.encoded_image_string)) as image:
+        assert image.format == "PNG"
+        pixels = np.asarray(image)
+    assert (event.height, event.width) == pixels.shape[:2]
+    return pixels
+
+
+def test_image(tmp_path):
     pixels = np.arange(24, dtype=np.uint8).reshape(3, 2, 4)
     with SummaryWriter(tmp_path) as writer:
         writer.add_image("bytes", pixels)
         writer.add_image("floats", sg.tensor(pixels / 255.0).permute(2, 1, 0), dataformats="WHC")
-        writer.add_image("grey", pixels[0], dataformats="HW")
-        with pytest.raises(AssertionError, match="size of input tensor and input format are different"):
-            writer.add_image("grey", pixels[0])
+        writer.add_image("grey", pixels[0], dataformats="hw")
+        writer.add_image("half", sg.tensor([[[-1.0, 0.0], [0.5, 2.0]]], dtype=sg.bfloat16, requires_grad=True))
     events = read(tmp_path)
     for tag, expected in (("bytes", pixels), ("floats", pixels), ("grey", pixels[[0, 0, 0]])):
-        (event,) = events.Images(tag)
-        (tmp_path / "image.png").write_bytes(event.encoded_image_string)
-        with Image.open(tmp_path / "image.png") as image:
-            np.testing.assert_allclose(np.asarray(image), expected.transpose(1, 2, 0), atol=1, err_msg=tag)
-        assert (event.height, event.width) == (2, 4)
+        np.testing.assert_allclose(pixels_of(*events.Images(tag)), expected.transpose(1, 2, 0), atol=1, err_msg=tag)
+    np.testing.assert_array_equal(pixels_of(*events.Images("half"))[..., 0], [[0, 0], [127, 255]])
+
+
+@pytest.mark.parametrize("dataformats", ["CHW", "H", "HH", "HC", "HX", "HWCNN"])
+def test_formats_that_do_not_fit(tmp_path, dataformats):
+    with SummaryWriter(tmp_path) as writer, pytest.raises(AssertionError, match="size of input tensor and input format are different"):
+        writer.add_image("grey", np.zeros((2, 2)), dataformats=dataformats)
+
+
+def test_no_images(tmp_path):
+    with SummaryWriter(tmp_path) as writer, pytest.raises(AssertionError, match=r"tensor shape: \(0, 3, 2, 2\)"):
+        writer.add_images("none", np.zeros((0, 3, 2, 2)))
+
+
+def test_images_stand_in_rows_of_eight(tmp_path):
+    images = np.arange(1, 11, dtype=np.uint8).reshape(10, 1, 1, 1).repeat(2, 2).repeat(3, 3)  # of height 2 and width 3
+    with SummaryWriter(tmp_path) as writer:
+        writer.add_images("ten", images, 4)
+        writer.add_images("two", sg.tensor(images[:2] / 255.0).permute(0, 2, 3, 1), dataformats="NHWC")
+    events = read(tmp_path)
+    ten = pixels_of(*events.Images("ten"))
+    rows = np.array([[1, 2, 3, 4, 5, 6, 7, 8], [9, 10, 0, 0, 0, 0, 0, 0]])
+    np.testing.assert_array_equal(ten, np.kron(rows, np.ones((2, 3)))[..., np.newaxis].repeat(3, 2))
+    np.testing.assert_allclose(pixels_of(*events.Images("two"))[..., 0], [[1, 1, 1, 2, 2, 2]] * 2, atol=1)
+    assert events.Images("ten")[0].step == 4
+
+
+def test_figures(tmp_path):
+    from matplotlib import pyplot
+
+    def figure(color):
+        made = pyplot.figure(figsize=(2, 1), dpi=50, facecolor=color)
+        made.add_axes((0, 0, 0.5, 1)).set_axis_off()
+        return made
+
+    kept, red = figure("blue"), figure("red")
+    canvas = kept.canvas
+    with SummaryWriter(tmp_path) as writer:
+        writer.add_figure("kept", kept, 3, close=False)
+        assert pyplot.fignum_exists(kept.number)
+        assert kept.canvas is canvas
+        writer.add_figure("both", [kept, red])
+    assert not pyplot.fignum_exists(kept.number)
+    assert not pyplot.fignum_exists(red.number)
+    events = read(tmp_path)
+    assert (pixels_of(*events.Images("kept")) == [0, 0, 255]).all()
+    both = pixels_of(*events.Images("both"))
+    assert both.shape == (50, 200, 3)
+    assert (both[:, 100:] == [255, 0, 0]).all()
+
+
+def test_hyperparameters(tmp_path):
+    from tensorboard.plugins.hparams.metadata import parse_experiment_plugin_data, parse_session_start_info_plugin_data
+
+    chosen = {"lr": 0.1, "layers": sg.tensor(3), "bias": True, "name": "a", "unset": None}
+    with SummaryWriter(tmp_path) as writer:
+        domains = {"lr": [0.1, 0.2], "name": ["a", "b"]}
+        writer.add_hparams(chosen, {"accuracy": sg.tensor(0.9), "loss": 2}, domains, run_name="first", global_step=7)
+        writer.add_hparams({}, {})
+    events = read(tmp_path / "first")
+    assert [(e.step, e.value) for tag in ("accuracy", "loss") for e in events.Scalars(tag)] == [(7, np.float32(0.9)), (7, 2)]
+    contents = events.PluginTagToContent("hparams")
+    start = parse_session_start_info_plugin_data(contents["_hparams_/session_start_info"])
+    assert {k: v.string_value or v.number_value for k, v in start.hparams.items()} == {"lr": 0.1, "layers": 3, "bias": 1, "name": "a"}
+    experiment = parse_experiment_plugin_data(contents["_hparams_/experiment"])
+    assert [m.name.tag for m in experiment.metric_infos] == ["accuracy", "loss"]
+    domains = {info.name: [v.string_value or v.number_value for v in info.domain_discrete.values] for info in experiment.hparam_infos}
+    assert domains == {"lr": [0.1, 0.2], "layers": [], "bias": [], "name": ["a", "b"]}
+    assert len([path for path in tmp_path.iterdir() if path.is_dir()]) == 2
+
+
+@pytest.mark.parametrize(
+    ("arguments", "error", "message"),
+    [
+        (([], {}), TypeError, "hparam_dict should be a dictionary, nothing logged"),
+        (({}, None), TypeError, "metric_dict should be a dictionary, nothing logged"),
+        (({}, {}, [1]), TypeError, "hparam_domain_discrete should be a dictionary, nothing logged"),
+        (({"lr": 0.1}, {}, {"lr": ["a"]}), TypeError, r"hparam_domain_discrete\[lr\] should be a list of same type as hparam_dict\[lr\]"),
+        (({"lr": [0.1]}, {}), ValueError, "value should be one of int, float, str, bool, or torch.Tensor"),
+        (({}, {"loss": sg.ones(2)}), AssertionError, "Tensor should contain one element"),
+    ],
+)
+def test_hyperparameters_that_cannot_be_shown(tmp_path, arguments, error, message):
+    with SummaryWriter(tmp_path) as writer, pytest.raises(error, match=message):
+        writer.add_hparams(*arguments)
+    assert not any(path.is_dir() for path in tmp_path.iterdir())
+
+
+def test_several_threads_write_to_one_writer(tmp_path):
+    with SummaryWriter(tmp_path) as writer:
+
+        def work(thread):
+            for step in range(50):
+                writer.add_scalar(f"own {thread}", step, step)
+                writer.add_scalars("shared", {"a": thread}, step)
+
+        threads = [threading.Thread(target=work, args=(i,)) for i in range(8)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+    events = read(tmp_path)
+    for i in range(8):
+        assert [e.value for e in events.Scalars(f"own {i}")] == list(range(50))
+    (file,) = (tmp_path / "shared_a").iterdir()
+    values = [e.summary.value for e in EventFileLoader(str(file)).Load()]
+    assert sum(map(len, values)) == 400
 
 
 def test_flush_writes_before_close(tmp_path):
@@ -275,7 +393,7 @@ def test_default_folder(tmp_path, monkeypatch):
     with SummaryWriter(comment="_lr=1") as writer:
         assert writer.get_logdir().endswith("_lr=1")
     (folder,) = (tmp_path / "runs").iterdir()
-    assert folder.name.endswith("_lr=1")
+    assert re.fullmatch(rf"[A-Z][a-z][a-z]\d\d_\d\d-\d\d-\d\d_{re.escape(socket.gethostname())}_lr=1", folder.name)
 
 
 def test_without_the_package_the_error_names_the_extra():
