@@ -66,7 +66,7 @@ def _diag_embed(x, *, shape, offset, axis1, axis2):
     return out
 
 
-def _fold(x, *, shape, axis, size, step):
+def _unfold_transpose(x, *, shape, axis, size, step):
     """The transpose of unfold: overlapping windows add up."""
     out = np.zeros(shape, x.dtype)
     if not shape:
@@ -104,7 +104,8 @@ row(
     jax=lambda x, *, shape, offset, axis1, axis2: _diag_embed_text(x, shape, offset, axis1, axis2),
 )  # fmt: skip
 row(
-    "fold", "x / shape axis size step", _fold, (lambda xp, g, out, x, *, shape, **windows: xp.unfold(g, **windows),),
+    "unfold_transpose", "x / shape axis size step", _unfold_transpose,
+    (lambda xp, g, out, x, *, shape, **windows: xp.unfold(g, **windows),),
     policy="each", type=lambda x, *, shape, axis, size, step: Meta(shape, x.dtype),
     jax=lambda x, *, shape, axis, size, step: (
         f"jnp.zeros({shape!r}, {x}.dtype).at[{':, ' * axis}jnp.arange({x}.shape[{axis}])[:, None] * {step} + jnp.arange({size})]"

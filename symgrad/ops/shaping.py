@@ -172,7 +172,7 @@ row(
 )  # fmt: skip
 row(
     "unfold", "x / axis size step", _unfold,
-    (lambda xp, g, out, x, *, axis, size, step: xp.fold(g, shape=x.shape, axis=axis, size=size, step=step),),
+    (lambda xp, g, out, x, *, axis, size, step: xp.unfold_transpose(g, shape=x.shape, axis=axis, size=size, step=step),),
     policy="each", type=unfold_type, view=True,
     jax=lambda x, *, axis, size, step: (
         f"jnp.moveaxis(jnp.take({x}, jnp.arange(({x}.shape[{axis}] - {size}) // {step} + 1)[:, None] * {step} + jnp.arange({size}),"

@@ -38,7 +38,7 @@ def shape_samples() -> dict[str, list[tuple[tuple[Any, ...], dict[str, Any]]]]:
         "squeeze": [((_x(1, 3, 1),), {"axes": None}), ((_x(1, 3, 1),), {"axes": (0,)})],
         "expand": [((_x(3, 1),), {"shape": (2, 3, 4)}), ((_x(),), {"shape": (2,)})],
         "unfold": [((x,), {"axis": 1, "size": 2, "step": 1}), ((x,), {"axis": 0, "size": 1, "step": 2})],
-        "fold": [((_x(3, 3, 2),), {"shape": (3, 4), "axis": 1, "size": 2, "step": 1})],
+        "unfold_transpose": [((_x(3, 3, 2),), {"shape": (3, 4), "axis": 1, "size": 2, "step": 1})],
         "diag_embed": [
             ((_x(3),), {"shape": (4, 4), "offset": -1, "axis1": 0, "axis2": 1}),
             ((_x(2, 3),), {"shape": (3, 2, 5), "offset": 2, "axis1": 0, "axis2": 2}),

@@ -24,9 +24,9 @@ from symgrad.tensor import wrap
 from symgrad.testing.samples import samples
 
 HELPERS = (
-    "adaptive_avg_unpool", "assemble", "avg_unpool", "cofactor", "cofactor_derivative", "convolution_weight", "embed", "fold",
+    "adaptive_avg_unpool", "assemble", "avg_unpool", "cofactor", "cofactor_derivative", "convolution_weight", "embed",
     "index_back", "nll_spread", "normal_cdf", "pool_gather", "pool_scatter", "prod_rest", "recurrence", "scatter_along", "share",
-    "shift", "sinc_derivative", "tanh_backward",
+    "shift", "sinc_derivative", "tanh_backward", "unfold_transpose",
 )  # fmt: skip
 """Rows that only rules use."""
 TRACED = ("detach",)

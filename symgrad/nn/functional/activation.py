@@ -6,6 +6,7 @@ import warnings
 from typing import Any
 
 from symgrad.dispatch import tensors as ops
+from symgrad.dtypes import float64
 from symgrad.functional.neural import hardshrink, over_axis, prelu
 from symgrad.ops.shapes import normalize_axis
 from symgrad.tensor import Tensor
@@ -13,8 +14,8 @@ from symgrad.views import inplace as in_place
 
 __all__ = [
     "celu", "celu_", "elu", "elu_", "gelu", "glu", "hardshrink", "hardsigmoid", "hardswish", "hardtanh", "hardtanh_", "leaky_relu",
-    "leaky_relu_", "log_softmax", "logsigmoid", "mish", "prelu", "relu", "relu6", "relu_", "rrelu", "selu", "selu_", "sigmoid", "silu",
-    "softmax", "softmin", "softplus", "softshrink", "softsign", "tanh", "tanhshrink", "threshold", "threshold_",
+    "leaky_relu_", "log_softmax", "logsigmoid", "mish", "prelu", "relu", "relu6", "relu_", "rrelu", "rrelu_", "selu", "selu_", "sigmoid",
+    "silu", "softmax", "softmin", "softplus", "softshrink", "softsign", "tanh", "tanhshrink", "threshold", "threshold_",
 ]  # fmt: skip
 
 SELU_ALPHA = 1.6732632423543772848170429916717
@@ -127,8 +128,16 @@ def rrelu(input: Tensor, lower: float = 1 / 8, upper: float = 1 / 3, training: b
     """The slope below 0 is drawn for each element while training, else the mean of the bounds."""
     if not training:
         return leaky_relu(input, (lower + upper) / 2, inplace)
-    slope = input.new_empty(input.shape).uniform_(lower, upper)
+    slope = _drawn_slopes(input.detach(), lower, upper)
     return _maybe_inplace(lambda x: ops.prelu(x, slope), input, inplace)
+
+
+def _drawn_slopes(x: Tensor, lower: float, upper: float) -> Tensor:
+    """One for each element that is not positive, drawn in double precision as PyTorch does; 1 elsewhere."""
+    bent = x <= 0
+    slopes = x.new_ones(x.shape)
+    slopes[bent] = x.new_empty(int(bent.sum()), dtype=float64).uniform_(lower, upper).to(x.dtype)
+    return slopes  # type: ignore[no-any-return]
 
 
 def glu(input: Tensor, dim: int = -1) -> Tensor:
@@ -172,6 +181,6 @@ def sigmoid(input: Tensor) -> Tensor:
     return ops.sigmoid(input)  # type: ignore[no-any-return]
 
 
-relu_, leaky_relu_, elu_, selu_, celu_, hardtanh_, threshold_ = (
-    in_place(f) for f in (relu, leaky_relu, elu, selu, celu, hardtanh, threshold)
+relu_, leaky_relu_, elu_, selu_, celu_, hardtanh_, threshold_, rrelu_ = (
+    in_place(f) for f in (relu, leaky_relu, elu, selu, celu, hardtanh, threshold, rrelu)
 )

@@ -11,7 +11,7 @@ from symgrad.creation import arange, ones
 from symgrad.dispatch import tensors as ops
 from symgrad.linalg import vector_norm
 from symgrad.nn.functional.activation import softmax
-from symgrad.nn.functional.normalization import dropout
+from symgrad.nn.functional.dropout import dropout
 from symgrad.ops.promotion import INT32, INT64, word
 from symgrad.tensor import Tensor
 

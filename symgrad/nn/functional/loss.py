@@ -9,14 +9,13 @@ from typing import Any
 from symgrad.dispatch import tensors as ops
 from symgrad.mode import local
 from symgrad.nn.functional.activation import log_softmax
-from symgrad.nn.functional.normalization import held, pairwise_distance
+from symgrad.nn.functional.normalization import held
 from symgrad.ops.promotion import INT64, UINT8, word
 from symgrad.tensor import Tensor
 
 __all__ = [
-    "binary_cross_entropy", "binary_cross_entropy_with_logits", "cosine_embedding_loss", "cross_entropy", "gaussian_nll_loss",
-    "hinge_embedding_loss", "huber_loss", "kl_div", "l1_loss", "margin_ranking_loss", "mse_loss", "nll_loss", "poisson_nll_loss",
-    "smooth_l1_loss", "soft_margin_loss", "triplet_margin_loss",
+    "binary_cross_entropy", "binary_cross_entropy_with_logits", "cross_entropy", "gaussian_nll_loss", "huber_loss", "kl_div", "l1_loss",
+    "mse_loss", "nll_loss", "poisson_nll_loss", "smooth_l1_loss",
 ]  # fmt: skip
 
 
@@ -231,6 +230,8 @@ def cross_entropy(
         raise RuntimeError(f"label_smoothing must be between 0.0 and 1.0. Got: {label_smoothing}")
     logs = log_softmax(input, 1 if input.ndim > 1 else 0)
     if target.shape == input.shape and target.is_floating_point():
+        if ignore_index >= 0:
+            raise RuntimeError(f"ignore_index is not supported for floating point target, got {ignore_index}")
         return _cross_entropy_of_probabilities(logs, target, weight, reduction, label_smoothing)
     loss = nll_loss(logs, target, weight, ignore_index=ignore_index, reduction=reduction)
     if label_smoothing == 0:
@@ -290,75 +291,9 @@ def kl_div(
     return reduced(value, legacy(size_average, reduce, reduction))
 
 
-def hinge_embedding_loss(
-    input: Tensor,
-    target: Tensor,
-    margin: float = 1.0,
-    size_average: bool | None = None,
-    reduce: bool | None = None,
-    reduction: str = "mean",
-) -> Tensor:
-    """x where the target is 1, max(0, margin - x) where it is -1."""
-    hinge = (margin - input).clamp_min(0)
-    value = ops.where(target != 1, hinge, 0) + ops.where(target != -1, input, 0)
-    return reduced(value, legacy(size_average, reduce, reduction))
 
 
-def margin_ranking_loss(
-    input1: Tensor, input2: Tensor, target: Tensor, margin: float = 0, size_average: bool | None = None, reduce: bool | None = None,
-    reduction: str = "mean",
-) -> Tensor:  # fmt: skip
-    """max(0, margin - target (input1 - input2))."""
-    if not input1.ndim == input2.ndim == target.ndim:
-        raise RuntimeError(
-            f"margin_ranking_loss : All input tensors should have same dimension but got sizes: input1: {input1.shape}, input2:"
-            f" {input2.shape}, target: {target.shape} "
-        )
-    return reduced((-target * (input1 - input2) + margin).clamp_min(0), legacy(size_average, reduce, reduction))
 
-
-def soft_margin_loss(
-    input: Tensor, target: Tensor, size_average: bool | None = None, reduce: bool | None = None, reduction: str = "mean"
-) -> Tensor:
-    """log(1 + exp(-target input))."""
-    return ops.soft_margin_loss(input, target, reduction=legacy(size_average, reduce, reduction))  # type: ignore[no-any-return]
-
-
-def triplet_margin_loss(
-    anchor: Tensor, positive: Tensor, negative: Tensor, margin: float = 1.0, p: float = 2, eps: float = 1e-6, swap: bool = False,
-    size_average: bool | None = None, reduce: bool | None = None, reduction: str = "mean",
-) -> Tensor:  # fmt: skip
-    """max(0, margin + distance to the positive - distance to the negative)."""
-    if margin <= 0:
-        raise ValueError(f"margin must be greater than 0, got {margin}")
-    if not anchor.ndim == positive.ndim == negative.ndim:
-        raise RuntimeError(
-            "triplet_margin_loss: The anchor, positive, and negative tensors are expected to have the same number of dimensions, but got:"
-            f" anchor {anchor.ndim}D, positive {positive.ndim}D, and negative {negative.ndim}D inputs"
-        )
-    near, far = pairwise_distance(anchor, positive, p, eps), pairwise_distance(anchor, negative, p, eps)
-    if swap:
-        far = ops.minimum(far, pairwise_distance(positive, negative, p, eps))
-    return reduced((margin + near - far).clamp_min(0), legacy(size_average, reduce, reduction))
-
-
-def cosine_embedding_loss(
-    input1: Tensor, input2: Tensor, target: Tensor, margin: float = 0, size_average: bool | None = None, reduce: bool | None = None,
-    reduction: str = "mean",
-) -> Tensor:  # fmt: skip
-    """1 - cos where the target is 1, max(0, cos - margin) where it is -1."""
-    if target.ndim > 1:
-        raise RuntimeError(f"cosine_embedding_loss: 0D or 1D target tensor expected, multi-target not supported: got {list(target.shape)}")
-    if target.ndim + 1 != input1.ndim or input1.ndim != input2.ndim:
-        raise RuntimeError(
-            f"cosine_embedding_loss: {target.ndim}D target tensor expects {target.ndim + 1}D input tensors, but found inputs with sizes"
-            f" {list(input1.shape)} and {list(input2.shape)}."
-        )
-    epsilon = 1e-12
-    dot, one, two = ((a * b).sum(-1) for a, b in ((input1, input2), (input1, input1), (input2, input2)))
-    cosine = dot / ((one + epsilon) * (two + epsilon)).sqrt()
-    value = ops.where(target == 1, 1 - cosine, 0) + ops.where(target == -1, (cosine - margin).clamp_min(0), 0)
-    return reduced(value, legacy(size_average, reduce, reduction))
 
 
 def poisson_nll_loss(

@@ -1,4 +1,4 @@
-"""Normalisation, dropout and distances as functions, with PyTorch's signatures."""
+"""Normalisation and distances as functions, with PyTorch's signatures."""
 
 from __future__ import annotations
 
@@ -10,16 +10,14 @@ from symgrad.dtypes import finfo
 from symgrad.functional.shaping import broadcast_tensors
 from symgrad.mode import local
 from symgrad.nn.functional.checks import require_floats, require_one_type, require_shape
-from symgrad.ops.generator import default_generator
+from symgrad.nn.functional.pooling import avg_pool2d
 from symgrad.ops.promotion import kind, result_type, word
-from symgrad.ops.sampling import dropout_mask
 from symgrad.ops.variants import is_half
-from symgrad.tensor import Tensor, wrap
-from symgrad.views import inplace as in_place
+from symgrad.tensor import Tensor
 
 __all__ = [
-    "alpha_dropout", "batch_norm", "cosine_similarity", "dropout", "dropout1d", "dropout2d", "group_norm", "instance_norm", "layer_norm",
-    "normalize", "pairwise_distance", "rms_norm",
+    "batch_norm", "cosine_similarity", "group_norm", "instance_norm", "layer_norm", "local_response_norm", "normalize",
+    "pairwise_distance", "rms_norm",
 ]  # fmt: skip
 
 
@@ -187,60 +185,16 @@ def instance_norm(
     return out
 
 
-def _check_probability(p: float) -> None:
-    if not 0.0 <= p <= 1.0:
-        raise ValueError(f"dropout probability has to be between 0 and 1, but got {p}")
-
-
-def _dropped(input: Tensor, p: float, mask_shape: tuple[int, ...]) -> Tensor:
-    mask = dropout_mask(default_generator, mask_shape, p)
-    scale = 0.0 if p == 1 else 1 / (1 - p)
-    return input * wrap(mask.astype(input._array.dtype) * input._array.dtype.type(scale))
-
-
-def _maybe_inplace(input: Tensor, p: float, mask_shape: tuple[int, ...], inplace: bool) -> Tensor:
-    return in_place(_dropped)(input, p, mask_shape) if inplace else _dropped(input, p, mask_shape)
-
-
-def dropout(input: Tensor, p: float = 0.5, training: bool = True, inplace: bool = False) -> Tensor:
-    """Zero each element with probability p and scale the rest by 1 / (1 - p)."""
-    _check_probability(p)
-    if not training or p == 0:
+def local_response_norm(input: Tensor, size: int, alpha: float = 1e-4, beta: float = 0.75, k: float = 1.0) -> Tensor:
+    """x / (k + alpha mean of x² over `size` neighbouring channels) ** beta."""
+    if input.ndim < 3:
+        raise ValueError(f"Expected 3D or higher dimensionality input (got {input.ndim} dimensions)")
+    if input.numel() == 0:
         return input
-    return _maybe_inplace(input, p, tuple(input.shape), inplace)
-
-
-def _feature_dropout(input: Tensor, p: float, training: bool, inplace: bool) -> Tensor:
-    _check_probability(p)
-    if not training or p == 0:
-        return input
-    return _maybe_inplace(input, p, (*input.shape[:2], *(1,) * (input.ndim - 2)), inplace)
-
-
-def dropout1d(input: Tensor, p: float = 0.5, training: bool = True, inplace: bool = False) -> Tensor:
-    """Whole channels of (batch, channels, length) set to 0 at random."""
-    return _feature_dropout(input, p, training, inplace)
-
-
-def dropout2d(input: Tensor, p: float = 0.5, training: bool = True, inplace: bool = False) -> Tensor:
-    """Whole channels of (batch, channels, height, width) set to 0 at random."""
-    return _feature_dropout(input, p, training, inplace)
-
-
-def alpha_dropout(input: Tensor, p: float = 0.5, training: bool = False, inplace: bool = False) -> Tensor:
-    """Dropout that keeps mean and variance of a selu's output."""
-    _check_probability(p)
-    if not training or p == 0:
-        return input
-    if p == 1:
-        return input * 0
-    alpha = 1.7580993408473766
-    a = ((alpha**2 * p + 1) * (1 - p)) ** -0.5
-    keep = dropout_mask(default_generator, tuple(input.shape), p).astype(input._array.dtype)
-    out = input * wrap(keep * input._array.dtype.type(a)) + wrap(
-        (keep - 1) * input._array.dtype.type(alpha * a) + input._array.dtype.type(alpha * a * p)
-    )
-    return out
+    squares = (input * input).reshape(input.shape[0], 1, input.shape[1], -1)
+    padded = ops.pad(squares, widths=((0, 0), (0, 0), (size // 2, (size - 1) // 2), (0, 0)), value=0)
+    means = avg_pool2d(padded, (size, 1), 1).reshape(input.shape)
+    return input / (means * alpha + k) ** beta  # type: ignore[no-any-return]
 
 
 def normalize(input: Tensor, p: float = 2.0, dim: Any = 1, eps: float = 1e-12, out: Tensor | None = None) -> Tensor:
