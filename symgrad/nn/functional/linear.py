@@ -66,8 +66,16 @@ def embedding(
         raise AssertionError(f"Padding_idx must be within num_embeddings: got {padding_idx} for {rows} rows")
     if max_norm is not None:
         _renormalize(weight, input, max_norm, norm_type)
-    scale = (1.0 / input.reshape(-1).bincount()[input]).to(weight.dtype) if scale_grad_by_freq else None
+    scale = _rarities(input, weight) if scale_grad_by_freq else None
     return ops.embedding(weight, input, scale, padding=None if padding_idx is None else padding_idx % rows)  # type: ignore[no-any-return]
+
+
+@no_grad()
+def _rarities(indices: Tensor, weight: Tensor) -> Tensor:
+    """For each index, 1 / how often it occurs."""
+    flat = indices.reshape(-1)
+    counts = weight.new_zeros(weight.shape[0]).index_add(0, flat, weight.new_ones(flat.shape))
+    return 1 / counts[indices]  # type: ignore[no-any-return]
 
 
 @no_grad()
