@@ -7,6 +7,7 @@ from collections import OrderedDict
 from collections.abc import Callable
 from typing import Any
 
+from symgrad.autograd import is_grad_enabled
 from symgrad.autograd.function import Function
 from symgrad.autograd.hooks import RemovableHandle
 from symgrad.tensor import Tensor
@@ -107,26 +108,27 @@ def _flagged(module: Any, flag: str, id: int) -> bool:
 
 
 class Gate(Function):
-    """An identity whose backward shows the gradients to `watch`, which may replace them."""
+    """An identity whose backward shows the gradients to `watch`, which may replace them. With `zeros` none of them is None."""
 
     @staticmethod
-    def forward(ctx: Any, watch: Any, *tensors: Tensor) -> Any:
+    def forward(ctx: Any, watch: Any, zeros: bool, *tensors: Tensor) -> Any:
         ctx.watch = watch
-        ctx.set_materialize_grads(False)
-        return tuple(t.view_as(t) for t in tensors)
+        ctx.set_materialize_grads(zeros)
+        ctx.mark_non_differentiable(*(t for t in tensors if not t.requires_grad))
+        return tuple(t.view_as(t) if t.requires_grad else t for t in tensors)
 
     @staticmethod
     def backward(ctx: Any, *grads: Any) -> Any:
-        return (None, *ctx.watch(grads))
+        return (None, None, *ctx.watch(grads))
 
 
-def _gated(values: tuple[Any, ...], watch: Any) -> tuple[Any, ...]:
-    """The tensors among `values` that require grad, led through one gate."""
+def _gated(values: tuple[Any, ...], watch: Any, zeros: bool) -> tuple[Any, ...]:
+    """The tensors among `values`, led through one gate if one of them requires grad."""
     items = list(values)
-    places = [i for i, v in enumerate(items) if isinstance(v, Tensor) and v.requires_grad]
-    if not places:
+    places = [i for i, v in enumerate(items) if isinstance(v, Tensor)]
+    if not is_grad_enabled() or not any(items[i].requires_grad for i in places):
         return values
-    through = Gate.apply(lambda grads: watch(places, len(items), grads), *(items[i] for i in places))
+    through = Gate.apply(lambda grads: watch(places, len(items), grads), zeros, *(items[i] for i in places))
     for i, t in zip(places, through, strict=True):
         items[i] = t
     return tuple(items) if type(values) is tuple else type(values)(*items)
@@ -142,15 +144,15 @@ class BackwardHooks:
         self.has_input = False
 
     def inputs(self, args: tuple[Any, ...]) -> tuple[Any, ...]:
-        gated = _gated(args, self.at_input)
+        gated = _gated(args, self.at_input, zeros=True)
         self.count, self.has_input = len(args), gated is not args
         return gated
 
     def outputs(self, result: Any) -> Any:
         if isinstance(result, tuple):
-            return _gated(result, self.at_output)
+            return _gated(result, self.at_output, zeros=False)
         if isinstance(result, Tensor):
-            return _gated((result,), self.at_output)[0]
+            return _gated((result,), self.at_output, zeros=False)[0]
         words = f"For backward hooks to be called, module output should be a Tensor or a tuple of Tensors but received {type(result)}"
         warnings.warn(words, stacklevel=4)
         return result
@@ -165,6 +167,9 @@ class BackwardHooks:
         return [full[i] for i in places]
 
     def _without_input(self) -> None:
+        if self.module._backward_hooks or EVERYWHERE["_backward_hooks"]:
+            words = "Full backward hook is firing when gradients are computed with respect to module outputs"
+            warnings.warn(f"{words} since no inputs require gradients.", stacklevel=2)
         for _, hook in _hooks(self.module, "_backward_hooks"):
             result = hook(self.module, (None,) * self.count, self.grad_output)
             if result is not None and not (isinstance(result, tuple) and all(g is None for g in result)):
@@ -173,12 +178,8 @@ class BackwardHooks:
                 )
 
     def at_input(self, places: list[int], count: int, grads: Any) -> Any:
-        if self.grad_output is None:
-            raise RuntimeError(
-                "Module backward hook for grad_input is called before the grad_output one. This happens because the gradient in your"
-                " nn.Module flows to the Module's input without passing through the Module's output. Make sure that the output depends"
-                " on the input and that the loss is computed based on the output."
-            )
+        if self.grad_output is None:  # a gradient that did not come through the output, such as that of an attribute
+            return grads
         full = _placed(places, count, grads)
         for _, hook in _hooks(self.module, "_backward_hooks"):
             full = _replaced(hook(self.module, full, self.grad_output), full, "Backward hook", "grad_input")

@@ -81,10 +81,11 @@ class Tree:
             self._non_persistent_buffers_set.discard(name)
 
     def __getattr__(self, name: str) -> Any:
-        for group in GROUPS:
-            found = self.__dict__.get(group)
-            if found is not None and name in found:
-                return found[name]
+        own = self.__dict__
+        if "_parameters" in own:
+            for group in GROUPS:
+                if name in own[group]:
+                    return own[group][name]
         # with name and obj Python suggests what may have been meant
         raise AttributeError(f"'{type(self).__name__}' object has no attribute '{name}'", name=name, obj=self)
 
