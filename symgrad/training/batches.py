@@ -12,9 +12,9 @@ import numpy as np
 from symgrad.dtypes import int64
 from symgrad.errors import describe
 from symgrad.from_data import tensor
-from symgrad.func.tree import apply, leaves
-from symgrad.random import randperm
+from symgrad.func.tree import apply, leaves, rebuild
 from symgrad.tensor import Tensor
+from symgrad.utils.data import BatchSampler, DataLoader, Dataset, IterableDataset, RandomSampler, SequentialSampler, TensorDataset
 
 
 class Batch(NamedTuple):
@@ -27,6 +27,10 @@ class Batch(NamedTuple):
     def size(self) -> int:
         """How many examples it has."""
         return next((leaf.shape[0] for leaf in leaves(self.x) if getattr(leaf, "ndim", 0)), 1)
+
+    def tensors(self) -> list[Tensor]:
+        """All of them, in one row."""
+        return [leaf for tree in self if tree is not None for leaf in leaves(tree)]
 
     def __str__(self) -> str:
         target = "" if self.y is None else f", targets {shapes(self.y)}"
@@ -52,7 +56,7 @@ class Feed:
         self.source = source
         self.dtype = dtype
         self.limit = limit
-        self.steps = limit if limit is not None else len(source) if hasattr(source, "__len__") else None
+        self.steps = limit if limit is not None else _length(source)
         self.read_once = isinstance(source, Iterator)  # a generator, for example
         self.exhausted = False
         self._open: Iterator[Any] | None = None
@@ -91,40 +95,38 @@ class Feed:
         return Batch(x, y, weight)
 
 
-class Cut:
-    """Arrays of equal length, cut into batches: after a new shuffle each time if wanted."""
-
-    def __init__(self, data: Batch, batch_size: int, shuffle: bool) -> None:
-        self.data, self.batch_size, self.shuffle = data, batch_size, shuffle
-
-    def __len__(self) -> int:
-        return -(-self.data.size() // self.batch_size)
-
-    def __iter__(self) -> Iterator[Batch]:
-        order = randperm(self.data.size()) if self.shuffle else None
-        for start in range(0, self.data.size(), self.batch_size):
-            part = slice(start, start + self.batch_size)
-            yield taken(self.data, part if order is None else order[part])
-
-
-def taken(data: Batch, part: Any) -> Batch:
-    """Some of the examples."""
-    return Batch(*(None if tree is None else apply(lambda leaf: leaf[part], tree) for tree in data))
+def _length(source: Any) -> int | None:
+    try:
+        return len(source)
+    except TypeError:  # it has none, or is a loader of a stream, which does not know it
+        return None
 
 
 def feed(
     x: Any, y: Any = None, weight: Any = None, *, dtype: Any, batch_size: int = 32, shuffle: bool = False, steps: int | None = None
 ) -> Feed:
-    """Batches of whatever users hand over: arrays, tuples or dicts of arrays, or a source of batches."""
-    if isinstance(x, Feed):
-        return x
+    """Batches of whatever users hand over: arrays, tuples or dicts of arrays, a Dataset, or a source of batches."""
     if is_arrays(x, y):
-        return Feed(Cut(arrays(x, y, weight, dtype), batch_size, shuffle), dtype, steps)
-    if not hasattr(x, "__iter__"):
+        return Feed(loader(arrays(x, y, weight, dtype), batch_size, shuffle), dtype, steps)
+    if not isinstance(x, Dataset) and not hasattr(x, "__iter__"):
         raise TypeError(f"x must be an array, a tuple or dict of arrays, or give batches (x, y) when iterated over; got {describe(x)}")
     if y is not None or weight is not None:
         raise ValueError(f"y and sample_weight belong to arrays; a {type(x).__name__} gives its own, as batches (x, y) or (x, y, weight)")
+    if isinstance(x, Dataset):
+        x = DataLoader(x, batch_size, shuffle=shuffle and not isinstance(x, IterableDataset))
     return Feed(x, dtype, steps)
+
+
+def loader(data: Batch, batch_size: int, shuffle: bool) -> DataLoader[Any]:
+    """Arrays in batches. It asks for the examples of a batch at once; the order is that of `DataLoader(dataset, batch_size, shuffle)`."""
+
+    def rebuilt(parts: tuple[Tensor, ...]) -> Batch:
+        values = iter(parts)
+        return Batch(*(None if tree is None else rebuild(tree, values) for tree in data))
+
+    dataset = TensorDataset(*data.tensors())
+    order = RandomSampler(dataset) if shuffle else SequentialSampler(dataset)
+    return DataLoader(dataset, batch_size=None, sampler=BatchSampler(order, batch_size, drop_last=False), collate_fn=rebuilt)
 
 
 def is_arrays(x: Any, y: Any) -> bool:
@@ -141,7 +143,7 @@ def _is_array(leaf: Any) -> bool:
 def arrays(x: Any, y: Any, weight: Any, dtype: Any) -> Batch:
     """The three as tensors of one length."""
     data = Batch(*(None if part is None else to_tensors(part, dtype) for part in (x, y, weight)))
-    every = [leaf for part in data if part is not None for leaf in leaves(part)]
+    every = data.tensors()
     if any(leaf.ndim == 0 for leaf in every):
         raise ValueError(f"arrays of examples are wanted, and one has no dimension: {data}")
     if len({leaf.shape[0] for leaf in every}) > 1:
@@ -175,7 +177,11 @@ def split(data: Batch, fraction: float) -> tuple[Batch, Batch]:
     at = int(round(count * (1 - fraction), 6))  # 10 * (1 - 0.9) is a little less than 1
     if not 0 < at < count:
         raise ValueError(f"validation_split={fraction} of {count} examples leaves none on one side")
-    return taken(data, slice(None, at)), taken(data, slice(at, None))
+
+    def part(place: slice) -> Batch:
+        return Batch(*(None if tree is None else apply(lambda leaf: leaf[place], tree) for tree in data))
+
+    return part(slice(None, at)), part(slice(at, None))
 
 
 def with_class_weight(y: Any, weight: Any, class_weight: dict[int, float] | None) -> Any:

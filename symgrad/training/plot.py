@@ -56,6 +56,8 @@ def _draw_one(history: Any, name: str, axes: Any) -> None:
     if name != "learning_rate":
         _mark_best(history.curve(best), Monitor(best), axes)
         axes.legend()
+    elif max(history.history[name]) > 10 * min(history.history[name]) > 0:
+        axes.set_yscale("log")
     axes.set_xlabel("epoch")
     axes.set_ylabel(name.replace("_", " "))
     axes.xaxis.set_major_locator(MaxNLocator(integer=True))

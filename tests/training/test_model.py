@@ -13,6 +13,7 @@ from small_models import classifier, line, points, regressor, same, weights
 import symgrad as sg
 from symgrad import nn
 from symgrad.nn import functional as F
+from symgrad.utils.data import DataLoader, IterableDataset, TensorDataset
 
 
 def fitted(model, *args, **options):
@@ -79,6 +80,15 @@ def test_shuffle_follows_the_seed_and_reaches_every_example_each_epoch():
     assert sorted(first) == sorted(second) == list(range(10))
     assert first != second
     assert first != list(range(10))
+
+
+def test_shuffled_arrays_come_in_the_order_of_a_shuffled_loader():
+    x, y = points(20)
+    by_arrays = classifier()
+    fitted(by_arrays, x, y, batch_size=8, epochs=2)
+    by_loader = classifier()
+    fitted(by_loader, DataLoader(TensorDataset(sg.tensor(x), sg.tensor(y)), batch_size=8, shuffle=True), epochs=2)
+    assert same(weights(by_arrays), weights(by_loader))
 
 
 def test_train_and_evaluation_modes():
@@ -149,6 +159,14 @@ def test_initial_epoch():
 # --- what data may be
 
 
+class Stream(IterableDataset):
+    def __init__(self, *columns):
+        self.columns = columns
+
+    def __iter__(self):
+        return zip(*self.columns, strict=True)
+
+
 def test_kinds_of_data_give_the_same():
     x, y = points(12)
     kinds = {
@@ -157,6 +175,9 @@ def test_kinds_of_data_give_the_same():
         "tensors": dict(x=sg.tensor(x), y=sg.tensor(y), batch_size=4, shuffle=False),
         "lists": dict(x=x.tolist(), y=y.tolist(), batch_size=4, shuffle=False),
         "list of batches": dict(x=[(x[i : i + 4], y[i : i + 4]) for i in (0, 4, 8)]),
+        "loader": dict(x=DataLoader(TensorDataset(sg.tensor(x), sg.tensor(y)), batch_size=4)),
+        "dataset": dict(x=TensorDataset(sg.tensor(x), sg.tensor(y)), batch_size=4, shuffle=False),
+        "stream": dict(x=Stream(x, y), batch_size=4),
         "generator": dict(x=([x[i : i + 4], y[i : i + 4]] for i in (0, 4, 8))),
         "column": dict(x=x, y=y.reshape(-1, 1), batch_size=4, shuffle=False),
         "one-hot": dict(x=x, y=np.eye(3)[y], batch_size=4, shuffle=False),
