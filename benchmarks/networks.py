@@ -1,4 +1,4 @@
-"""Whole training steps: the two-layer net of the tutorials, a conv net, an LSTM-sized graph."""
+"""Whole training steps: the two-layer net of the tutorials, convolutions, an LSTM-sized graph, an epoch of a conv net."""
 
 from __future__ import annotations
 
@@ -111,7 +111,42 @@ def lstm():
     )
 
 
+def digits():
+    """An epoch of examples/digits.py: 1347 images in batches of 64, from the same weights and with the same numbers for dropout."""
+    rng = np.random.default_rng(0)
+    images, labels = rng.random((1347, 1, 8, 8), np.float32), rng.integers(0, 10, 1347)
+
+    def prepared(lib):
+        nn = lib.nn
+        lib.manual_seed(0)
+        net = nn.Sequential(
+            nn.Conv2d(1, 16, 3, padding=1), nn.BatchNorm2d(16), nn.ReLU(),
+            nn.Conv2d(16, 32, 3, padding=1), nn.BatchNorm2d(32), nn.ReLU(), nn.MaxPool2d(2),
+            nn.Flatten(), nn.Dropout(0.5), nn.Linear(32 * 4 * 4, 10),
+        )  # fmt: skip
+        optimizer = lib.optim.Adam(net.parameters(), lr=1e-3)
+        x, y = lib.from_numpy(images), lib.from_numpy(labels)
+
+        def epoch():
+            losses = []
+            for start in range(0, len(x), 64):
+                loss = nn.functional.cross_entropy(net(x[start : start + 64]), y[start : start + 64])
+                optimizer.zero_grad()
+                loss.backward()
+                optimizer.step()
+                losses.append(loss.item())
+            return np.array(losses)
+
+        return epoch
+
+    yield Task(
+        "digits conv net with batch norm, one epoch, batch 64, Adam", {"torch": prepared(torch), "symgrad": prepared(sg)},
+        targets={"torch": 3.0}, unit="ms", rtol=1e-4,
+    )
+
+
 def tasks():
     yield from two_layer()
     yield from convolution()
     yield from lstm()
+    yield from digits()
