@@ -60,6 +60,8 @@ def _pull_one(value: Value, pending: dict[Value, Value], on_the_way: set[Value])
     if row.pullback is not None:
         raise GraphError(f"{row.name} is a Function of the user's: its backward is Python code, which no graph can differentiate yet")
     args = tuple(a.value if a is not None and a.op == LITERAL else a for a in value.args)  # numbers stay weak, as in eager rules
+    if row.prepare is not None:
+        g = row.prepare(xp, g, out, *args, **value.attrs)
     for i, arg in enumerate(value.args):
         rule = row.rule(i) if arg in on_the_way else None
         if rule is None or kind(arg.dtype) not in "fc":

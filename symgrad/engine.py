@@ -337,6 +337,8 @@ class Backward:
         if node.cells is not None and any(node.cells):
             raise written_to(node)
         args, out = lane.arguments(node)
+        if row.prepare is not None:
+            g = self.quietly(row.prepare, lane.xp, g, out, *args, **node.attrs)
         results = []
         for i, need in enumerate(needs):
             rule, attrs = row.rule(i), {"index": i, **node.attrs} if row.variadic else node.attrs

@@ -31,6 +31,7 @@ from symgrad.ops import (  # noqa: F401  (entering the rows)
     padding,
     piecewise,
     ranking,
+    recurrent,
     reduction,
     scan,
     scattering,

@@ -47,6 +47,9 @@ class Row:
     compose: Callable[..., Any] | None = None
     """A fused row as what it is made of, `compose(xp, *args, **attrs)`, written as rules are: formulas come from it, and kernels too
     where there is no jax column."""
+    prepare: Callable[..., Any] | None = None
+    """What all rules begin with, `prepare(xp, g, out, *args, **attrs)`: it is computed once for a node, and the rules receive it as `g`.
+    `saves` counts what it reads for each of them."""
     pullback: Callable[..., Any] | None = None
     """All rules at once, for a user's Function: `pullback(lane, node, g, needs)` gives one cotangent for each argument."""
     attrs: tuple[str, ...] = ()
@@ -80,7 +83,7 @@ class Row:
         variadic = bool(self.args) and self.args[0].startswith("*")
         object.__setattr__(self, "variadic", variadic)
         object.__setattr__(self, "differentiable", self.pullback is not None or any(rule is not None for rule in self.vjp))
-        object.__setattr__(self, "plain", self.outputs == 1 and not variadic and self.pullback is None)
+        object.__setattr__(self, "plain", self.outputs == 1 and not variadic and self.pullback is None and self.prepare is None)
 
     def rule(self, index: int) -> Rule | None:
         return self.vjp[min(index, len(self.vjp) - 1)]

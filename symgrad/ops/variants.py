@@ -58,7 +58,8 @@ def _wrapped(row: Row, word: str, change: Callable[[Rule], Rule]) -> Row:
     made = _variants.get((row, word))
     if made is None:
         rules = tuple(None if rule is None else change(rule) for rule in row.vjp)
-        made = _variants[row, word] = dataclasses.replace(row, vjp=rules)
+        prepare = None if row.prepare is None else change(row.prepare)
+        made = _variants[row, word] = dataclasses.replace(row, vjp=rules, prepare=prepare)
     return made
 
 

@@ -55,7 +55,10 @@ def cotangent(row: Row, i: int, sample: Sample, g: tuple[Any, ...], hidden: Iter
     outs = [Unsaved(None) if {"out", f"out{k}"} & hide else o for k, o in enumerate(outputs_of(row, sample))]
     index = {"index": i} if row.variadic else {}
     rule: Any = row.rule(i)
-    return local.mode.run(rule, raw, g[0] if single else g, outs[0] if single else tuple(outs), *shown, **index, **attrs)
+    given: Any = (g[0] if single else g, outs[0] if single else tuple(outs))
+    if row.prepare is not None:
+        given = local.mode.run(row.prepare, raw, *given, *shown, **attrs), given[1]
+    return local.mode.run(rule, raw, *given, *shown, **index, **attrs)
 
 
 def _names(row: Row, i: int, args: tuple[Any, ...]) -> list[str]:

@@ -32,6 +32,16 @@ def written(x):
     return x
 
 
+def recurrent(kind, lengths=None):
+    """A layer of both directions, with weights in double precision; on sequences of different lengths if they are given."""
+    net = getattr(sg.nn, kind)(2, 2, bidirectional=True, dtype=sg.float64).requires_grad_(False)
+    for p in net.parameters():
+        p.data = wrap(a(*p.shape) - 1)
+    if lengths is None:
+        return lambda x: net(x)[0]
+    return lambda x: net(sg.nn.utils.rnn.pack_padded_sequence(x, lengths))[0].data
+
+
 PROGRAMS = {
     # shapes
     "reshape": (lambda x: x.reshape(3, 2), a(2, 3)), "transpose": (lambda x: x.transpose(0, 1), a(2, 3)), "t": (lambda x: x.t(), a(2, 3)),
@@ -109,6 +119,8 @@ PROGRAMS = {
     "max_pool2d": (lambda x: F.max_pool2d(x, 2), a(1, 1, 4, 4)),
     "avg_pool2d": (lambda x: F.avg_pool2d(x, 2, padding=1), a(1, 1, 4, 4)),
     "adaptive": (lambda x: F.adaptive_avg_pool2d(x, 2), a(1, 1, 3, 5)),
+    "lstm": (recurrent("LSTM"), a(2, 2, 2)), "gru": (recurrent("GRU"), a(2, 2, 2)),
+    "packed lstm": (recurrent("LSTM", [3, 1]), a(3, 2, 2)), "packed gru": (recurrent("GRU", [3, 1]), a(3, 2, 2)),
     "embedding": (lambda w: F.embedding(INDEX, w), a(3, 2)), "nll_loss": (lambda x: F.nll_loss(x, TARGET), a(3, 3)),
     "cross_entropy": (lambda x: F.cross_entropy(x, TARGET), a(3, 3)), "mse_loss": (lambda x, y: F.mse_loss(x, y), a(2, 3), a(2, 3)),
     "huber_loss": (lambda x, y: F.huber_loss(x, y, delta=0.5), a(2, 3), a(2, 3)),

@@ -1,5 +1,6 @@
-"""Helpers around parameters and gradients: clipping, and all parameters as one vector."""
+"""Helpers around parameters and gradients, clipping, and all parameters as one vector; sequences of different lengths."""
 
+from symgrad.nn.utils import rnn as rnn
 from symgrad.nn.utils.clip_grad import (
     clip_grad_norm as clip_grad_norm,
     clip_grad_norm_ as clip_grad_norm_,

@@ -15,3 +15,4 @@ from .pooling import (
     pool_scatter as pool_scatter,
     pooled_shape as pooled_shape,
 )
+from .recurrent import gru as gru, gru_back as gru_back, lstm as lstm, lstm_back as lstm_back, previous as previous
