@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from typing import Any
 
-from symgrad.from_data import tensor
-from symgrad.optim.optimizer import Optimizer
+from symgrad.creation import zeros_like
+from symgrad.optim.optimizer import Optimizer, Parameters
+from symgrad.optim.options import Group, State, advance, check_betas, check_kind, check_positive, check_rate, counter, decayed, number
+from symgrad.optim.pieces import pieces
+from symgrad.tensor import Tensor
 
 
 class Adam(Optimizer):
@@ -14,46 +16,64 @@ class Adam(Optimizer):
 
     def __init__(
         self,
-        params: Iterable[Any],
-        lr: float = 1e-3,
-        betas: tuple[float, float] = (0.9, 0.999),
+        params: Parameters,
+        lr: float | Tensor = 1e-3,
+        betas: tuple[float | Tensor, float | Tensor] = (0.9, 0.999),
         eps: float = 1e-8,
         weight_decay: float = 0,
         amsgrad: bool = False,
         *,
+        foreach: bool | None = None,
         maximize: bool = False,
+        capturable: bool = False,
+        differentiable: bool = False,
+        fused: bool | None = None,
+        decoupled_weight_decay: bool = False,
     ) -> None:
-        if lr < 0.0:
-            raise ValueError(f"Invalid learning rate: {lr}")
-        if eps < 0.0:
-            raise ValueError(f"Invalid epsilon value: {eps}")
-        for i, beta in enumerate(betas):
-            if not 0.0 <= beta < 1.0:
-                raise ValueError(f"Invalid beta parameter at index {i}: {beta}")
-        if weight_decay < 0.0:
-            raise ValueError(f"Invalid weight_decay value: {weight_decay}")
-        defaults = {"lr": lr, "betas": betas, "eps": eps, "weight_decay": weight_decay, "amsgrad": amsgrad, "maximize": maximize}
+        check_rate(lr)
+        check_positive(eps=eps)
+        check_betas(betas)
+        check_positive(weight_decay=weight_decay)
+        _check_tensors(lr, betas, bool(foreach) and not capturable)
+        check_kind(fused, foreach, differentiable)
+        betas = (_flat(betas[0]), _flat(betas[1]))
+        defaults = {
+            "lr": lr, "betas": betas, "eps": eps, "weight_decay": weight_decay, "amsgrad": amsgrad, "maximize": maximize,
+            "foreach": foreach, "capturable": capturable, "differentiable": differentiable, "fused": fused,
+            "decoupled_weight_decay": decoupled_weight_decay,
+        }  # fmt: skip
         super().__init__(params, defaults)
 
-    def _update(self, group: dict[str, Any]) -> None:
-        for p in group["params"]:
-            if p.grad is not None:
-                self._move(p, -p.grad if group["maximize"] else p.grad, group)
+    def _begin(self, p: Any, group: Group) -> State:
+        state = {"step": counter(), "exp_avg": zeros_like(p), "exp_avg_sq": zeros_like(p)}
+        return {**state, "max_exp_avg_sq": zeros_like(p)} if group["amsgrad"] else state
 
-    def _move(self, p: Any, g: Any, group: dict[str, Any]) -> None:
-        state = self.state.setdefault(p, {})
-        if not state:
-            state.update(step=tensor(0.0), exp_avg=p.new_zeros(p.shape), exp_avg_sq=p.new_zeros(p.shape))
-            if group["amsgrad"]:
-                state["max_exp_avg_sq"] = p.new_zeros(p.shape)
-        if group["weight_decay"]:
-            g = g + p * group["weight_decay"]
-        beta1, beta2 = group["betas"]
-        state["step"] += 1
-        step, mean, square = state["step"].item(), state["exp_avg"], state["exp_avg_sq"]
-        mean.lerp_(g, 1 - beta1)
-        square.mul_(beta2).addcmul_(g, g, value=1 - beta2)
-        if group["amsgrad"]:
-            square = state["max_exp_avg_sq"].copy_(state["max_exp_avg_sq"].maximum(square))
-        scale = square.sqrt().div_((1 - beta2**step) ** 0.5).add_(group["eps"])
-        p.addcdiv_(mean, scale, value=-group["lr"] / (1 - beta1**step))
+    def _move(self, param: Any, grad: Any, state: State, group: Group) -> None:
+        step, lr, eps = advance(state, group, param), number(group["lr"], group), group["eps"]
+        beta1, beta2 = (number(beta, group) for beta in group["betas"])
+        size, root = lr / (1 - beta1**step), (1 - beta2**step) ** 0.5
+        largest = (state["max_exp_avg_sq"],) if group["amsgrad"] else ()
+        for p, g, mean, square, *most in pieces(param, grad, state["exp_avg"], state["exp_avg_sq"], *largest):
+            g = decayed(g, p, group, lr)
+            mean.lerp_(g, 1 - beta1)
+            square.mul_(beta2).addcmul_(g, g * (1 - beta2))
+            if most:
+                square = most[0].clamp_(min=square)
+            p.addcdiv_(mean * (-size * root), square.sqrt() + eps * root)
+
+
+def _flat(beta: Any) -> Any:
+    return beta.squeeze() if isinstance(beta, Tensor) else beta
+
+
+def _check_tensors(lr: Any, betas: tuple[Any, Any], many: bool) -> None:
+    """Options may be tensors with one element, but not where many parameters are moved at once."""
+    if isinstance(lr, Tensor) and many:
+        raise ValueError("lr as a Tensor is not supported for capturable=False and foreach=True")
+    if not all(isinstance(beta, float) for beta in betas) and not all(isinstance(beta, Tensor) for beta in betas):
+        raise ValueError("betas must be either both floats or both Tensors")
+    for i, beta in enumerate(betas):
+        if isinstance(beta, Tensor) and many:
+            raise ValueError(f"betas[{i}] as a Tensor is not supported for capturable=False and foreach=True")
+        if isinstance(beta, Tensor) and beta.numel() != 1:
+            raise ValueError(f"Tensor betas[{i}] must be 1-element")

@@ -3,82 +3,295 @@
 from __future__ import annotations
 
 import copy
+import functools
+import warnings
+from collections import OrderedDict, defaultdict
 from collections.abc import Callable, Iterable
-from typing import Any
+from typing import Any, TypeAlias
 
-from symgrad.autograd import enable_grad, no_grad
+from symgrad.autograd import enable_grad, set_grad_enabled
+from symgrad.autograd.hooks import RemovableHandle
+from symgrad.functional import view_as_real
+from symgrad.optim.options import Group, State, counter
 from symgrad.tensor import Tensor
+
+Parameters: TypeAlias = Iterable[Tensor] | Iterable[dict[str, Any]] | Iterable[tuple[str, Tensor]]
+
+_HOOKS = ("step_pre", "step_post", "state_dict_pre", "state_dict_post", "load_state_dict_pre", "load_state_dict_post")
+_BEFORE_IT_EXISTED = {"fused": None, "foreach": None, "momentum": 0}  # what a state dict without this option means; False for others
+
+
+def _hooked(step: Callable[..., Any]) -> Callable[..., Any]:
+    """`step` between its hooks."""
+
+    @functools.wraps(step)
+    def call(self: Optimizer, *args: Any, **kwargs: Any) -> Any:
+        self._opt_called = True
+        if not self._hooks["step_pre"] and not self._hooks["step_post"]:
+            return step(self, *args, **kwargs)
+        given: tuple[Any, ...] = (self, *args)
+        for hook in self._hooks["step_pre"].values():
+            changed = hook(self, given, kwargs)
+            if changed is None:
+                continue
+            if not (isinstance(changed, tuple) and len(changed) == 2):
+                raise RuntimeError(f"{step} must return None or a tuple of (new_args, new_kwargs), but got {changed}.")
+            given, kwargs = changed
+        result = step(*given, **kwargs)
+        for hook in self._hooks["step_post"].values():
+            hook(self, given, kwargs)
+        return result
+
+    call.hooked = True  # type: ignore[attr-defined]
+    return call
 
 
 class Optimizer:
-    """Subclasses give defaults and `_update(group)`, which moves the parameters of one group."""
+    """Subclasses give defaults, `_begin`, which makes the state of a parameter, and `_move`, which takes a step with one parameter."""
 
-    def __init__(self, params: Iterable[Any], defaults: dict[str, Any]) -> None:
+    _as_reals = True  # whether a complex parameter is moved as pairs of real numbers
+
+    def __init__(self, params: Parameters, defaults: dict[str, Any]) -> None:
         self.defaults = defaults
-        self.state: dict[Tensor, dict[str, Any]] = {}
-        self.param_groups: list[dict[str, Any]] = []
+        self._prepare()
         if isinstance(params, Tensor):
-            raise TypeError("params argument given to the optimizer should be an iterable of Tensors or dicts, but got a Tensor")
-        groups = list(params)
+            raise TypeError(f"params argument given to the optimizer should be an iterable of Tensors or dicts, but got {params.type()}")
+        self.state: defaultdict[Any, State] = defaultdict(dict)
+        self.param_groups: list[Group] = []
+        groups: list[Any] = list(params)
         if not groups:
             raise ValueError("optimizer got an empty parameter list")
         for group in groups if isinstance(groups[0], dict) else [{"params": groups}]:
             self.add_param_group(group)
 
+    def _prepare(self) -> None:
+        """What is not kept when an optimizer is copied or pickled."""
+        self._hooks: dict[str, OrderedDict[int, Any]] = {name: OrderedDict() for name in _HOOKS}
+        self._opt_called = self._scheduled = False
+
+    def __init_subclass__(cls) -> None:
+        super().__init_subclass__()
+        if "step" in cls.__dict__:
+            cls.step = _hooked(cls.step)  # type: ignore[method-assign]
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {"defaults": self.defaults, "state": self.state, "param_groups": self.param_groups}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        if "_hooks" not in self.__dict__:
+            self._prepare()
+        self.__dict__.update(state)
+
+    def __repr__(self) -> str:
+        groups = []
+        for i, group in enumerate(self.param_groups):
+            options = [f"    {key}: {group[key]}\n" for key in sorted(group) if key != "params"]
+            groups.append(f"\nParameter Group {i}\n{''.join(options)}")
+        return f"{type(self).__name__} ({''.join(groups)})"
+
+    # --- groups
+
     def add_param_group(self, param_group: dict[str, Any]) -> None:
-        params = param_group["params"]
-        params = [params] if isinstance(params, Tensor) else list(params)
-        known = {p for group in self.param_groups for p in group["params"]}
-        for p in params:
-            if not isinstance(p, Tensor):
-                raise TypeError(f"optimizer can only optimize Tensors, but one of the params is {type(p).__name__}")
-            if not p.is_leaf:
-                raise ValueError("can't optimize a non-leaf Tensor")
-            if p in known:
-                raise ValueError("some parameters appear in more than one parameter group")
-        self.param_groups.append({**self.defaults, **param_group, "params": params})
+        """Add parameters with options of their own; what is not given is taken from the defaults."""
+        if not isinstance(param_group, dict):
+            raise TypeError(f"param_group must be a dict, but got {type(param_group)}")
+        group = {**self.defaults, **param_group, **_named(param_group["params"])}
+        for p in group["params"]:
+            self._check_parameter(p)
+        if len(group["params"]) != len(set(group["params"])):
+            warnings.warn(
+                "optimizer contains a parameter group with duplicate parameters; in future, this will cause an error; see"
+                " github.com/pytorch/pytorch/issues/40967 for more information",
+                stacklevel=3,
+            )
+        for other in self.param_groups:
+            if ("param_names" in group) != ("param_names" in other):
+                words = "with names" if "param_names" in group else "without names"
+                raise ValueError(
+                    f"all optimizer param groups should be with/without names. cannot add param group {words} to the optimizer"
+                )
+        if not {p for other in self.param_groups for p in other["params"]}.isdisjoint(group["params"]):
+            raise ValueError("some parameters appear in more than one parameter group")
+        self.param_groups.append(group)
+
+    def _check_parameter(self, p: Any) -> None:
+        if not isinstance(p, Tensor):
+            raise TypeError(f"optimizer can only optimize Tensors, but one of the params is {type(p).__name__}")
+        if not (self.defaults.get("differentiable") or p.is_leaf or p.retains_grad):
+            raise ValueError("can't optimize a non-leaf Tensor")
+
+    # --- steps
 
     def zero_grad(self, set_to_none: bool = True) -> None:
+        """Forget the gradients of all parameters, or set them to zero."""
         for group in self.param_groups:
             for p in group["params"]:
-                if set_to_none or p.grad is None:
+                if p.grad is None:
+                    continue
+                if set_to_none:
                     p.grad = None
                 else:
                     p.grad.detach_()
                     p.grad.zero_()
 
+    @_hooked
     def step(self, closure: Callable[[], Any] | None = None) -> Any:
         """Move every parameter that has a gradient. A closure is evaluated first, and its loss returned."""
         loss = None
         if closure is not None:
             with enable_grad():
                 loss = closure()
-        with no_grad():
+        with set_grad_enabled(bool(self.defaults.get("differentiable"))):
             for group in self.param_groups:
-                self._update(group)
+                self._step_group(group)
         return loss
 
-    def _update(self, group: dict[str, Any]) -> None:
+    def _step_group(self, group: Group) -> None:
+        for p in group["params"]:
+            g = p.grad
+            if g is None:
+                continue
+            state = self.state.get(p)
+            if not state:
+                state = self._begin(p, group)
+                if state:
+                    self.state[p] = state
+            self._step_parameter(p, -g if group["maximize"] else g, state, group)
+
+    def _step_parameter(self, p: Any, g: Any, state: State, group: Group) -> None:
+        if group["differentiable"]:  # what was recorded of the state so far is not written to
+            state.update({name: value.clone() for name, value in state.items() if isinstance(value, Tensor)})
+        if self._as_reals and p.is_complex():
+            p, g = view_as_real(p), view_as_real(g)
+            state = {name: view_as_real(value) if value.is_complex() else value for name, value in state.items()}
+        self._move(p, g, state, group)
+
+    def functional_step(self, params: Iterable[Any], grads: Iterable[Any], state: Any = None) -> tuple[list[Any], list[State]]:
+        """The step as a function: new parameters and new state. Nothing is changed, and derivatives go through it.
+
+        Parameters stand in the order in which the optimizer has its own, whose options they get; `state` is what the last call returned.
+        """
+        groups = [group for group in self.param_groups for _ in group["params"]]
+        moved, states = [], []
+        for p, g, kept, group in zip(params, grads, state or [None] * len(groups), groups, strict=True):
+            p = p.clone()
+            kept = {**(kept or self._begin(p, group))}
+            self._step_parameter(p, -g if group["maximize"] else g, kept, {**group, "differentiable": True})
+            moved.append(p)
+            states.append(kept)
+        return moved, states
+
+    def _begin(self, p: Any, group: Group) -> State:
         raise NotImplementedError
+
+    def _move(self, p: Any, g: Any, state: State, group: Group) -> None:
+        raise NotImplementedError
+
+    # --- state
 
     def state_dict(self) -> dict[str, Any]:
         """Options and state with parameters replaced by their position."""
-        order = {p: i for i, p in enumerate(p for group in self.param_groups for p in group["params"])}
-        groups = [{**group, "params": [order[p] for p in group["params"]]} for group in self.param_groups]
-        return {"state": {order[p]: s for p, s in self.state.items()}, "param_groups": groups}
+        for hook in self._hooks["state_dict_pre"].values():
+            hook(self)
+        order: dict[Any, int] = {}
+        for i, p in enumerate(p for group in self.param_groups for p in group["params"]):
+            order.setdefault(p, i)
+        groups = [{**_without(group, "params"), "params": [order[p] for p in group["params"]]} for group in self.param_groups]
+        packed = {order[key] if isinstance(key, Tensor) else key: value for key, value in self.state.items()}
+        state_dict: dict[str, Any] = {"state": packed, "param_groups": groups}
+        for hook in self._hooks["state_dict_post"].values():
+            state_dict = _or(hook(self, state_dict), state_dict)
+        return state_dict
 
     def load_state_dict(self, state_dict: dict[str, Any]) -> None:
-        groups = state_dict["param_groups"]
-        if [len(g["params"]) for g in groups] != [len(g["params"]) for g in self.param_groups]:
+        """Take over options, and the state as a copy, in the types of the parameters."""
+        state_dict = state_dict.copy()
+        for hook in self._hooks["load_state_dict_pre"].values():
+            state_dict = _or(hook(self, state_dict), state_dict)
+        saved = state_dict["param_groups"]
+        if len(saved) != len(self.param_groups):
+            raise ValueError("loaded state dict has a different number of parameter groups")
+        if [len(g["params"]) for g in saved] != [len(g["params"]) for g in self.param_groups]:
             raise ValueError("loaded state dict contains a parameter group that doesn't match the size of optimizer's group")
-        params = [p for group in self.param_groups for p in group["params"]]
-        self.state = {params[i]: copy.deepcopy(s) for i, s in state_dict["state"].items()}
-        for group, loaded in zip(self.param_groups, groups, strict=True):
-            group.update({k: copy.deepcopy(v) for k, v in loaded.items() if k != "params"})
+        groups = [self._loaded_group(new, old) for new, old in zip(saved, self.param_groups, strict=True)]
+        state: defaultdict[Any, State] = defaultdict(dict)
+        numbers = [i for group in saved for i in group["params"]]
+        params = dict(zip(numbers, (p for group in groups for p in group["params"]), strict=True))
+        for key, value in state_dict["state"].items():
+            state[params.get(key, key)] = _loaded_state(params[key], value) if key in params else value
+        self.__setstate__({"state": state, "param_groups": groups})
+        for hook in self._hooks["load_state_dict_post"].values():
+            hook(self)
 
-    def __repr__(self) -> str:
-        lines = [f"{type(self).__name__} ("]
-        for i, group in enumerate(self.param_groups):
-            lines.append(f"Parameter Group {i}")
-            lines += [f"    {key}: {group[key]}" for key in sorted(group) if key != "params"]
-        return "\n".join([*lines, ")"])
+    def _loaded_group(self, saved: Group, group: Group) -> Group:
+        missing = {name: _BEFORE_IT_EXISTED.get(name, False) for name in self.defaults if name not in saved}
+        names = {"param_names": group["param_names"]} if "param_names" in group else {}
+        return {**missing, **names, **copy.deepcopy(_without(saved, "params")), "params": group["params"]}
+
+    # --- hooks
+
+    def _register(self, kind: str, hook: Callable[..., Any], prepend: bool = False) -> RemovableHandle:
+        handle = RemovableHandle(self._hooks[kind])
+        self._hooks[kind][handle.id] = hook
+        if prepend:
+            self._hooks[kind].move_to_end(handle.id, last=False)
+        return handle
+
+    def register_step_pre_hook(self, hook: Callable[..., Any]) -> RemovableHandle:
+        """`hook(optimizer, args, kwargs)` is called before every step; a pair that it returns replaces args and kwargs."""
+        return self._register("step_pre", hook)
+
+    def register_step_post_hook(self, hook: Callable[..., Any]) -> RemovableHandle:
+        """`hook(optimizer, args, kwargs)` is called after every step."""
+        return self._register("step_post", hook)
+
+    def register_state_dict_pre_hook(self, hook: Callable[[Any], None], prepend: bool = False) -> RemovableHandle:
+        """`hook(optimizer)` is called before `state_dict` is made."""
+        return self._register("state_dict_pre", hook, prepend)
+
+    def register_state_dict_post_hook(self, hook: Callable[..., Any], prepend: bool = False) -> RemovableHandle:
+        """`hook(optimizer, state_dict)` may change the state dict or return another."""
+        return self._register("state_dict_post", hook, prepend)
+
+    def register_load_state_dict_pre_hook(self, hook: Callable[..., Any], prepend: bool = False) -> RemovableHandle:
+        """`hook(optimizer, state_dict)` may change what is about to be loaded, or return another."""
+        return self._register("load_state_dict_pre", hook, prepend)
+
+    def register_load_state_dict_post_hook(self, hook: Callable[[Any], None], prepend: bool = False) -> RemovableHandle:
+        """`hook(optimizer)` is called after a state dict was loaded."""
+        return self._register("load_state_dict_post", hook, prepend)
+
+
+def _or(value: Any, otherwise: Any) -> Any:
+    return otherwise if value is None else value
+
+
+def _without(group: Group, name: str) -> Group:
+    return {key: value for key, value in group.items() if key != name}
+
+
+def _named(params: Any) -> dict[str, list[Any]]:
+    """Parameters as a list, and the list of their names if they were given as pairs."""
+    if isinstance(params, set):
+        raise TypeError(
+            "optimizer parameters need to be organized in ordered collections, but the ordering of tensors in sets will change between"
+            " runs. Please use a list instead."
+        )
+    listed = [params] if isinstance(params, Tensor) else list(params)
+    names = [pair[0] for pair in listed if isinstance(pair, tuple)]
+    if not names:
+        return {"params": listed}
+    if len(names) != len(listed):
+        raise ValueError("all optimizer params should be with/without names. Some param names are missing")
+    return {"params": [p for _, p in listed], "param_names": names}
+
+
+def _loaded_state(p: Tensor, value: Any, name: str = "") -> Any:
+    """A copy of what is kept for a parameter, in its type; the counter of steps keeps its own."""
+    if isinstance(value, dict):
+        return {key: _loaded_state(p, item, key) for key, item in value.items()}
+    if isinstance(value, (list, tuple)):
+        return type(value)(_loaded_state(p, item) for item in value)
+    if not isinstance(value, Tensor):
+        return counter(value) if name == "step" else copy.deepcopy(value)
+    return value.detach().to(p.dtype if name != "step" and p.is_floating_point() else value.dtype, copy=True)

@@ -2,57 +2,63 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from typing import Any
 
-from symgrad.optim.optimizer import Optimizer
+from symgrad.optim.optimizer import Optimizer, Parameters
+from symgrad.optim.options import Group, State, check_kind, check_positive, check_rate, decayed, number
+from symgrad.optim.pieces import pieces
+from symgrad.tensor import Tensor
 
 
 class SGD(Optimizer):
     """p -= lr * v, where v is the gradient, or with momentum its running sum."""
 
+    _as_reals = False
+
     def __init__(
         self,
-        params: Iterable[Any],
-        lr: float = 1e-3,
+        params: Parameters,
+        lr: float | Tensor = 1e-3,
         momentum: float = 0,
         dampening: float = 0,
-        weight_decay: float = 0,
+        weight_decay: float | Tensor = 0,
         nesterov: bool = False,
         *,
         maximize: bool = False,
+        foreach: bool | None = None,
+        differentiable: bool = False,
+        fused: bool | None = None,
     ) -> None:
-        for name, value in {"learning rate": lr, "momentum": momentum, "weight_decay": weight_decay}.items():
-            if value < 0.0:
-                raise ValueError(f"Invalid {name}{'' if name == 'learning rate' else ' value'}: {value}")
+        check_rate(lr)
+        check_positive(momentum=momentum, weight_decay=weight_decay)
         if nesterov and (momentum <= 0 or dampening != 0):
             raise ValueError("Nesterov momentum requires a momentum and zero dampening")
+        check_kind(fused, foreach, differentiable)
         defaults = {
-            "lr": lr,
-            "momentum": momentum,
-            "dampening": dampening,
-            "weight_decay": weight_decay,
-            "nesterov": nesterov,
-            "maximize": maximize,
-        }
+            "lr": lr, "momentum": momentum, "dampening": dampening, "weight_decay": weight_decay, "nesterov": nesterov,
+            "maximize": maximize, "foreach": foreach, "differentiable": differentiable, "fused": fused,
+        }  # fmt: skip
         super().__init__(params, defaults)
 
-    def _update(self, group: dict[str, Any]) -> None:
-        for p in group["params"]:
-            if p.grad is None:
-                continue
-            g = -p.grad if group["maximize"] else p.grad
-            if group["weight_decay"]:
-                g = g + p * group["weight_decay"]
-            if group["momentum"]:
-                g = self._with_momentum(p, g, group)
-            p.sub_(g * group["lr"])
+    def _begin(self, p: Any, group: Group) -> State:
+        return {} if group["momentum"] == 0 else {"momentum_buffer": None}  # which starts with the first gradient
 
-    def _with_momentum(self, p: Any, g: Any, group: dict[str, Any]) -> Any:
-        state = self.state.setdefault(p, {})
-        velocity = state.get("momentum_buffer")
-        if velocity is None:
-            velocity = state["momentum_buffer"] = g.clone().detach()
-        else:
-            velocity.mul_(group["momentum"]).add_(g * (1 - group["dampening"]))
-        return g + velocity * group["momentum"] if group["nesterov"] else velocity
+    def _move(self, param: Any, grad: Any, state: State, group: Group) -> None:
+        if group["momentum"] != 0:
+            return self._roll(param, grad, state, group)
+        lr = number(group["lr"], group)
+        for p, g in pieces(param, grad):
+            p.sub_(decayed(g, p, group, lr) * lr)
+        return None
+
+    def _roll(self, param: Any, grad: Any, state: State, group: Group) -> None:
+        lr = number(group["lr"], group)
+        momentum, keep = group["momentum"], 1 - group["dampening"]
+        first = state.get("momentum_buffer") is None
+        if first:
+            state["momentum_buffer"] = decayed(grad, param, group, lr).clone()
+        for p, g, v in pieces(param, grad, state["momentum_buffer"]):
+            g = decayed(g, p, group, lr)
+            if not first:
+                v.mul_(momentum).add_(g, alpha=keep)
+            p.sub_((g + v * momentum if group["nesterov"] else v) * lr)

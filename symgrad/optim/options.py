@@ -1,0 +1,76 @@
+"""Options of an optimizer: how they are checked, and how an update reads them."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from symgrad.creation import full
+from symgrad.dtypes import float32, float64, get_default_dtype
+from symgrad.mode import local
+from symgrad.tensor import Tensor
+
+Group = dict[str, Any]
+State = dict[str, Any]
+
+
+def check_rate(lr: Any) -> None:
+    """A learning rate is a number, or a tensor with one element, and not negative."""
+    if isinstance(lr, Tensor) and lr.numel() != 1:
+        raise ValueError("Tensor lr must be 1-element")
+    if not lr >= 0.0:
+        raise ValueError(f"Invalid learning rate: {lr}")
+
+
+def check_betas(betas: tuple[Any, Any]) -> None:
+    for i, beta in enumerate(betas[:2]):
+        if not 0.0 <= beta < 1.0:
+            raise ValueError(f"Invalid beta parameter at index {i}: {beta}")
+
+
+def check_positive(**values: Any) -> None:
+    """No value is negative; `eps` is called epsilon in the message."""
+    for name, value in values.items():
+        if not value >= 0.0:
+            raise ValueError(f"Invalid {'epsilon' if name == 'eps' else name} value: {value}")
+
+
+def check_kind(fused: bool | None, foreach: bool | None, differentiable: bool) -> None:
+    """Ways of running that exclude each other in PyTorch. Here there is one way, and the words are only kept."""
+    if fused and differentiable:
+        raise RuntimeError("`fused` does not support `differentiable`")
+    if fused and foreach:
+        raise RuntimeError("`fused` and `foreach` cannot be `True` together.")
+
+
+def counter(value: float = 0.0) -> Tensor:
+    """A number that is kept in the state, as PyTorch keeps it: in single precision unless the default is double."""
+    return full((), value, dtype=float64 if get_default_dtype() is float64 else float32)
+
+
+def keeps_tensors(group: Group) -> bool:
+    """Whether numbers that the state holds must stay tensors: a trace or a derivative goes through them."""
+    return bool(group.get("differentiable") or group.get("capturable")) or local.mode.capture is not None
+
+
+def number(value: Any, group: Group) -> Any:
+    """An option or a counter as a number, or as a tensor without dimensions where it must stay one."""
+    if not isinstance(value, Tensor):
+        return value
+    return value.squeeze() if keeps_tensors(group) else value.item()
+
+
+def advance(state: State, group: Group, p: Tensor) -> Any:
+    """Count a step; the number of steps so far."""
+    step = state["step"].add_(1)
+    return step.to(p.dtype) if keeps_tensors(group) else step.item()
+
+
+def decayed(g: Any, p: Any, group: Group, lr: Any) -> Any:
+    """The gradient of the objective plus weight_decay/2 |p|²; or, if that is decoupled, the gradient alone and a smaller p."""
+    weight_decay = number(group["weight_decay"], group)
+    if not isinstance(weight_decay, Tensor) and weight_decay == 0:
+        return g
+    if not group.get("decoupled_weight_decay"):
+        return g + p * weight_decay
+    p.mul_(1 - lr * weight_decay)
+    return g

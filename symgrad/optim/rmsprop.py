@@ -1,0 +1,62 @@
+"""RMSprop."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from symgrad.creation import zeros_like
+from symgrad.functional import addcmul
+from symgrad.optim.optimizer import Optimizer, Parameters
+from symgrad.optim.options import Group, State, check_positive, check_rate, counter, decayed, number
+from symgrad.optim.pieces import pieces
+from symgrad.tensor import Tensor
+
+
+class RMSprop(Optimizer):
+    """Steps of the gradient over the root of its running square, or if `centered` over its running deviation."""
+
+    def __init__(
+        self,
+        params: Parameters,
+        lr: float | Tensor = 1e-2,
+        alpha: float = 0.99,
+        eps: float = 1e-8,
+        weight_decay: float = 0,
+        momentum: float = 0,
+        centered: bool = False,
+        capturable: bool = False,
+        foreach: bool | None = None,
+        maximize: bool = False,
+        differentiable: bool = False,
+    ) -> None:
+        check_rate(lr)
+        check_positive(eps=eps, momentum=momentum, weight_decay=weight_decay, alpha=alpha)
+        defaults = {
+            "lr": lr, "momentum": momentum, "alpha": alpha, "eps": eps, "centered": centered, "weight_decay": weight_decay,
+            "capturable": capturable, "foreach": foreach, "maximize": maximize, "differentiable": differentiable,
+        }  # fmt: skip
+        super().__init__(params, defaults)
+
+    def _begin(self, p: Any, group: Group) -> State:
+        state = {"step": counter(), "square_avg": zeros_like(p)}
+        if group["momentum"] > 0:
+            state["momentum_buffer"] = zeros_like(p)
+        if group["centered"]:
+            state["grad_avg"] = zeros_like(p)
+        return state
+
+    def _move(self, param: Any, grad: Any, state: State, group: Group) -> None:
+        lr, alpha, eps, momentum = number(group["lr"], group), group["alpha"], group["eps"], group["momentum"]
+        state["step"].add_(1)
+        names = ["square_avg"] + ["grad_avg"] * bool(group["centered"]) + ["momentum_buffer"] * (momentum > 0)
+        for p, g, square, *more in pieces(param, grad, *(state[name] for name in names)):
+            g = decayed(g, p, group, lr)
+            square.mul_(alpha).addcmul_(g, g * (1 - alpha))
+            if group["centered"]:
+                mean = more.pop(0).lerp_(g, 1 - alpha)
+                square = addcmul(square, mean, mean, value=-1)
+            scale = square.sqrt() + eps
+            if momentum > 0:
+                p.sub_(more[0].mul_(momentum).addcdiv_(g, scale) * lr)
+            else:
+                p.addcdiv_(g * -lr, scale)
