@@ -59,7 +59,7 @@ class Fit:
 
     def _wind_up(self) -> None:
         """After Ctrl-C: the best weights, and a word about it."""
-        self.bar.leave()
+        self.bar.leave(echoed=True)
         self.history.interrupted = True
         self.best.restore(self.model.net)
         best = self.best

@@ -122,9 +122,9 @@ class ProgressBar(Callback):
         self._stream.flush()
         self._drawn = 0 if end else len(line)
 
-    def leave(self) -> None:
-        """End an unfinished line, so that what is printed next starts on its own."""
-        if self._drawn:
+    def leave(self, echoed: bool = False) -> None:
+        """End an unfinished line, so that what is printed next starts on its own. `echoed`: the terminal wrote ^C there."""
+        if self._drawn or (echoed and self.verbose == 1):
             self._stream.write("\n")
             self._stream.flush()
             self._drawn = 0
