@@ -169,7 +169,7 @@ class SummaryWriter:
         if run not in self._files:
             folder = os.path.join(self.log_dir, run) if run else os.fspath(self.log_dir)
             self._files[run] = EventFileWriter(folder, self.max_queue, self.flush_secs, self.filename_suffix)
-            if not run and self.purge_step is not None:
+            if self.purge_step is not None:  # the first file, that of `log_dir`
                 step, self.purge_step = self.purge_step, None
                 self._write(Event(file_version="brain.Event:2"), step, None)
                 self._write(Event(session_log=SessionLog(status=SessionLog.START)), step, None)

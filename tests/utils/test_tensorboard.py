@@ -215,6 +215,17 @@ def test_histogram(tmp_path):
     assert default.bucket_limit[0] <= -1 < default.bucket_limit[1]
 
 
+def test_default_bins_reach_from_the_smallest_to_the_largest_numbers(tmp_path):
+    with SummaryWriter(tmp_path) as writer:
+        writer.add_histogram("far", sg.tensor([-9e19, -1e-12, 0.0, 1e-12, 9e19], dtype=sg.float64))
+    far = read(tmp_path).Histograms("far")[0].histogram_value
+    assert sum(far.bucket) == 5
+    limits = np.array(far.bucket_limit)
+    np.testing.assert_allclose(limits[limits > 0][1:] / limits[limits > 0][:-1], 1.1)
+    np.testing.assert_array_equal(limits, -limits[::-1])
+    assert limits[limits > 0][0] == 1e-12
+
+
 @pytest.mark.parametrize(("values", "message"), [([], "no element"), ([9.0], "no value lies between 0 and 1")])
 def test_histogram_of_nothing(tmp_path, values, message):
     with SummaryWriter(tmp_path) as writer, pytest.raises(ValueError, match=message):
@@ -302,7 +313,12 @@ def test_figures(tmp_path):
 
 
 def test_hyperparameters(tmp_path):
-    from tensorboard.plugins.hparams.metadata import parse_experiment_plugin_data, parse_session_start_info_plugin_data
+    from tensorboard.plugins.hparams.api_pb2 import DATA_TYPE_FLOAT64, DATA_TYPE_STRING, STATUS_SUCCESS
+    from tensorboard.plugins.hparams.metadata import (
+        parse_experiment_plugin_data,
+        parse_session_end_info_plugin_data,
+        parse_session_start_info_plugin_data,
+    )
 
     chosen = {"lr": 0.1, "layers": sg.tensor(3), "bias": True, "name": "a", "unset": None}
     with SummaryWriter(tmp_path) as writer:
@@ -316,6 +332,8 @@ def test_hyperparameters(tmp_path):
     assert {k: v.string_value or v.number_value for k, v in start.hparams.items()} == {"lr": 0.1, "layers": 3, "bias": 1, "name": "a"}
     experiment = parse_experiment_plugin_data(contents["_hparams_/experiment"])
     assert [m.name.tag for m in experiment.metric_infos] == ["accuracy", "loss"]
+    assert [i.type for i in experiment.hparam_infos] == [DATA_TYPE_FLOAT64] * 3 + [DATA_TYPE_STRING]
+    assert parse_session_end_info_plugin_data(contents["_hparams_/session_end_info"]).status == STATUS_SUCCESS
     domains = {info.name: [v.string_value or v.number_value for v in info.domain_discrete.values] for info in experiment.hparam_infos}
     assert domains == {"lr": [0.1, 0.2], "layers": [], "bias": [], "name": ["a", "b"]}
     assert len([path for path in tmp_path.iterdir() if path.is_dir()]) == 2
