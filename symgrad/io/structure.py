@@ -92,7 +92,7 @@ class Encoder:
     def _encode_leaf(self, obj: Any, name: str, path: str) -> Any:
         array = _LEAVES[name].parts(obj)
         node: dict[str, Any] = {"$": name, "of": self._put(array, path)}
-        if array.dtype == np.complex128:
+        if array.dtype.name == "complex128":
             node["as"] = "complex128"
         if isinstance(obj, Tensor) and obj.requires_grad:
             node["requires_grad"] = True

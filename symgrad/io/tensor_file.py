@@ -50,7 +50,7 @@ def _bytes(array: Array) -> memoryview:
 
 
 def _described(name: str, array: Array) -> dict[str, Any]:
-    if array.dtype == np.complex128:  # has no code: real and imaginary parts, side by side
+    if array.dtype.name == "complex128":  # has no code: real and imaginary parts, side by side
         return {"dtype": "F64", "shape": [*array.shape, 2]}
     if array.dtype.name not in _CODES:
         raise TypeError(f"save: cannot store an array of {array.dtype} (at {name}); types that can be are {', '.join(_CODES)}, complex128")

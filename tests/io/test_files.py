@@ -92,7 +92,7 @@ LAYOUTS = {
 
 
 @pytest.mark.parametrize("layout", LAYOUTS)
-@pytest.mark.parametrize("dtype", [np.float64, np.complex128, np.dtype(">f4")])
+@pytest.mark.parametrize("dtype", [np.float64, np.complex128, np.dtype(">f4"), np.dtype(">c16")])
 def test_every_layout_keeps_its_values(tmp_path, layout, dtype):
     array = LAYOUTS[layout].astype(dtype)
     save([wrap(array), array], tmp_path / "x")
@@ -178,6 +178,17 @@ def test_other_programs_read_a_state_dict_under_its_own_names(tmp_path):
 def test_tensors_start_at_multiples_of_their_size(tmp_path):
     save([wrap(np.ones(3, np.int8)), wrap(np.ones(1)), wrap(np.ones(3, np.float16)), wrap(np.ones(1, np.complex64))], tmp_path / "x")
     assert [t._array.ctypes.data % t.itemsize for t in load(tmp_path / "x", mmap=True)] == [0, 0, 0, 0]
+
+
+def test_tensors_of_others_may_start_anywhere(tmp_path):
+    odd, w = {"dtype": "U8", "shape": [1], "data_offsets": [0, 1]}, {"dtype": "F64", "shape": [3], "data_offsets": [1, 25]}
+    header = json.dumps({"odd": odd, "w": w})
+    for pad in range(8):
+        text = (header + " " * pad).encode()
+        (tmp_path / "x").write_bytes(len(text).to_bytes(8, "little") + text + b"\x05" + np.arange(3.0).tobytes())
+        for mmap in (False, True):
+            w = load(tmp_path / "x", mmap=mmap)["w"]
+            assert (w @ w).item() == 5
 
 
 def test_mapped_tensors_can_be_written_to_and_leave_the_file_alone(tmp_path):
