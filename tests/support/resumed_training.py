@@ -25,6 +25,7 @@ class Training:
         sg.manual_seed(seed)
         self.net = Net()
         self.optimizer = sg.optim.Adam(self.net.parameters(), lr=0.05, weight_decay=0.01, amsgrad=True)
+        self.scheduler = sg.optim.lr_scheduler.MultiStepLR(self.optimizer, [1, 3], gamma=0.3)
         self.generator = sg.Generator().manual_seed(seed)
         data = sg.rand(20, 3, generator=sg.Generator().manual_seed(1))
         self.loader = DataLoader(TensorDataset(data, data.prod(1, keepdim=True)), batch_size=4, shuffle=True, generator=self.generator)
@@ -38,12 +39,13 @@ class Training:
                 loss.backward()
                 self.optimizer.step()
                 self.losses.append(loss.item())
+            self.scheduler.step()
         return self
 
     def save(self, path):
         checkpoint = {
-            "net": self.net.state_dict(), "optimizer": self.optimizer.state_dict(), "losses": self.losses,
-            "random": sg.get_rng_state(), "generator": self.generator.get_state(),
+            "net": self.net.state_dict(), "optimizer": self.optimizer.state_dict(), "scheduler": self.scheduler.state_dict(),
+            "losses": self.losses, "random": sg.get_rng_state(), "generator": self.generator.get_state(),
         }  # fmt: skip
         sg.save(checkpoint, path)
 
@@ -51,6 +53,7 @@ class Training:
         checkpoint = sg.load(path)
         self.net.load_state_dict(checkpoint["net"])
         self.optimizer.load_state_dict(checkpoint["optimizer"])
+        self.scheduler.load_state_dict(checkpoint["scheduler"])
         self.losses = checkpoint["losses"]
         sg.set_rng_state(checkpoint["random"])
         self.generator.set_state(checkpoint["generator"])
