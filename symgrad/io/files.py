@@ -84,7 +84,7 @@ def _load_safetensors(path: str, mmap: bool) -> Any:
         return _tensors(arrays)
     try:
         return Decoder(arrays).decode(json.loads(note, object_pairs_hook=unique, parse_constant=_refuse))
-    except (ValueError, TypeError, KeyError, AttributeError, RuntimeError, RecursionError) as error:
+    except (ValueError, TypeError, KeyError, IndexError, AttributeError, OverflowError, RuntimeError) as error:
         raise ValueError(f"its structure is damaged ({type(error).__name__}: {error})") from error
 
 

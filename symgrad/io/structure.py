@@ -29,6 +29,10 @@ _DEPTH = 100
 _PLAIN = (str, int, bool, type(None))
 _NON_FINITE = {"nan": math.nan, "inf": math.inf, "-inf": -math.inf}
 _DTYPES = {d.name: d for d in dtypes.ALL}
+_SCALARS = {
+    np.dtype(code).name: np.dtype(code).type
+    for code in ("?", "i1", "i2", "i4", "i8", "u1", "u2", "u4", "u8", "f2", "f4", "f8", "c8", "c16")
+}
 
 
 class Kind(NamedTuple):
@@ -47,12 +51,12 @@ _KINDS = {
     "Size": Kind(Size, list, Size),
     "float": Kind(float, str, _NON_FINITE.__getitem__),
     "complex": Kind(complex, lambda z: [z.real, z.imag], lambda parts: complex(*parts)),
+    "scalar": Kind(np.generic, lambda x: [x.dtype.name, x.item()], lambda parts: _SCALARS[parts[0]](parts[1])),
     "dtype": Kind(dtypes.dtype, lambda d: d.name, _DTYPES.__getitem__),
     "device": Kind(device, str, device),
 }
 _LEAVES = {  # their parts are an array, which the file holds outside the JSON
     "array": Kind(np.ndarray, lambda array: array, lambda array: array),
-    "scalar": Kind(np.generic, np.asarray, lambda array: array[()]),
     "bytes": Kind(bytes, lambda b: np.frombuffer(b, np.uint8), lambda array: array.tobytes()),
     "tensor": Kind(Tensor, lambda t: t._array, wrap),
     "parameter": Kind(Parameter, lambda p: p._array, lambda array: Parameter(wrap(array), requires_grad=False)),
@@ -77,7 +81,7 @@ class Encoder:
             return [self.encode(item, _join(path, i), depth + 1) for i, item in enumerate(obj)]
         if kind is dict:
             return self._encode_dict(obj, path, depth + 1)
-        name = "scalar" if isinstance(obj, np.generic) else _NAMES.get(kind)
+        name = "scalar" if isinstance(obj, np.generic) and obj.dtype.name in _SCALARS else _NAMES.get(kind)
         if name is None:
             raise TypeError(_REFUSED.format(name=kind.__name__, place=f" (at {path})" if path else ""))
         if name in _LEAVES:

@@ -201,6 +201,16 @@ def test_mapped_tensors_can_be_written_to_and_leave_the_file_alone(tmp_path):
     assert load(tmp_path / "x").tolist() == [2, 2, 2]
 
 
+@pytest.mark.parametrize("name", ["?", *(f"{kind}{size}" for kind in "iu" for size in (1, 2, 4, 8)), "f2", "f4", "f8", "c8", "c16"])
+def test_numpy_scalars_of_every_type(tmp_path, name):
+    raw = np.random.default_rng(0).integers(0, 256, 16, np.uint8)
+    x = (raw % 2 if name == "?" else raw).view(name)[0]
+    save([x] * 1000, tmp_path / "x")
+    equal(load(tmp_path / "x"), [x] * 1000)
+    with safe_open(tmp_path / "x", "np") as file:
+        assert list(file.keys()) == []  # they stand with the other numbers
+
+
 class Named(dict):
     pass
 
@@ -213,7 +223,7 @@ class Named(dict):
         (Named(), "cannot store a Named"),
         (np.array(["a"]), "cannot store an array of <U1"),
         ({"x": np.array([None])}, r"cannot store an array of object \(at x\)"),
-        (np.datetime64("2020-01-01"), "cannot store an array of datetime64"),
+        (np.datetime64("2020-01-01"), "cannot store a datetime64"),
         (print, "cannot store a builtin_function_or_method"),
     ],
 )

@@ -105,7 +105,9 @@ NOTES = {
     "device": {"$": "device", "of": "nowhere"}, "keys that cannot be": {"$": "dict", "of": [[[], 1]]},
     "set of lists": {"$": "set", "of": [[]]}, "three in a pair": {"$": "dict", "of": [[1, 2, 3]]},
     "complex of text": {"$": "complex", "of": ["a", "b"]}, "grad of bytes": {"$": "tensor", "of": "w", "requires_grad": True},
-    "grad of an array": {"$": "array", "of": "w", "requires_grad": True}, "an integer of 5,000 digits": "9" * 5000,
+    "grad of an array": {"$": "array", "of": "w", "requires_grad": True},
+    "a large small number": {"$": "scalar", "of": ["int8", 300]}, "half a scalar": {"$": "scalar", "of": ["int8"]},
+    "scalar of objects": {"$": "scalar", "of": ["object", 1]}, "an integer of 5,000 digits": "9" * 5000,
 }  # fmt: skip
 
 
