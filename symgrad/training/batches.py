@@ -47,15 +47,17 @@ def shapes(tree: Any) -> str:
 
 
 class Feed:
-    """Batches, epoch by epoch: `for batch in feed.epoch()`. With a `limit` an epoch goes on where the one before it stopped.
+    """Batches, epoch by epoch: `for batch in feed.epoch()`, `limit` of them at most.
 
-    `steps` is how many batches an epoch has, or None as long as nobody knows. `exhausted`: nothing is left, and nothing comes again.
+    With a limit an epoch goes on where the one before it stopped, unless it is to begin `afresh`. `steps` is how many batches an epoch
+    has, or None as long as nobody knows. `exhausted`: nothing is left, and nothing comes again.
     """
 
-    def __init__(self, source: Any, dtype: Any, limit: int | None = None) -> None:
+    def __init__(self, source: Any, dtype: Any, limit: int | None = None, afresh: bool = False) -> None:
         self.source = source
         self.dtype = dtype
         self.limit = limit
+        self.afresh = afresh
         self.steps = limit if limit is not None else _length(source)
         self.read_once = isinstance(source, Iterator)  # a generator, for example
         self.exhausted = False
@@ -73,7 +75,7 @@ class Feed:
         self.steps = taken
 
     def _raw(self) -> Iterator[Any]:
-        if self.limit is None:
+        if self.limit is None or (self.afresh and not self.read_once):
             yield from self.source
             return
         empty = False
@@ -103,18 +105,18 @@ def _length(source: Any) -> int | None:
 
 
 def feed(
-    x: Any, y: Any = None, weight: Any = None, *, dtype: Any, batch_size: int = 32, shuffle: bool = False, steps: int | None = None
+    x: Any, y: Any, weight: Any, *, dtype: Any, batch_size: int, shuffle: bool = False, steps: int | None = None, afresh: bool = True
 ) -> Feed:
     """Batches of whatever users hand over: arrays, tuples or dicts of arrays, a Dataset, or a source of batches."""
     if is_arrays(x, y):
-        return Feed(loader(arrays(x, y, weight, dtype), batch_size, shuffle), dtype, steps)
+        return Feed(loader(arrays(x, y, weight, dtype), batch_size, shuffle), dtype, steps, afresh)
     if not isinstance(x, Dataset) and not hasattr(x, "__iter__"):
         raise TypeError(f"x must be an array, a tuple or dict of arrays, or give batches (x, y) when iterated over; got {describe(x)}")
     if y is not None or weight is not None:
         raise ValueError(f"y and sample_weight belong to arrays; a {type(x).__name__} gives its own, as batches (x, y) or (x, y, weight)")
     if isinstance(x, Dataset):
         x = DataLoader(x, batch_size, shuffle=shuffle and not isinstance(x, IterableDataset))
-    return Feed(x, dtype, steps)
+    return Feed(x, dtype, steps, afresh)
 
 
 def loader(data: Batch, batch_size: int, shuffle: bool) -> DataLoader[Any]:
@@ -155,13 +157,13 @@ def arrays(x: Any, y: Any, weight: Any, dtype: Any) -> Batch:
 
 
 def to_tensors(tree: Any, dtype: Any) -> Any:
-    """Tensors as they are; NumPy's floating-point arrays in the net's type, integers as int64, which losses and embeddings want."""
-    if isinstance(tree, Tensor):
-        return tree
+    """Tensors, and what is no array, as they are; floating-point arrays in the net's type, integers as int64, which losses want."""
     if isinstance(tree, list) and all(isinstance(leaf, Number) for leaf in leaves(tree)):
         return to_tensors(np.asarray(tree), dtype)
     if isinstance(tree, (dict, tuple, list)):
         return apply(lambda leaf: to_tensors(leaf, dtype), tree)
+    if isinstance(tree, Tensor) or not _is_array(tree):
+        return tree
     array = np.asarray(tree)
     if array.dtype.kind not in "biufc":
         raise TypeError(f"arrays of numbers are wanted, got one of {array.dtype}")

@@ -109,7 +109,6 @@ class ModelCheckpoint(Callback):
 
     def on_epoch_end(self, epoch: int, logs: dict[str, float] | None = None) -> None:
         if self.save_freq == "epoch":
-            self.model.epochs_done = epoch + 1
             self._consider(0, logs or {})
 
     def _consider(self, batch: int, logs: dict[str, float]) -> None:

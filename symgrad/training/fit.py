@@ -24,11 +24,11 @@ class Fit:
         names = model.results.names
         names = names if test is None else [*names, *(f"val_{name}" for name in names)]
         params = {"epochs": epochs.stop, "steps": train.steps, "verbose": bar.verbose, "metrics": names}
-        self.callbacks = Callbacks([*callbacks, self.history, bar], model, params)
+        self.callbacks = Callbacks([bar, *callbacks, self.history], model, params)  # what callbacks print comes after the bar's line
         self.logs: dict[str, float] = {}
 
     def run(self, validation_freq: int) -> History:
-        self.model.history, self.model.stop_training = self.history, False
+        self.model.history, self.model.stop_training, self.model.epochs_done = self.history, False, self.epochs.start
         with ExitStack() as stack:
             stack.callback(self.bar.leave)
             stack.enter_context(mode(self.model.net, True))

@@ -46,7 +46,7 @@ def train_epoch(model: Any, feed: Feed, callbacks: Callbacks, interrupt: Interru
         with explained(f"fit, epoch {epoch + 1}", step, batch):
             logs = model.train_step(batch)
         if model.example is None:
-            model.example = apply(lambda leaf: leaf[:1].clone(), batch.x)
+            model.example = apply(lambda leaf: leaf[:1].clone() if getattr(leaf, "ndim", 0) else leaf, batch.x)
         callbacks.call("on_train_batch_end", step, logs)
         if model.stop_training:
             break

@@ -65,7 +65,7 @@ class Model:
         """The net of a batch of inputs; several of them are a tuple, or a dict of keyword arguments."""
         if isinstance(x, dict):
             return self.net(**x)
-        return self.net(*x) if isinstance(x, (tuple, list)) else self.net(x)
+        return self.net(*x) if type(x) in (tuple, list) else self.net(x)  # a named tuple, such as a packed sequence, is one argument
 
     # steps
 
@@ -82,12 +82,12 @@ class Model:
             return loss
 
         self.optimizer.step(closure)
-        return self._update(first[0], first[1], batch)
+        return self.measured(first[0], first[1], batch)
 
     def test_step(self, batch: Batch) -> dict[str, float]:
         with no_grad():
             prediction = self(batch.x)
-            return self._update(self._loss(prediction, batch), prediction, batch)
+            return self.measured(self._loss(prediction, batch), prediction, batch)
 
     def _loss(self, prediction: Any, batch: Batch) -> Tensor:
         if batch.y is None:
@@ -100,7 +100,8 @@ class Model:
             raise ValueError(f"the loss must be a tensor of one number, got {describe(value)}; take its mean, as reduction='mean' does")
         return value
 
-    def _update(self, loss: Tensor, prediction: Any, batch: Batch) -> dict[str, float]:
+    def measured(self, loss: Tensor, prediction: Any, batch: Batch) -> dict[str, float]:
+        """Take a batch into account; the results of all since the epoch began."""
         with no_grad():
             self.results.update(loss, prediction, batch.y, batch.size())
         return self.results.logs()
@@ -143,12 +144,13 @@ class Model:
         given, bar = checked(callbacks), ProgressBar(verbose)
         (x, y, sample_weight), held_back = self._held_back(x, y, sample_weight, validation_split, validation_data)
         sample_weight = with_class_weight(y, sample_weight, class_weight)
-        train = self._feed(x, y, sample_weight, batch_size, steps_per_epoch, shuffle)
-        if train.read_once and steps_per_epoch is None and epochs - initial_epoch > 1:
-            raise ValueError(f"a {type(x).__name__} can be read once only: for more epochs give steps_per_epoch, or a DataLoader or a list")
-        test = None
+        kind = {"dtype": self._dtype, "shuffle": shuffle, "afresh": False}
+        train, test = feed(x, y, sample_weight, batch_size=batch_size, steps=steps_per_epoch, **kind), None
         if held_back is not None:
             test = self._feed(held_back[0], held_back[1], held_back[2], validation_batch_size or batch_size, validation_steps)
+        if epochs - initial_epoch > 1:
+            _check_read_again(train, "steps_per_epoch")
+            _check_read_again(test, "validation_steps")
         return Fit(self, train, test, given, bar, range(initial_epoch, epochs)).run(validation_freq)
 
     def _held_back(self, x: Any, y: Any, weight: Any, fraction: float, validation_data: Any) -> tuple[Any, Any]:
@@ -213,8 +215,8 @@ class Model:
     def _dtype(self) -> Any:
         return next((p.dtype for p in self.net.parameters() if p.is_floating_point()), get_default_dtype())
 
-    def _feed(self, x: Any, y: Any, weight: Any, batch_size: int, steps: int | None, shuffle: bool = False) -> Feed:
-        return feed(x, y, weight, dtype=self._dtype, batch_size=batch_size, shuffle=shuffle, steps=steps)
+    def _feed(self, x: Any, y: Any, weight: Any, batch_size: int, steps: int | None) -> Feed:
+        return feed(x, y, weight, dtype=self._dtype, batch_size=batch_size, steps=steps)
 
     def _batch(self, x: Any, y: Any, weight: Any) -> Batch:
         return Batch(*(None if part is None else to_tensors(part, self._dtype) for part in (x, y, weight)))
@@ -282,6 +284,11 @@ class Model:
         if self.metrics:
             words.append(f"metrics=[{', '.join(self.results.names[1:])}]")
         return f"Model({', '.join(words)})"
+
+
+def _check_read_again(source: Feed | None, steps: str) -> None:
+    if source is not None and source.read_once and source.limit is None:
+        raise ValueError(f"a {type(source.source).__name__} can be read once only: for more epochs give {steps}, or a DataLoader or a list")
 
 
 def _check_counts(*, least: int = 1, **counts: Any) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import math
 import re
 from typing import Any
@@ -54,7 +55,7 @@ class BestWeights:
         if value is None or not (self.epoch is None or self.monitor.better(value, self.value)):
             return False
         self.value, self.epoch = None if math.isnan(value) else value, epoch
-        self._state = {name: tensor.clone() for name, tensor in net.state_dict().items()}
+        self._state = copy.deepcopy(net.state_dict())
         return True
 
     def restore(self, net: Any) -> None:

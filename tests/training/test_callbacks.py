@@ -104,6 +104,25 @@ def test_lambda_callbacks():
         training.LambdaCallback(on_epoch_end=3)
 
 
+def test_weights_are_kept_with_the_rest_of_the_state():
+    class Counting(sg.nn.Linear):
+        seen = 0
+
+        def forward(self, x):
+            self.seen += self.training
+            return super().forward(x)
+
+        def get_extra_state(self):
+            return {"seen": self.seen}
+
+        def set_extra_state(self, state):
+            self.seen = state["seen"]
+
+    model = sg.Model(Counting(1, 1), "sgd", "mse")
+    run([training.EarlyStopping(patience=1, restore_best_weights=True)], [2.0, 1.0, 3.0], model=model)
+    assert model.net.seen == 4
+
+
 # --- early stopping
 
 
@@ -249,6 +268,19 @@ def test_a_scheduler_object():
     assert rates(training.LearningRateScheduler(Halve(model.optimizer), per="batch"), model=model) == [0.025, 0.00625, 0.0015625]
     with pytest.raises(ValueError, match="belongs to another optimizer"):
         rates(training.LearningRateScheduler(Halve(model.optimizer)))
+
+
+def test_schedulers_of_optim():
+    model = regressor()
+    step = sg.optim.lr_scheduler.StepLR(model.optimizer, step_size=2, gamma=0.1)
+    assert rates(training.LearningRateScheduler(step), model=model, epochs=5) == pytest.approx([0.1, 0.1, 0.01, 0.01, 0.001])
+    model = regressor()
+    cycle = sg.optim.lr_scheduler.OneCycleLR(model.optimizer, max_lr=1.0, total_steps=4)
+    assert rates(training.LearningRateScheduler(cycle, per="batch"), model=model, epochs=1) == [cycle.get_last_lr()[0]]
+    assert cycle.last_epoch == 2
+    plateau = sg.optim.lr_scheduler.ReduceLROnPlateau(model.optimizer)
+    with pytest.raises(TypeError, match="waits for a result; use the callback ReduceLROnPlateau"):
+        training.LearningRateScheduler(plateau)
 
 
 def test_schedules_are_checked():

@@ -5,6 +5,7 @@ from __future__ import annotations
 import functools
 import gc
 import weakref
+from collections import namedtuple
 
 import numpy as np
 import pytest
@@ -236,6 +237,40 @@ def test_a_generator_that_runs_out_ends_the_training():
         assert fitted(model, (line() for _ in range(4)), epochs=9, steps_per_epoch=2).epoch == [0, 1]
 
 
+def test_validation_begins_afresh():
+    seen = []
+    batches = [(sg.full((1, 1), float(i)), sg.full((1, 1), float(i))) for i in range(5)]
+
+    def loss(prediction, target):
+        if not prediction.requires_grad:
+            seen.append(int(target.item()))
+        return (prediction - target).pow(2).mean()
+
+    model = regressor(loss=loss)
+    fitted(model, *line(), epochs=2, validation_data=batches, validation_steps=3)
+    model.evaluate(batches, steps=2, verbose=0)
+    model.evaluate(batches, steps=9, verbose=0)
+    assert seen == [0, 1, 2, 0, 1, 2, 0, 1, 0, 1, 2, 3, 4]
+    with pytest.raises(ValueError, match="generator can be read once only: for more epochs give validation_steps"):
+        fitted(model, *line(), epochs=2, validation_data=(batch for batch in batches))
+    assert len(fitted(model, *line(), epochs=2, validation_data=(b for b in batches), validation_steps=2).history["val_loss"]) == 2
+
+
+def test_what_is_no_array_reaches_the_net_as_it_is():
+    Pair = namedtuple("Pair", "first second name")
+
+    class Named(nn.Linear):
+        def forward(self, pair):
+            assert isinstance(pair, Pair)
+            assert pair.name == "ours"
+            assert isinstance(pair.second, sg.Tensor)
+            return super().forward(pair.first)
+
+    model = sg.Model(Named(1, 1), "sgd", "mse")
+    batch = (Pair(sg.ones(3, 1), np.ones(3), "ours"), sg.ones(3, 1))
+    assert fitted(model, [batch, batch]).epoch == [0]
+
+
 def test_without_targets_the_loss_is_of_the_prediction():
     model = regressor(loss=lambda prediction: prediction.pow(2).mean())
     history = fitted(model, sg.ones(4, 1), epochs=20)
@@ -341,6 +376,32 @@ def test_an_optimizer_that_calls_the_loss_again():
     before = model.test_on_batch(*line())
     assert model.train_on_batch(*line()) == before
     assert model.test_on_batch(*line()) < before
+
+
+def test_lbfgs_by_name():
+    model = regressor(optimizer="lbfgs")
+    history = fitted(model, *line(), epochs=5)
+    assert history.history["loss"][-1] < 1e-6 < history.history["loss"][0]
+
+
+def test_another_step():
+    class Clipped(sg.Model):
+        def train_step(self, batch):
+            self.optimizer.zero_grad()
+            prediction = self(batch.x)
+            loss = self.loss(prediction, batch.y)
+            loss.backward()
+            norms.append(nn.utils.clip_grad_norm_(self.net.parameters(), 0.1).item())
+            self.optimizer.step()
+            return self.measured(loss, prediction, batch)
+
+    norms = []
+    net = nn.Linear(1, 1)
+    before = net.weight.item(), net.bias.item()
+    history = fitted(Clipped(net, functools.partial(sg.optim.SGD, lr=1.0), "mse", ["mae"]), *line())
+    assert list(history.history) == ["loss", "mae"]
+    assert norms[0] > 0.1
+    assert np.hypot(net.weight.item() - before[0], net.bias.item() - before[1]) == pytest.approx(0.1, rel=1e-4)
 
 
 def test_compile_sets_the_same():

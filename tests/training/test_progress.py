@@ -8,7 +8,7 @@ import os
 import pytest
 from small_models import classifier, line, points, regressor
 
-from symgrad.training import ProgressBar
+from symgrad.training import LambdaCallback, ProgressBar
 from symgrad.training.progress import duration, is_live, number, per_step
 
 
@@ -190,6 +190,15 @@ def test_the_number_of_steps_is_known_from_the_second_epoch_on():
 
     regressor().fit(Batches(), epochs=2, verbose=0, callbacks=[Look(0)])
     assert steps == [None, 3]
+
+
+def test_what_callbacks_print_stands_below_the_line_of_the_epoch(monkeypatch):
+    terminal = Terminal()
+    monkeypatch.setattr("sys.stdout", terminal)
+    regressor().fit(*line(), callbacks=LambdaCallback(on_epoch_end=lambda epoch, logs: print("done")))
+    lines = terminal.lines()
+    assert lines[0].startswith("Epoch 1/1  ━━━━━━━━━━━━━━━━━━━━ 1/1  ")
+    assert lines[1:] == ["done", ""]
 
 
 def test_an_error_starts_on_its_own_line(monkeypatch):
