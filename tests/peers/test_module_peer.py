@@ -688,3 +688,49 @@ def test_clipping(order):
         results[-1] += [p.grad.numpy() for p in ps]
     for a, b in zip(*results, strict=True):
         np.testing.assert_allclose(a, b, rtol=1e-6)
+
+
+# --- parametrizations
+
+
+def parametrized_modules(torch):
+    nn = torch.nn
+    kinds, P = nn.utils.parametrizations, nn.utils.parametrize
+
+    class Twice(nn.Module):
+        def forward(self, x):
+            return x * 2
+
+        def right_inverse(self, y):
+            return y / 2
+
+    seen = []
+    for layer in (
+        kinds.weight_norm(nn.Linear(3, 2)),
+        kinds.weight_norm(nn.Linear(3, 2), dim=1),
+        kinds.weight_norm(nn.Linear(3, 2), dim=None),
+        kinds.spectral_norm(nn.Linear(3, 2)),
+        P.register_parametrization(P.register_parametrization(nn.Linear(3, 2), "weight", Twice()), "weight", Twice()),
+    ):
+        y = layer(torch.ones(4, 3))
+        y.square().sum().backward()
+        seen += [repr(layer), list(layer.state_dict()), numbers(y), numbers([p.grad for p in layer.parameters()])]
+        P.remove_parametrizations(layer, "weight")
+        seen += [repr(layer), list(layer.state_dict()), numbers(list(layer.parameters()))]
+    return seen
+
+
+def older_weight_norm(torch):
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        layer = torch.nn.utils.weight_norm(torch.nn.Linear(3, 2), dim=1)
+    layer(torch.ones(3)).sum().backward()
+    seen = [list(layer.state_dict()), numbers([p.grad for p in layer.parameters()])]
+    newer = torch.nn.utils.parametrizations.weight_norm(torch.nn.Linear(3, 2), dim=1)
+    seen += [str(newer.load_state_dict(layer.state_dict())), numbers(newer.weight)]
+    return seen, repr(torch.nn.utils.remove_weight_norm(layer)), list(layer.state_dict())
+
+
+@pytest.mark.parametrize("program", [parametrized_modules, older_weight_norm], ids=lambda program: program.__name__)
+def test_parametrization(program):
+    test_program(program)

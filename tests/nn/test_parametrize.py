@@ -1,0 +1,167 @@
+"""Parameters that are computed from others: parametrizations, weight and spectral normalization."""
+
+from __future__ import annotations
+
+import copy
+import pickle
+
+import numpy as np
+import pytest
+
+import symgrad as sg
+from symgrad import nn
+from symgrad.nn.utils import parametrizations, parametrize, remove_weight_norm, weight_norm
+
+
+class Symmetric(nn.Module):
+    def forward(self, x):
+        return x.triu() + x.triu(1).mT
+
+
+class Twice(nn.Module):
+    def forward(self, x):
+        return x * 2
+
+    def right_inverse(self, y):
+        return y / 2
+
+
+class FirstRow(nn.Module):
+    def forward(self, x):
+        return x[:1]
+
+
+def test_the_weight_is_computed_and_the_original_is_trained():
+    layer = nn.Linear(2, 2)
+    original = layer.weight
+    assert parametrize.register_parametrization(layer, "weight", Symmetric()) is layer
+    assert layer.weight.tolist() == layer.weight.T.tolist()
+    assert layer.parametrizations.weight.original is original
+    assert list(layer.state_dict()) == ["bias", "parametrizations.weight.original"]
+    layer(sg.ones(2)).sum().backward()
+    assert original.grad.tolist() == [[1, 2], [0, 1]]
+    assert isinstance(layer, nn.Linear)
+    assert type(layer).__name__ == "ParametrizedLinear"
+    assert parametrize.type_before_parametrizations(layer) is nn.Linear
+
+
+def test_assigning_goes_through_the_inverse():
+    layer = parametrize.register_parametrization(nn.Linear(2, 2), "weight", Twice())
+    layer.weight = sg.full((2, 2), 6.0)
+    assert layer.parametrizations.weight.original.tolist() == [[3, 3], [3, 3]]
+    parametrize.register_parametrization(layer, "weight", Symmetric())
+    with pytest.raises(RuntimeError, match="parametrization Symmetric does not implement right_inverse"):
+        layer.weight = sg.ones(2, 2)
+    assert layer.weight.tolist() == [[6, 6], [6, 6]]
+
+
+@pytest.mark.parametrize(("leave", "value"), [(True, 6), (False, 3)])
+def test_removing_leaves_what_was_computed_or_the_original(leave, value):
+    layer = parametrize.register_parametrization(nn.Linear(2, 2), "weight", Twice())
+    layer.weight = sg.full((2, 2), 6.0)
+    original = layer.parametrizations.weight.original
+    parametrize.remove_parametrizations(layer, "weight", leave_parametrized=leave)
+    assert layer.weight is original
+    assert layer.weight.tolist() == [[value, value]] * 2
+    assert type(layer) is nn.Linear
+    assert not parametrize.is_parametrized(layer)
+    assert list(layer.state_dict()) == ["bias", "weight"]
+
+
+def test_two_tensors_of_one_module():
+    layer = parametrize.register_parametrization(nn.Linear(2, 2), "weight", Twice())
+    parametrize.register_parametrization(layer, "bias", Twice())
+    parametrize.remove_parametrizations(layer, "weight")
+    assert parametrize.is_parametrized(layer, "bias")
+    assert not parametrize.is_parametrized(layer, "weight")
+    assert type(layer).__name__ == "ParametrizedLinear"
+
+
+def test_a_change_of_shape_is_refused_and_changes_nothing():
+    layer = nn.Linear(2, 2)
+    weight, before = layer.weight, layer.weight.tolist()
+    with pytest.raises(ValueError, match="may not change the shape of the tensor, unless `unsafe` flag is enabled"):
+        parametrize.register_parametrization(layer, "weight", FirstRow())
+    assert layer.weight is weight
+    assert layer.weight.tolist() == before
+    assert type(layer) is nn.Linear
+    parametrize.register_parametrization(layer, "weight", FirstRow(), unsafe=True)
+    assert layer.weight.shape == (1, 2)
+
+
+def test_what_is_not_there_cannot_be_parametrized():
+    with pytest.raises(ValueError, match="does not have a parameter, a buffer, or a parametrized element with name 'zero'"):
+        parametrize.register_parametrization(nn.Linear(2, 2), "zero", Twice())
+    with pytest.raises(ValueError, match="does not have a parametrization on weight"):
+        parametrize.remove_parametrizations(nn.Linear(2, 2), "weight")
+
+
+def test_inside_cached_it_is_computed_once():
+    layer = parametrize.register_parametrization(nn.Linear(2, 2), "weight", Twice())
+    with parametrize.cached(), parametrize.cached():
+        first = layer.weight
+        assert layer.weight is first
+    assert layer.weight is not first
+
+
+def test_copies_are_independent_and_pickles_are_refused():
+    layer = parametrize.register_parametrization(nn.Linear(2, 2), "weight", Twice())
+    other = copy.deepcopy(layer)
+    other.weight = sg.zeros(2, 2)
+    assert layer.weight.abs().sum().item() > 0
+    with pytest.raises(RuntimeError, match="Serialization of parametrized modules is only supported through state_dict"):
+        pickle.dumps(layer)
+
+
+@pytest.mark.parametrize(("dim", "shape"), [(0, (2, 1)), (1, (1, 3)), (None, ())])
+def test_weight_norm_splits_lengths_and_directions(dim, shape):
+    layer = nn.Linear(3, 2)
+    before = layer.weight.detach().clone()
+    parametrizations.weight_norm(layer, dim=dim)
+    lengths, directions = layer.parametrizations.weight.original0, layer.parametrizations.weight.original1
+    assert lengths.shape == shape
+    np.testing.assert_allclose(layer.weight.detach().numpy(), before.numpy(), rtol=1e-6)
+    with sg.no_grad():
+        lengths.mul_(3)
+        directions.mul_(5)  # has no effect: only directions count
+    np.testing.assert_allclose(layer.weight.detach().numpy(), 3 * before.numpy(), rtol=1e-5)
+    with pytest.raises(ValueError, match="parametrized in terms of a sequence of tensors"):
+        parametrize.remove_parametrizations(layer, "weight", leave_parametrized=False)
+    parametrize.remove_parametrizations(layer, "weight")
+    assert layer.weight.is_leaf
+
+
+def test_the_older_weight_norm():
+    layer = nn.Linear(3, 2)
+    before = layer(sg.ones(3)).tolist()
+    with pytest.warns(FutureWarning, match="deprecated"):
+        weight_norm(layer)
+    assert list(layer.state_dict()) == ["bias", "weight_g", "weight_v"]
+    np.testing.assert_allclose(layer(sg.ones(3)).tolist(), before, rtol=1e-6)
+    layer(sg.ones(3)).sum().backward()
+    assert layer.weight_g.grad.shape == (2, 1)
+    with pytest.warns(FutureWarning), pytest.raises(RuntimeError, match="Cannot register two weight_norm hooks on the same parameter"):
+        weight_norm(layer)
+    newer = parametrizations.weight_norm(nn.Linear(3, 2))
+    newer.load_state_dict(layer.state_dict())
+    np.testing.assert_allclose(newer(sg.ones(3)).tolist(), before, rtol=1e-6)
+    remove_weight_norm(layer)
+    np.testing.assert_allclose(layer(sg.ones(3)).tolist(), before, rtol=1e-6)
+    with pytest.raises(ValueError, match="weight_norm of 'weight' not found"):
+        remove_weight_norm(layer)
+
+
+def test_spectral_norm_makes_the_largest_singular_value_one():
+    sg.manual_seed(0)
+    layer = parametrizations.spectral_norm(nn.Conv2d(3, 4, 2))
+    for _ in range(20):
+        layer(sg.ones(1, 3, 2, 2))
+    values = np.linalg.svd(layer.weight.detach().numpy().reshape(4, -1))[1]
+    assert values[0] == pytest.approx(1, abs=1e-3)
+    layer.eval()
+    assert layer.weight.tolist() == layer.weight.tolist()  # in training each reading improves the vectors
+    layer.weight.sum().backward()
+    assert layer.parametrizations.weight.original.grad.shape == (4, 3, 2, 2)
+    assert parametrizations.spectral_norm(nn.ConvTranspose2d(2, 5, 3)).parametrizations.weight[0]._u.shape == (5,)
+    with pytest.raises(ValueError, match="Expected n_power_iterations to be positive"):
+        parametrizations.spectral_norm(nn.Linear(2, 2), n_power_iterations=0)
