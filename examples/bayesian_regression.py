@@ -104,7 +104,7 @@ def picture(path, x, y, states, mean, covariance):
 
 
 def main(argv=None):
-    args = options(__file__, __doc__, argv, draws=(1500, 200))
+    args = options(__file__, __doc__, argv, draws=(1500, 100))
     sg.manual_seed(0)
     u = sg.rand(24, dtype=sg.float64)
     x = sg.cat([0.4 * u[:8] - 1, 0.8 * u[8:] + 0.2])  # nothing between -0.6 and 0.2

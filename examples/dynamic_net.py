@@ -50,6 +50,7 @@ def nodes(tensor):
 def train(model, x, y, steps):
     """The depth and the loss of every step."""
     optimizer = optim.SGD(model.parameters(), lr=0.01, momentum=0.9)
+    scheduler = optim.lr_scheduler.CosineAnnealingLR(optimizer, steps)
     history = []
     for step in range(steps):
         loss = nn.functional.mse_loss(model(x), y)
@@ -59,6 +60,7 @@ def train(model, x, y, steps):
         optimizer.zero_grad()
         loss.backward()
         optimizer.step()
+        scheduler.step()
     return history
 
 
@@ -77,7 +79,7 @@ def picture(path, history, model, x, y):
 
 
 def main(argv=None):
-    args = options(__file__, __doc__, argv, steps=(4000, 400))
+    args = options(__file__, __doc__, argv, steps=(4000, 600))
     sg.manual_seed(0)
     random.seed(0)
     x = sg.linspace(-1, 1, 200).unsqueeze(1)

@@ -64,6 +64,41 @@ def test_dynamic_net_in_full(run):
     assert max(run("dynamic_net")["losses"]) < 0.01
 
 
+def test_digits(run):
+    results = run("digits", "--quick")
+    assert len(results["history"]["val_accuracy"]) == 2
+    assert results["accuracy"] > 0.8
+
+
+@pytest.mark.slow
+def test_digits_in_full(run):
+    assert run("digits")["accuracy"] > 0.97
+
+
+def test_char_lstm(run):
+    results = run("char_lstm", "--quick")
+    assert results["bits"][-1] < results["bits"][0] * 0.9
+    assert results["text"].startswith("This is the man")
+
+
+@pytest.mark.slow
+def test_char_lstm_in_full(run):
+    results = run("char_lstm")
+    assert results["bits"][-1] < 0.2
+    assert results["known"] > 0.95
+
+
+def test_physics_informed(run):
+    results = run("physics_informed", "--quick")
+    assert results["losses"][-1] < results["losses"][0] / 5
+    assert results["error"] < 0.4
+
+
+@pytest.mark.slow
+def test_physics_informed_in_full(run):
+    assert run("physics_informed")["error"] < 0.005
+
+
 def test_bayesian_regression(run):
     results = run("bayesian_regression", "--quick")
     assert results["accepted"] > 0.8
