@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import importlib
 from collections import namedtuple
+from pathlib import Path
+from types import ModuleType
 
 import numpy as np
 import pytest
@@ -192,3 +195,49 @@ def test_options_have_the_same_names_and_defaults():
         for key, parameter in mine.items():
             if key != "generator":
                 assert parameter.default == other[key].default, (name, key)
+
+
+@pytest.mark.filterwarnings("ignore:This DataLoader will create:UserWarning")
+class TestWorkers:
+    """PyTorch forks its workers, symgrad does not: what they send is the same."""
+
+    PROGRAMS = (
+        ("shuffle", lambda data, made: list(data.DataLoader(made.Squares(23), batch_size=4, shuffle=True, num_workers=2))),
+        ("generators", lambda data, made: list(data.DataLoader(made.Draws(), batch_size=None, num_workers=2))),
+        ("shares", lambda data, made: list(data.DataLoader(made.Shared(11), batch_size=2, num_workers=2))),
+        ("uneven shares", lambda data, made: list(data.DataLoader(made.Uneven(), batch_size=None, num_workers=2, prefetch_factor=3))),
+        ("drop_last", lambda data, made: list(data.DataLoader(made.Shared(11), batch_size=2, num_workers=2, drop_last=True))),
+        (
+            "persistent",
+            lambda data, made: [
+                list(loader)
+                for loader in [data.DataLoader(made.Draws(), batch_size=None, shuffle=True, num_workers=2, persistent_workers=True)]
+                for _ in range(2)
+            ],
+        ),
+    )
+
+    @pytest.mark.parametrize(("name", "program"), PROGRAMS)
+    def test_batches(self, name, program):
+        here = importlib.import_module("loaded_by_workers")
+        source = Path(here.__file__).read_text().replace("import symgrad as sg", "import torch as sg").replace("symgrad.", "torch.")
+        there = ModuleType("loaded_by_torch_workers")
+        exec(compile(source, "loaded_by_torch_workers", "exec"), there.__dict__)
+        results = []
+        for lib, data, made in ((sg, ours, here), (torch, theirs, there)):
+            lib.manual_seed(3)
+            results.append((plain(program(data, made)), lib.randint(10**6, (3,)).tolist()))
+        assert results[0] == results[1]
+
+    def test_errors(self):
+        mine, other = (
+            attempt(list, data.DataLoader(range(3), batch_size=2, num_workers=1, collate_fn=divide, multiprocessing_context="fork"))
+            for data in (ours, theirs)
+        )
+        assert mine[0] is other[0] is ZeroDivisionError
+        assert mine[1].splitlines()[:2] == other[1].splitlines()[:2]
+        assert mine[1].splitlines()[-1] == other[1].splitlines()[-1]
+
+
+def divide(samples):
+    return 1 // 0

@@ -31,6 +31,8 @@ or worker_init_fn. Or use num_workers=0."""
 NEVER_STARTED = """ It ended before it fetched anything: what it printed is above. If the script that is running has no \
 `if __name__ == "__main__":` around what it does, that is the reason."""
 
+REAPED = 10.0  # seconds after which a process whose pipe has closed is surely gone
+
 
 class Worker(NamedTuple):
     process: BaseProcess
@@ -111,7 +113,7 @@ class Workers:
 
     def _died(self, worker: Worker) -> NoReturn:
         process = worker.process
-        process.join(GRACE)
+        process.join(REAPED)
         text = f"DataLoader worker (pid(s) {process.pid}) exited unexpectedly: {_ending(process.exitcode)}."
         self.close()
         raise RuntimeError(text if self._answered else text + NEVER_STARTED)
