@@ -2,6 +2,7 @@
 
 from symgrad.nn import functional as functional, init as init, parameter as parameter, utils as utils
 from symgrad.nn.activation import *
+from symgrad.nn.attention import *
 from symgrad.nn.cell import *
 from symgrad.nn.container import ModuleDict as ModuleDict, ModuleList as ModuleList, Sequential as Sequential
 from symgrad.nn.convolution import *
@@ -18,5 +19,6 @@ from symgrad.nn.parameter_container import ParameterDict as ParameterDict, Param
 from symgrad.nn.pooling import *
 from symgrad.nn.rearranging import *
 from symgrad.nn.recurrent import *
+from symgrad.nn.transformer import *
 
 from symgrad.nn import modules as modules  # isort: skip

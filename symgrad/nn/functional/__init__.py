@@ -1,6 +1,7 @@
 """Layers, activations and losses as functions of tensors and parameters."""
 
 from symgrad.nn.functional.activation import *
+from symgrad.nn.functional.attention import *
 from symgrad.nn.functional.bags import *
 from symgrad.nn.functional.convolution import *
 from symgrad.nn.functional.ctc import *

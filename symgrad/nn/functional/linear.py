@@ -1,21 +1,17 @@
-"""Linear maps, look-ups, padding and attention as functions, with PyTorch's signatures."""
+"""Linear maps, look-ups and padding as functions, with PyTorch's signatures."""
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 
-from symgrad import dtypes
 from symgrad.autograd import no_grad
-from symgrad.creation import arange, ones
+from symgrad.creation import arange
 from symgrad.dispatch import tensors as ops
 from symgrad.linalg import vector_norm
-from symgrad.nn.functional.activation import softmax
-from symgrad.nn.functional.dropout import dropout
 from symgrad.ops.promotion import INT32, INT64, word
 from symgrad.tensor import Tensor
 
-__all__ = ["bilinear", "embedding", "linear", "one_hot", "pad", "scaled_dot_product_attention"]
+__all__ = ["bilinear", "embedding", "linear", "one_hot", "pad"]
 
 
 def linear(input: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:
@@ -151,42 +147,3 @@ def _pad_by_index(input: Tensor, pairs: list[tuple[int, int]], mode: str, length
             positions = positions.clamp(0, size - 1) if mode == "replicate" else (positions - first) % max(last - first, 1) + first
         input = input.index_select(dim, positions)
     return input
-
-
-def scaled_dot_product_attention(
-    query: Tensor,
-    key: Tensor,
-    value: Tensor,
-    attn_mask: Tensor | None = None,
-    dropout_p: float = 0.0,
-    is_causal: bool = False,
-    scale: float | None = None,
-    enable_gqa: bool = False,
-) -> Tensor:
-    """softmax(query keyᵀ scale + mask) value. A boolean mask is True where attention is allowed."""
-    if min(query.ndim, key.ndim, value.ndim) < 2:
-        raise RuntimeError(
-            "scaled_dot_product_attention: Expected query, key, and value to all be at least 2 dimensional, but got query.dim:"
-            f" {query.ndim} key.dim: {key.ndim} and value.dim: {value.ndim} instead."
-        )
-    if is_causal and attn_mask is not None:
-        raise RuntimeError("_scaled_dot_product_attention: Explicit attn_mask should not be set when is_causal=True")
-    if enable_gqa:
-        key, value = (t.repeat_interleave(query.shape[-3] // t.shape[-3], -3) for t in (key, value))
-    factor = 1 / math.sqrt(query.shape[-1]) if scale is None else scale
-    scores = ops.matmul(query * factor, ops.transpose(key, dim0=-2, dim1=-1))
-    if is_causal:
-        attn_mask = ones(query.shape[-2], key.shape[-2], dtype=dtypes.bool).tril()
-    if attn_mask is not None:
-        allowed = attn_mask._array.dtype.kind == "b"
-        scores = ops.where(attn_mask, scores, -math.inf) if allowed else scores + attn_mask
-    weights = dropout(_attention(scores, attn_mask is not None and not is_causal), dropout_p, dropout_p > 0)
-    return ops.matmul(weights, value)  # type: ignore[no-any-return]
-
-
-def _attention(scores: Tensor, masked: bool) -> Tensor:
-    """The softmax of each row; a row that may attend to nothing is 0, not NaN."""
-    if not masked:
-        return softmax(scores, -1)
-    nothing = (scores.detach() == -math.inf).all(-1, keepdim=True)
-    return ops.where(nothing, 0, softmax(ops.where(nothing, 0, scores), -1))  # type: ignore[no-any-return]
