@@ -53,7 +53,7 @@ class Feed:
     has, or None as long as nobody knows. `exhausted`: nothing is left, and nothing comes again.
     """
 
-    def __init__(self, source: Any, dtype: Any, limit: int | None = None, afresh: bool = False) -> None:
+    def __init__(self, source: Any, dtype: Any, limit: int | None, afresh: bool) -> None:
         self.source = source
         self.dtype = dtype
         self.limit = limit
@@ -132,10 +132,14 @@ def loader(data: Batch, batch_size: int, shuffle: bool) -> DataLoader[Any]:
 
 
 def is_arrays(x: Any, y: Any) -> bool:
-    """Is it data to be cut into batches? A list of tuples without y is a list of batches."""
-    if isinstance(x, list) and x and y is None and all(isinstance(item, tuple) for item in x):
+    """Is it data to be cut into batches? Without y, a list of tuples or lists of arrays is a list of batches."""
+    if isinstance(x, list) and y is None and all(isinstance(item, (tuple, list)) and not _is_numbers(item) for item in x):
         return False
-    return all(_is_array(leaf) for leaf in leaves(x)) and leaves(x) != []
+    return all(_is_array(leaf) for leaf in leaves(x))
+
+
+def _is_numbers(tree: Any) -> bool:
+    return all(isinstance(leaf, Number) for leaf in leaves(tree))
 
 
 def _is_array(leaf: Any) -> bool:
@@ -158,7 +162,7 @@ def arrays(x: Any, y: Any, weight: Any, dtype: Any) -> Batch:
 
 def to_tensors(tree: Any, dtype: Any) -> Any:
     """Tensors, and what is no array, as they are; floating-point arrays in the net's type, integers as int64, which losses want."""
-    if isinstance(tree, list) and all(isinstance(leaf, Number) for leaf in leaves(tree)):
+    if isinstance(tree, list) and _is_numbers(tree):
         return to_tensors(np.asarray(tree), dtype)
     if isinstance(tree, (dict, tuple, list)):
         return apply(lambda leaf: to_tensors(leaf, dtype), tree)

@@ -144,8 +144,10 @@ class Model:
         given, bar = checked(callbacks), ProgressBar(verbose)
         (x, y, sample_weight), held_back = self._held_back(x, y, sample_weight, validation_split, validation_data)
         sample_weight = with_class_weight(y, sample_weight, class_weight)
-        kind = {"dtype": self._dtype, "shuffle": shuffle, "afresh": False}
-        train, test = feed(x, y, sample_weight, batch_size=batch_size, steps=steps_per_epoch, **kind), None
+        train = feed(
+            x, y, sample_weight, dtype=self._dtype, batch_size=batch_size, shuffle=shuffle, steps=steps_per_epoch, afresh=False
+        )  # fmt: skip
+        test = None
         if held_back is not None:
             test = self._feed(held_back[0], held_back[1], held_back[2], validation_batch_size or batch_size, validation_steps)
         if epochs - initial_epoch > 1:

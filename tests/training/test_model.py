@@ -176,6 +176,7 @@ def test_kinds_of_data_give_the_same():
         "tensors": dict(x=sg.tensor(x), y=sg.tensor(y), batch_size=4, shuffle=False),
         "lists": dict(x=x.tolist(), y=y.tolist(), batch_size=4, shuffle=False),
         "list of batches": dict(x=[(x[i : i + 4], y[i : i + 4]) for i in (0, 4, 8)]),
+        "list of lists": dict(x=[[x[i : i + 4], y[i : i + 4]] for i in (0, 4, 8)]),
         "loader": dict(x=DataLoader(TensorDataset(sg.tensor(x), sg.tensor(y)), batch_size=4)),
         "dataset": dict(x=TensorDataset(sg.tensor(x), sg.tensor(y)), batch_size=4, shuffle=False),
         "stream": dict(x=Stream(x, y), batch_size=4),
@@ -287,6 +288,7 @@ def test_evaluate_steps_and_predictions_of_a_loader():
     assert model.evaluate(batches, verbose=0) == pytest.approx(5 / 3)
     assert model.predict(batches, verbose=0).reshape(-1).tolist() == [0, 0, 1, 1, 2, 2]
     assert model.predict((x for x, _ in batches), verbose=0).shape == (6, 1)
+    assert model.predict([[3.0], (4.0,)], verbose=0).reshape(-1).tolist() == [3, 4]
 
 
 # --- weights
@@ -468,6 +470,7 @@ def test_a_file_that_is_no_checkpoint(tmp_path):
         ({"verbose": 3}, "verbose must be 'auto', 0, 1 or 2, got 3"),
         ({"y": np.zeros(9)}, r"same number of examples, got inputs Tensor\(10, 1\) torch.float32, targets Tensor\(9,\) torch.float32"),
         ({"x": np.zeros((0, 1)), "y": np.zeros((0, 1))}, "there are no examples"),
+        ({"x": [], "y": None}, "there is no batch"),
         ({"x": np.array(["a"] * 10)}, "arrays of numbers are wanted"),
         ({"x": 5}, "one has no dimension"),
         ({"x": object()}, "x must be an array"),
