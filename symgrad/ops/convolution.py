@@ -43,8 +43,13 @@ def convolution_type(x: Any, w: Any, bias: Any, *, stride: Any, padding: Any, di
 def _convolution(x, w, bias, *, stride, padding, dilation, groups):
     convolution_type(x, w, bias, stride=stride, padding=padding, dilation=dilation, groups=groups)
     out = kernels.convolution(x, w, stride=stride, padding=padding, dilation=dilation, groups=groups)
-    if bias is not None:
-        out += bias.reshape(-1, *(1,) * (x.ndim - 2))
+    return out if bias is None else _shifted(out, bias)
+
+
+def _shifted(out, bias):
+    """A number for each channel added, in place; repeated to the length of an image, so that NumPy adds long rows."""
+    rows = out.reshape(len(out), -1)
+    rows += bias.repeat(rows.shape[1] // max(len(bias), 1))
     return out
 
 
@@ -109,9 +114,7 @@ def _weight_type(x: Any, g: Any, *, kernel_shape: Any, groups: int, **geometry: 
 def _convolution_transpose(g, w, bias, **geometry):
     _transpose_type(g, w, bias, **geometry)
     out = kernels.convolution_transpose(g, w, **geometry)
-    if bias is not None:
-        out += bias.reshape(-1, *(1,) * (g.ndim - 2))
-    return out
+    return out if bias is None else _shifted(out, bias)
 
 
 row(

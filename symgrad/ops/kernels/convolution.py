@@ -15,6 +15,7 @@ one core. So windows are unfolded block by block into memory that stays in the c
 
 from __future__ import annotations
 
+from functools import reduce
 from math import prod
 
 import numpy as np
@@ -50,6 +51,14 @@ def convolution_transpose(
     shape = (channels, *w.shape[2:], *g.shape[2:])
     out = np.empty((len(g), channels, *output_shape), np.result_type(g, w))
     images = block_size(len(g), prod(shape) * out.itemsize)
+    if _narrow(g):
+        geometry = _with_batch_axis(stride, padding, dilation)
+        for block in blocks(len(g), 2 * images):
+            part = _batch_last(g[block])
+            sizes = (*output_shape, part.shape[-1])
+            folded = convolution_transpose(part, w[..., None], groups=groups, output_shape=sizes, **geometry)
+            out[block] = np.moveaxis(folded[0], -1, 0)
+        return out
     scratch = np.empty((images, *rows.shape[:2], flat.shape[3]), out.dtype)
     for block in blocks(len(g), images):
         columns = np.matmul(rows, flat[block], out=scratch[: len(flat[block])])
@@ -63,12 +72,36 @@ def convolution_weight(
 ) -> Array:
     """The gradient of `convolution` in w, whose spatial shape is `kernel_shape`."""
     inputs, outputs = x.shape[1] // groups, g.shape[1] // groups
+    if _narrow(g):
+        geometry = _with_batch_axis(stride, padding, dilation)
+        images = block_size(len(x), x.shape[1] * prod(kernel_shape) * prod(g.shape[2:]) * x.itemsize)
+        pairs = ((_batch_last(x[block]), _batch_last(g[block])) for block in blocks(len(x), 2 * images))
+        parts = (convolution_weight(*pair, groups=groups, kernel_shape=(*kernel_shape, 1), **geometry) for pair in pairs)
+        return reduce(np.add, parts)[..., 0]
     flat = _flat(g, groups).swapaxes(2, 3)
     out = np.zeros((groups, inputs * prod(kernel_shape), outputs), np.result_type(x, g))
     for block, columns in unfold(x, kernel_shape, stride, padding, dilation):
         rows = columns.reshape(len(columns), *out.shape[:2], flat.shape[2])
         out += np.matmul(rows, flat[block]).sum(0)  # the transposed product would take up to 1.7 times as long
     return np.ascontiguousarray(out.swapaxes(1, 2)).reshape(g.shape[1], inputs, *kernel_shape)
+
+
+# Windows of narrow images are copied and added in runs of a few elements. There the batch is made one more spatial axis,
+# the last, along which the kernel has one tap: the runs are as long as the batch, and one product takes the place of one
+# for each image. Blocks may be twice as large, since less of them is copied.
+
+
+def _narrow(g: Array) -> bool:
+    return len(g) >= 16 and 0 < g.shape[-1] < 8
+
+
+def _batch_last(x: Array) -> Array:
+    """(N, C, *S) to (1, C, *S, N)."""
+    return np.ascontiguousarray(np.moveaxis(x, 0, -1))[None]
+
+
+def _with_batch_axis(stride: Shape, padding: Shape, dilation: Shape) -> dict[str, Shape]:
+    return {"stride": (*stride, 1), "padding": (*padding, 0), "dilation": (*dilation, 1)}
 
 
 # Contiguous arrays only from here on: with zero or negative strides (a broadcast g, a flipped w) NumPy avoids BLAS.

@@ -9,7 +9,7 @@ of all windows: there NumPy's inner loop would run over the few taps of a single
 from __future__ import annotations
 
 from collections.abc import Iterator
-from functools import reduce
+from functools import lru_cache, reduce
 from math import prod
 from operator import floordiv
 from typing import Any
@@ -154,6 +154,10 @@ def _right_edges(
     return tuple(map(reach, shape, counts, kernel, stride, padding, dilation))
 
 
+# What follows from the geometry alone is kept: it would take a fifth of the time of a small pool.
+
+
+@lru_cache(maxsize=64)
 def _first_taps(counts: Shape, kernel: Shape, stride: Shape, padding: Shape, dilation: Shape) -> Array:
     """The number of the first tap of each window that is not on the padding: it wins if nothing exceeds -inf."""
     numbers = np.zeros((), np.int64)
@@ -166,6 +170,8 @@ def _first_taps(counts: Shape, kernel: Shape, stride: Shape, padding: Shape, dil
 def _winners(rivals: list[Array], first: Array, best: Array) -> Array:
     """The number of the rival that is the largest, place by place; the largest values are written into `best`."""
     number = np.min_scalar_type(len(rivals)).type  # mostly uint8: this array costs next to nothing
+    if best.shape[-1] < 16:  # each is read twice, and NumPy reads short rows slowly
+        rivals = list(map(np.ascontiguousarray, rivals))
     winner = np.empty(best.shape, number)
     winner[...] = first
     best[...] = rivals[0]
@@ -179,6 +185,7 @@ def _winners(rivals: list[Array], first: Array, best: Array) -> Array:
     return winner
 
 
+@lru_cache(maxsize=64)
 def _places(
     shape: Shape, counts: Shape, kernel: Shape, stride: Shape, padding: Shape, dilation: Shape
 ) -> tuple[Array, Array]:
