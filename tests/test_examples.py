@@ -88,6 +88,17 @@ def test_char_lstm_in_full(run):
     assert results["known"] > 0.95
 
 
+def test_transformer_copy(run):
+    results = run("transformer_copy", "--quick")
+    assert len(results["history"]) == 60
+    assert results["accuracy"] > 0.15  # by chance it would be 0.1
+
+
+@pytest.mark.slow
+def test_transformer_copy_in_full(run):
+    assert run("transformer_copy")["accuracy"] > 0.99
+
+
 def test_physics_informed(run):
     results = run("physics_informed", "--quick")
     assert results["losses"][-1] < results["losses"][0] / 5

@@ -24,6 +24,6 @@ def printed(name: str, prelude: str, folder: pathlib.Path) -> str:
     return re.sub(r" *\d+ nodes", "nodes", done.stdout)  # PyTorch has a node for the transposed weights of a linear layer
 
 
-@pytest.mark.parametrize("name", ["bayesian_regression", "char_lstm", "dynamic_net", "physics_informed"])
+@pytest.mark.parametrize("name", ["bayesian_regression", "char_lstm", "dynamic_net", "physics_informed", "transformer_copy"])
 def test_prints_what_pytorch_prints(name, tmp_path):
     assert printed(name, "", tmp_path) == printed(name, WITH_PYTORCH, tmp_path)
