@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable
 from typing import Any
 
 from symgrad.compiler.compiled import Compiled
-from symgrad.compiler.derive import Deriver
+from symgrad.compiler.derive import Deriver, Plan
 from symgrad.compiler.signature import Spec
 
 
@@ -20,6 +20,6 @@ def spec(shape: int | Iterable[int], dtype: Any = None) -> Spec:
     return Spec(shape, dtype)
 
 
-def derive(function: Callable[..., Any], wrt: Any = None, *, notation: str = "auto") -> Deriver:
-    """The closed form of `function` and of its gradients in `wrt` (names or positions): `derive(loss, wrt="w")(x, w)`."""
-    return Deriver(function, wrt, notation)
+def derive(function: Callable[..., Any], wrt: Any = None, *, order: int = 1, notation: str = "auto") -> Deriver:
+    """The closed form of `function` and of its derivatives up to `order` in `wrt` (names or positions): `derive(loss, wrt="w")(x, w)`."""
+    return Deriver(function, Plan(wrt, order, notation))

@@ -16,6 +16,7 @@ from symgrad.application import apply
 from symgrad.compiler import differentiate
 from symgrad.compiler.capture import Trace, trace, tracing
 from symgrad.compiler.ir import Graph
+from symgrad.compiler.passes.stabilise import stabilise
 from symgrad.compiler.signature import Call, Signature, Spec, positions
 from symgrad.compiler.tree import LEAF, unflatten
 from symgrad.compiler.verify import verify
@@ -115,7 +116,7 @@ class Program:
 
     def __init__(self, traced: Trace, name: str) -> None:
         self.trace = traced
-        self.graph = verify(traced.graph)
+        self.graph = verify(stabilise(traced.graph))
         self.wrt = tuple(i for i, x in enumerate(self.graph.inputs) if kind(x.dtype) in "fc")
         self.operation = Operation(self.graph, name)
         self._kernels: dict[Any, Kernel] = {}

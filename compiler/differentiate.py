@@ -9,6 +9,8 @@ A derivative is a graph like any other, so any order is a repetition.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import count
 from typing import Any
 
 from symgrad.compiler.builder import xp
@@ -25,7 +27,7 @@ def pull(cotangents: Mapping[Value, Value], wrt: Sequence[Value]) -> list[Value]
     """The cotangents of `wrt`, given those of some values that depend on them."""
     pending: dict[Value, Value] = {}
     order = toposort(cotangents)
-    on_the_way = _depending(order, wrt)
+    on_the_way = depending(order, wrt)
     for value, g in cotangents.items():
         _receive(pending, value, g)
     wanted: dict[Value, Value | None] = dict.fromkeys(wrt)
@@ -38,7 +40,7 @@ def pull(cotangents: Mapping[Value, Value], wrt: Sequence[Value]) -> list[Value]
     return [zeros[v] if v in zeros else wanted[v] for v in wrt]  # type: ignore[misc]
 
 
-def _depending(order: Iterable[Value], wrt: Sequence[Value]) -> set[Value]:
+def depending(order: Iterable[Value], wrt: Sequence[Value]) -> set[Value]:
     """The values that depend on `wrt`."""
     found = set(wrt)
     for value in order:
@@ -127,6 +129,40 @@ def jvp(graph: Graph, wrt: Sequence[int] | None = None) -> Graph:
     return Graph((*graph.inputs, *tangents), pull(total, seeds), labels)
 
 
+@dataclass(frozen=True)
+class Derivative:
+    """A derivative of some order as a linear form: its own indices are those of the last input in `wrt`, and each earlier index is that of
+    a direction, an input of the shape of what was differentiated there. With a direction that is 1 at one place it is one slice."""
+
+    wrt: tuple[int, ...]
+    value: Value
+    directions: tuple[Value, ...]
+
+
+def derivatives(graph: Graph, wrt: Sequence[int], order: int) -> list[Derivative]:
+    """The derivatives of the graph's only output in the inputs `wrt`, from order 1 to `order`; of those that are equal by symmetry the
+    first. Directions are numbered after the inputs; what is a number needs none."""
+    free = count(len(graph.inputs))
+    found: list[Derivative] = []
+    level = [Derivative((), graph.outputs[0], ())]
+    for _ in range(order):
+        level = [d for previous in level for d in _next(previous, graph, wrt, free)]
+        found += level
+    return found
+
+
+def _next(previous: Derivative, graph: Graph, wrt: Sequence[int], free: Iterable[int]) -> list[Derivative]:
+    y, directions = previous.value, previous.directions
+    if y.size == 1:
+        seed = filled(xp, 1, Meta(y.shape, y.dtype))
+    else:
+        seed = input_value(next(iter(free)), y.shape, y.dtype)
+        directions = (*directions, seed)
+    later = [i for i in wrt if not previous.wrt or wrt.index(i) >= wrt.index(previous.wrt[-1])]
+    pulled = pull({y: seed}, [graph.inputs[i] for i in later])
+    return [Derivative((*previous.wrt, i), g, directions) for i, g in zip(later, pulled, strict=True)]
+
+
 def _chosen(graph: Graph, wrt: Sequence[int] | None) -> list[Value]:
     if wrt is None:
         return [x for x in graph.inputs if kind(x.dtype) in "fc"]
@@ -142,4 +178,4 @@ def _fresh(name: str, taken: Sequence[str]) -> str:
     return name
 
 
-__all__ = ["grad", "jvp", "pull", "vjp"]
+__all__ = ["Derivative", "derivatives", "grad", "jvp", "pull", "vjp"]

@@ -225,3 +225,11 @@ def normal_attrs(name: str, args: tuple[Any, ...], attrs: dict[str, Any], meta: 
     if name in ("reshape", "expand"):
         return {"shape": tuple(map(int, meta.shape))}
     return NORMAL[name](*args, **attrs) if name in NORMAL else attrs
+
+
+@fold("inv")
+def _inv(xp: Any, args: Any, meta: Meta, check: bool) -> Value | None:
+    (x,) = args
+    if x.op == "transpose" and {normalize_axis(d, x.ndim) for d in x.attrs.values()} == {x.ndim - 2, x.ndim - 1}:  # (xᵀ)⁻¹ -> (x⁻¹)ᵀ
+        return xp.transpose(xp.inv(x.args[0], check=check), **x.attrs)  # type: ignore[no-any-return]
+    return None

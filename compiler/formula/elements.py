@@ -11,9 +11,10 @@ from typing import Any
 import numpy as np
 import sympy as sp
 
+from symgrad.compiler.differentiate import depending
 from symgrad.compiler.formula import meaning
-from symgrad.compiler.formula.program import Binder, Program
-from symgrad.compiler.ir import INPUT, LITERAL, Graph, Value, row_of, type_text
+from symgrad.compiler.formula.program import Binder, Job, Program
+from symgrad.compiler.ir import INPUT, LITERAL, Value, row_of, type_text
 from symgrad.errors import FormulaError
 
 _MOST, _PLEASANT = 512, 16
@@ -21,32 +22,51 @@ _MOST, _PLEASANT = 512, 16
 _KERNELS: dict[str, Any] = {"expand": lambda x, shape: np.broadcast_to(x, shape)}
 
 
-def fits(graph: Graph) -> bool:
+def fits(job: Job) -> bool:
     """Whether the graph is small enough to be spelled out, and all its rows can be."""
-    if any(v.dtype.__class__ is tuple or v.size > _PLEASANT for v in graph.values):
+    if any(v.dtype.__class__ is tuple or v.size > _PLEASANT for v in job.graph.values):
+        return False
+    if any(len(shape) > 2 or np.prod(shape) > _PLEASANT for shape in job.shapes):
         return False
     try:
-        lower(graph)
+        lower(job)
     except FormulaError:
         return False
     return True
 
 
-def lower(graph: Graph) -> Program:
+def lower(job: Job) -> Program:
     """Every tensor as its elements, each an expression."""
-    binder = Binder(graph)
+    graph, binder = job.graph, Binder(job.graph)
     known: dict[Value, Any] = {}
     for i, (x, label) in enumerate(zip(graph.inputs, graph.labels, strict=True)):
         known[x] = _symbols(binder, f"x{i}", label, x)
         binder.labels[sp.Symbol(f"x{i}")] = label
+    on_the_way = depending(graph.values, tuple(job.all_directions))
     for v in graph.values:
         if v.op != INPUT:
             array = _array(v, known)
-            if binder.wants(v, list(array.ravel())):
+            if v not in on_the_way and binder.wants(v, list(array.ravel())):
                 array = _bound(binder, v, array)
             known[v] = array
-    outputs = tuple(known[v] if v.shape else known[v][()] for v in graph.outputs)
-    return Program(graph, "elements", tuple(known[x] for x in graph.inputs), tuple(binder.bindings), outputs, binder.labels)
+    outputs = tuple(_sliced(known[v], [known[d] for d in some]) for v, some in zip(graph.outputs, job.directions, strict=True))
+    inputs = tuple(known[x] for x in job.inputs)
+    return Program(graph, "elements", inputs, tuple(binder.bindings), outputs, binder.labels, job.shapes)
+
+
+def _sliced(array: Any, directions: list[Any]) -> Any:
+    """A linear form as an array: each direction is set to 1 at one place after the other."""
+    if not directions:
+        return array if array.shape else array[()]
+    first, *rest = directions
+    result = np.empty((*first.shape, *(n for d in rest for n in d.shape), *array.shape), object)
+    for place in np.ndindex(first.shape):
+        values = {symbol: sp.Integer(symbol == first[place]) for symbol in first.ravel()}
+        fixed = np.empty(array.shape, object)
+        for index in np.ndindex(array.shape):
+            fixed[index] = array[index].xreplace(values)
+        result[place] = _sliced(fixed, rest)
+    return result
 
 
 def _symbols(binder: Binder, name: str, label: str, v: Value) -> Any:

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import sympy as sp
 
-from symgrad.compiler.formula.matrices import Elementwise, Entry, Total
+from symgrad.compiler.formula.matrices import Det, Elementwise, Entry, Rows, Total
 from symgrad.errors import FormulaError
 from symgrad.ops.table import TABLE
 from symgrad.typing import Array
@@ -115,7 +115,15 @@ _SPECIAL: dict[Any, Callable[[Evaluator, Any], Any]] = {
     sp.Inverse: lambda run, e: np.linalg.inv(run.value(e.arg)),
     sp.HadamardPower: lambda run, e: run.power(e),
     Elementwise: Evaluator.elementwise,
+    Rows: lambda run, e: _rows(e.name, run.value(e.args[1])),
+    sp.DiagMatrix: lambda run, e: np.diag(np.ravel(run.value(e.args[0]))),
 }
+
+
+def _rows(name: str, x: Any) -> Any:
+    top = np.max(x, 1, keepdims=True)
+    total = np.log(np.sum(np.exp(x - top), 1, keepdims=True)) + top
+    return total if name == "logsumexp" else np.exp(x - total) if name == "softmax" else x - total
 
 
 def _product(*factors: Any) -> Any:
@@ -147,6 +155,7 @@ _KERNELS: dict[Any, Callable[..., Any]] = {
     sp.re: np.real,
     sp.im: np.imag,
     Total: np.sum,
+    Det: np.linalg.det,
     Entry: lambda x: np.reshape(x, ()),
 }
 

@@ -6,6 +6,7 @@ has its scalar meaning; what has no closed form (sort, eigh) is a function of wh
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -14,13 +15,14 @@ import sympy as sp
 from symgrad.compiler.formula import indices, meaning
 from symgrad.compiler.formula.element import ELEMENTS
 from symgrad.compiler.formula.element.indexing import Indexing
-from symgrad.compiler.formula.program import Binder, Program
-from symgrad.compiler.ir import INPUT, LITERAL, OUTPUT, Graph, Value, row_of
+from symgrad.compiler.formula.program import Binder, Job, Program
+from symgrad.compiler.ir import INPUT, LITERAL, OUTPUT, Value, row_of
+from symgrad.errors import FormulaError
 
 
-def lower(graph: Graph) -> Program:
+def lower(job: Job) -> Program:
     """Every output as the expression of its element."""
-    return _Indexed(graph).program()
+    return _Indexed(job).program()
 
 
 @dataclass(frozen=True)
@@ -43,9 +45,9 @@ class Operand:
 
 
 class _Indexed:
-    def __init__(self, graph: Graph) -> None:
-        self.graph = graph
-        self.binder = Binder(graph)
+    def __init__(self, job: Job) -> None:
+        self.job = job
+        self.binder = Binder(job.graph)
         self.known: dict[Value, Any] = {}
         """The element of each value at its own free indices."""
         self.depth: dict[Value, int] = {}
@@ -55,23 +57,44 @@ class _Indexed:
         self.deepest = 0
 
     def program(self) -> Program:
-        inputs = tuple(
-            self.name(f"x{i}", label, x) for i, (x, label) in enumerate(zip(self.graph.inputs, self.graph.labels, strict=True))
-        )
-        for v in self.graph.values:
+        graph = self.job.graph
+        labels = dict(zip(graph.inputs, graph.labels, strict=True))
+        inputs = tuple(self.name(f"x{i}", labels[x], x) for i, x in enumerate(self.job.inputs))
+        for some in self.job.directions:
+            self.point(some)
+        for v in graph.values:
             if v.op != INPUT and not isinstance(v.dtype, tuple):
                 self.lower(v)
-        outputs = tuple(self.known[v] for v in self.graph.outputs)
-        return Program(self.graph, "index", inputs, tuple(self.binder.bindings), outputs, self.binder.labels, self.deepest)
+        outputs = tuple(self.sliced(v, some) for v, some in zip(graph.outputs, self.job.directions, strict=True))
+        bindings = tuple(self.binder.bindings)
+        return Program(graph, "index", inputs, bindings, outputs, self.binder.labels, self.job.shapes, self.deepest)
 
-    def name(self, name: str, label: str, v: Value) -> Any:
+    def point(self, directions: tuple[Value, ...]) -> None:
+        """Each direction is 1 at one place, with indices of its own, and 0 elsewhere."""
+        start = 0
+        for d in directions:
+            places = (indices.place(start + p, n) for p, n in enumerate(d.shape))
+            self.known[d] = sp.Mul(*map(sp.KroneckerDelta, own(d), places))
+            self.depth[d] = 0
+            start += len(d.shape)
+
+    def sliced(self, v: Value, directions: tuple[Value, ...]) -> Any:
+        """The element of a derivative: the indices of its directions come first, then its own."""
+        sizes = [n for d in directions for n in d.shape]
+        names: dict[Any, Any] = {indices.place(p, n): indices.free(p, n) for p, n in enumerate(sizes)}
+        names |= {i: indices.free(len(sizes) + p, n) for p, (i, n) in enumerate(zip(own(v), v.shape, strict=True))}
+        return self.known[v].xreplace(names) if sizes else self.known[v]
+
+    def name(self, name: str, label: str, v: Value, places: Sequence[Any] = ()) -> Any:
         """A symbol for a whole tensor: a plain one for a number."""
         real = {} if v.dtype.kind == "c" else {"real": True}
-        symbol = sp.IndexedBase(name, **real) if v.shape else meaning.symbol(name, v.dtype)
+        at = (*own(v), *places)
+        symbol = sp.IndexedBase(name, **real) if at else meaning.symbol(name, v.dtype)
         self.binder.labels[symbol] = label
-        self.whole[v] = symbol
-        element = symbol[own(v)] if v.shape else symbol
-        self.known[v] = sp.Ne(element, 0) if v.shape and v.dtype.kind == "b" else element
+        if not places:
+            self.whole[v] = symbol
+        element = symbol[at] if at else symbol
+        self.known[v] = sp.Ne(element, 0) if at and v.dtype.kind == "b" else element
         self.depth[v] = 0
         return symbol
 
@@ -84,11 +107,13 @@ class _Indexed:
             self.bind(v)
 
     def bind(self, v: Value) -> Any:
-        """Give a value a name; it is a function of its free indices."""
+        """Give a value a name; it is a function of its free indices, and of the places of directions."""
         e = self.known[v]
+        places = sorted((s for s in e.free_symbols if indices.is_place(s)), key=lambda s: s.name)
         label = self.binder.next_name
-        symbol = self.name(label, label, v)
-        self.binder.bindings.append((symbol[own(v)] if v.shape else symbol, e))
+        symbol = self.name(label, label, v, places)
+        at = (*own(v), *places)
+        self.binder.bindings.append((symbol[at] if at else symbol, e))
         return symbol
 
     def element(self, v: Value, at: tuple[Any, ...]) -> Any:
@@ -112,6 +137,9 @@ class _Indexed:
 
     def opaque(self, v: Value, at: tuple[Any, ...], output: int | None) -> Any:
         """A function of whole tensors, each of which has a name."""
+        for a in v.args:
+            if a is not None and a not in self.whole and any(map(indices.is_place, self.known[a].free_symbols)):
+                raise FormulaError(f"this derivative has no closed form: {v.op} is applied to every slice of a tensor")
         args = [None if a is None else self.whole[a] if a in self.whole else self.bind(a) for a in v.args]
         whole = meaning.opaque(v, args, output)
         return indices.Element(whole, *at) if at else whole

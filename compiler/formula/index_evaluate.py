@@ -15,13 +15,13 @@ from symgrad.compiler.formula import indices
 from symgrad.compiler.formula.evaluate import Evaluator
 from symgrad.typing import Array
 
-_FREE = 12
-"""Axes for the indices of tensors; those of sums come after them. NumPy has 64."""
+_FREE = 20
+"""Axes for the indices of tensors, of which the last eight are for directions; those of sums come after them. NumPy has 64."""
+_START = {"i": 0, "h": _FREE - 8, "j": _FREE - 1}
 
 
 def _axis(index: Any) -> int:
-    number = int(index.name[1:].partition("_")[0])
-    return number if index.name[0] == "i" else _FREE + number - 1
+    return _START[index.name[0]] + int(index.name[1:].partition("_")[0])
 
 
 class IndexEvaluator(Evaluator):
@@ -33,18 +33,20 @@ class IndexEvaluator(Evaluator):
 
     def give(self, name: Any, value: Any) -> None:
         if isinstance(name, sp.Indexed):
-            shape = tuple(map(indices.size, name.indices))
-            self.known[name.base] = self.whole(value, shape)
+            self.known[name.base] = self.whole(value, name.indices)
         else:
-            self.known[name] = np.reshape(value, ()) if np.size(value) == 1 else value
+            self.known[name] = value if isinstance(name, sp.IndexedBase) else np.reshape(value, ())
 
     def output(self, expression: Any, shape: tuple[int, ...], dtype: Any) -> Array:
-        return self.whole(self.value(expression), shape).astype(dtype)
+        at = tuple(indices.free(p, n) for p, n in enumerate(shape))
+        return self.whole(self.value(expression), at).astype(dtype)
 
-    def whole(self, value: Any, shape: tuple[int, ...]) -> Array:
-        """A tensor, from an array over all indices of which only its own matter."""
-        result = np.asarray(value)
-        return np.broadcast_to(result.reshape(result.shape[: len(shape)]) if result.ndim else result, shape)
+    def whole(self, value: Any, at: tuple[Any, ...]) -> Array:
+        """A tensor with these indices, from an array over all indices."""
+        result, shape = np.asarray(value), tuple(map(indices.size, at))
+        if result.ndim:
+            result = result.reshape([result.shape[_axis(i)] for i in at])
+        return np.broadcast_to(result, shape)
 
     def index(self, e: Any) -> Array:
         shape = [1] * self.ndim

@@ -32,7 +32,8 @@ class IndexPrinter:
         return self.letters[index]
 
     def name_indices(self, e: Any) -> None:
-        for index in sorted((s for s in e.free_symbols if indices.is_index(s)), key=lambda s: s.name):
+        """Tensors' indices first, then directions'."""
+        for index in sorted((s for s in e.free_symbols if indices.is_index(s)), key=lambda s: (s.name[0] != "i", s.name)):
             self.letter(index)
 
     @contextmanager
@@ -58,6 +59,8 @@ class IndexPrinter:
     def limit(self, k: Any, first: Any, last: Any) -> str:
         """`k`, or where not all values count `k ≤ i`, `k ≥ i`."""
         name = self._print(k)  # type: ignore[attr-defined]
+        if first != 0 and last != indices.size(k) - 1:
+            return f"{self._print(first)} {self.at_most} {name} {self.at_most} {self._print(last)}"  # type: ignore[attr-defined]
         if last != indices.size(k) - 1:
             return f"{name} {self.at_most} {self._print(last)}"  # type: ignore[attr-defined]
         return name if first == 0 else f"{name} {self.at_least} {self._print(first)}"  # type: ignore[attr-defined]

@@ -9,6 +9,7 @@ from __future__ import annotations
 from typing import Any
 
 import sympy as sp
+from sympy.printing.precedence import PRECEDENCE
 
 _INDICES: dict[str, Any] = {}
 
@@ -27,6 +28,15 @@ def free(position: int, size: int) -> Any:
 def bound(depth: int, size: int) -> Any:
     """The index of a sum with `depth - 1` levels of sums inside."""
     return _index(f"j{depth}_{size}")
+
+
+def place(position: int, size: int) -> Any:
+    """Where a direction is 1: an index of a derivative besides those of the input that it is taken in."""
+    return _index(f"h{position}_{size}")
+
+
+def is_place(e: Any) -> bool:
+    return is_index(e) and e.name[0] == "h"
 
 
 def is_index(e: Any) -> bool:
@@ -74,6 +84,8 @@ def divided(e: Any, n: int) -> tuple[Any, Any]:
 class Sigma(sp.Sum):  # type: ignore[misc]
     """A sum as it is given: SymPy's own would pull conditions out of it, which can take for ever."""
 
+    precedence = PRECEDENCE["Mul"]  # in a product it needs brackets, unless it comes last
+
     def __new__(cls, body: Any, *limits: Any) -> Any:
         sum_ = sp.Expr.__new__(cls, body, *(sp.Tuple(*limit) for limit in limits))
         sum_.is_commutative = True
@@ -85,6 +97,7 @@ class Fold(sp.Expr):  # type: ignore[misc]
 
     is_commutative = True
     is_real = True
+    precedence = PRECEDENCE["Mul"]
 
     def __new__(cls, name: Any, body: Any, limits: Any) -> Any:
         return super().__new__(cls, name, body, sp.Tuple(*limits))
@@ -132,7 +145,7 @@ def total(body: Any, k: Any) -> Any:
         if solved is not None:
             rest = (inner / factor).xreplace({k: solved})
             return outer * rest * Within(solved, sp.Integer(0), sp.Integer(size(k)))
-    return outer * _merged(inner, k)
+    return outer * _renamed(_merged(inner, k))
 
 
 def _primitive(e: Any) -> Any:
@@ -151,6 +164,19 @@ def _merged(body: Any, k: Any) -> Any:
     if len(sums) != 1 or any(ends[0] != 0 or ends[1] != size(j) - 1 for j, *ends in sums[0].limits):
         return Sigma(body, (k, 0, size(k) - 1))
     return Sigma(sums[0].function * (body / sums[0]), *sums[0].limits, (k, 0, size(k) - 1))
+
+
+def _renamed(e: Any) -> Any:
+    """A sum with the names that its indices have by depth: equal sums are equal then, wherever they come from."""
+    inside = [_depth(limit[0]) for s in e.function.atoms(sp.Sum) for limit in s.limits]
+    inside += [_depth(limit[0]) for s in e.function.atoms(Fold, Last) for limit in s.args if isinstance(limit, sp.Tuple)]
+    first = max(inside, default=0) + 1
+    names = {limit[0]: bound(first + n, size(limit[0])) for n, limit in enumerate(e.limits)}
+    return e if all(k == name for k, name in names.items()) else e.xreplace(names)
+
+
+def _depth(index: Any) -> int:
+    return int(index.name[1:].partition("_")[0])
 
 
 def _solved(factor: Any, k: Any) -> Any:

@@ -9,26 +9,33 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from symgrad.compiler.formula import elements, index, matrix, scalar
-from symgrad.compiler.formula.program import Program
-from symgrad.compiler.ir import Graph
+from symgrad.compiler.formula.program import Job, Program
+from symgrad.compiler.ir import Graph, Value
 from symgrad.compiler.passes.decompose import decompose
+from symgrad.compiler.passes.domain import within_domain
 from symgrad.errors import FormulaError
 
 _LOWERINGS = {"scalar": scalar.lower, "matrix": matrix.lower, "elements": elements.lower, "index": index.lower}
 NOTATIONS = ("auto", *_LOWERINGS)
 
 
-def lower(graph: Graph, notation: str = "auto") -> Program:
-    """The graph as a formula in the notation asked for; `auto` takes the first that fits."""
-    graph = decompose(graph)
+def lower(
+    graph: Graph, notation: str = "auto", directions: Sequence[tuple[Value, ...]] = (), symmetric: frozenset[int] = frozenset()
+) -> Program:
+    """The graph as a formula in the notation asked for; `auto` takes the first that fits.
+
+    With `directions`, some for each output, the outputs are derivatives, and get the dimensions of their directions."""
+    job = Job(decompose(within_domain(graph)), tuple(directions) or ((),) * len(graph.outputs), symmetric)
     if notation != "auto":
         if notation not in _LOWERINGS:
             raise ValueError(f"notation must be one of {', '.join(NOTATIONS)}, got {notation!r}")
-        return _LOWERINGS[notation](graph)
-    if scalar.fits(graph):
-        return scalar.lower(graph)
+        return _LOWERINGS[notation](job)
+    if scalar.fits(job):
+        return scalar.lower(job)
     try:
-        return matrix.lower(graph)
+        return matrix.lower(job)
     except FormulaError:
-        return elements.lower(graph) if elements.fits(graph) else index.lower(graph)
+        return elements.lower(job) if elements.fits(job) else index.lower(job)

@@ -12,33 +12,53 @@ from typing import Any
 
 import sympy as sp
 
-from symgrad.compiler.formula import meaning
-from symgrad.compiler.formula.matrices import Elementwise, Entry, Total
-from symgrad.compiler.formula.program import Binder, Program
-from symgrad.compiler.ir import INPUT, LITERAL, Graph, Value, type_text
+from symgrad.compiler.differentiate import depending
+from symgrad.compiler.formula import linear, meaning
+from symgrad.compiler.formula.matrices import Det, Elementwise, Entry, Rows, Total, outer, scaled, times, transposed
+from symgrad.compiler.formula.program import Binder, Job, Program
+from symgrad.compiler.ir import INPUT, LITERAL, OUTPUT, Value, type_text
 from symgrad.errors import FormulaError
 
 
-def lower(graph: Graph) -> Program:
+def lower(job: Job) -> Program:
     """Tensors as matrix symbols: products, transposes, Hadamard products, traces."""
-    return _Matrices(graph).program()
+    if any(len(shape) > 2 for shape in job.shapes):
+        raise FormulaError("matrix notation is for at most two dimensions: a derivative here has more; try 'index'")
+    return Matrices(job).program()
 
 
-class _Matrices:
-    def __init__(self, graph: Graph) -> None:
-        self.graph = graph
-        self.binder = Binder(graph)
+class Matrices:
+    """The lowering of one graph: what each value is as a scalar expression, and the matrices behind the atoms."""
+
+    def __init__(self, job: Job) -> None:
+        self.job = job
+        self.binder = Binder(job.graph)
         self.known: dict[Value, Any] = {}
         self.matrix_of: dict[Any, Any] = {}
         self.atom_of: dict[Any, Any] = {}
+        self.scalar_of: dict[Any, tuple[Any, tuple[int, ...]]] = {}
+        """What a matrix expression was written from, with its shape."""
+        self.on_the_way = depending(job.graph.values, tuple(job.all_directions))
+        """What depends on a direction has no name: it is to be taken apart."""
 
     def program(self) -> Program:
-        inputs = tuple(self.input(i, x, label) for i, (x, label) in enumerate(zip(self.graph.inputs, self.graph.labels, strict=True)))
-        for v in self.graph.values:
-            if v.op != INPUT:
+        graph = self.job.graph
+        names = {x: self.input(i, x, label) for i, (x, label) in enumerate(zip(graph.inputs, graph.labels, strict=True))}
+        for v in graph.values:
+            if v.op != INPUT and not isinstance(v.dtype, tuple):
                 self.known[v] = self.named(v, self.expression(v))
-        outputs = tuple(self.matrix(self.known[v], v.shape) if v.shape else self.known[v] for v in self.graph.outputs)
-        return Program(self.graph, "matrix", inputs, tuple(self.binder.bindings), outputs, self.binder.labels)
+        pairs = zip(graph.outputs, self.job.directions, strict=True)
+        outputs = tuple(self.derivative(n, v, names[some[0]]) if some else self.whole(v) for n, (v, some) in enumerate(pairs))
+        inputs = tuple(names[x] for x in self.job.inputs)
+        return Program(graph, "matrix", inputs, tuple(self.binder.bindings), outputs, self.binder.labels, self.job.shapes)
+
+    def whole(self, v: Value) -> Any:
+        return self.matrix(self.known[v], v.shape) if v.shape else self.known[v]
+
+    def derivative(self, n: int, v: Value, direction: Any) -> Any:
+        """The direction's index comes first: of a matrix M with v = M g, the transpose, unless it is symmetric."""
+        matrix = linear.coefficient(self, self.known[v], direction, v.shape)
+        return matrix if n in self.job.symmetric else transposed(matrix)
 
     def input(self, i: int, x: Value, label: str) -> Any:
         name = self.symbol(f"x{i}", label, x)
@@ -64,6 +84,8 @@ class _Matrices:
 
     def named(self, v: Value, e: Any) -> Any:
         """`e`, or the name that was given to it."""
+        if v in self.on_the_way:
+            return e
         matrix = self.matrix(e, v.shape) if v.shape and self.atoms(e) else e
         if not self.binder.wants(v, [matrix]):
             return e
@@ -75,11 +97,20 @@ class _Matrices:
         if v.op == LITERAL:
             return meaning.literal(v)
         if v.row is not None and v.row.elementwise and len(v.shape) <= 2:
-            return meaning.elementwise(v, [self.spread(a, v.shape) for a in v.args])
-        lowering = _LOWERINGS.get(v.op)
-        if lowering is None or len(v.shape) > 2 or any(len(a.shape) > 2 for a in v.args):
-            raise FormulaError(f"matrix notation has no form for {v.op} of {', '.join(type_text(a) for a in v.args if a is not None)}")
-        return lowering(self, v, *v.args)
+            return self.recognised(meaning.elementwise(v, [self.spread(a, v.shape) for a in v.args]), v)
+        whole = v.args[0] if v.op == OUTPUT else v
+        lowering = _LOWERINGS.get(whole.op if v.op != OUTPUT else (whole.op, v.attrs["index"]))
+        if lowering is None or len(v.shape) > 2 or any(len(a.shape) > 2 for a in whole.args):
+            given = ", ".join(type_text(a) for a in whole.args if a is not None)
+            raise FormulaError(f"matrix notation has no form for {whole.op} of {given}")
+        return lowering(self, v, *whole.args)
+
+    def recognised(self, e: Any, v: Value) -> Any:
+        """exp(log_softmax(Z)) is softmax(Z)"""
+        matrix = self.matrix_of.get(e.args[0]) if isinstance(e, sp.exp) else None
+        if isinstance(matrix, Rows) and matrix.name == "log_softmax":
+            return self.atom(Rows(sp.Symbol("softmax"), matrix.args[1]), v.dtype)
+        return e
 
     def spread(self, v: Value, shape: tuple[int, ...]) -> Any:
         """The expression of `v` after broadcasting: a matrix is repeated by multiplying with ones."""
@@ -89,29 +120,35 @@ class _Matrices:
         given = v.shape if len(v.shape) == len(shape) else (1, *v.shape)
         scale, matrix = self.split(v)
         if len(v.shape) == 1 and len(shape) == 2:
-            matrix = _transposed(matrix)
+            matrix = transposed(matrix)
         if given[0] != shape[0]:
-            matrix = _times(sp.OneMatrix(shape[0], 1), matrix)
+            matrix = times(sp.OneMatrix(shape[0], 1), matrix)
         if len(shape) == 2 and given[1] != shape[1]:
-            matrix = _times(matrix, sp.OneMatrix(1, shape[1]))
+            matrix = times(matrix, sp.OneMatrix(1, shape[1]))
         return scale * self.atom(matrix, v.dtype)
 
     def matrix(self, e: Any, shape: tuple[int, ...]) -> Any:
         """A scalar expression of atoms as a matrix expression."""
+        matrix = self.written(e, shape)
+        if e not in self.matrix_of:
+            self.scalar_of[matrix] = e, shape
+        return matrix
+
+    def written(self, e: Any, shape: tuple[int, ...]) -> Any:
         size = _size(shape)
         if not self.atoms(e):
-            return sp.ZeroMatrix(*size) if e == 0 else _scaled(e, sp.OneMatrix(*size))
+            return sp.ZeroMatrix(*size) if e == 0 else scaled(e, sp.OneMatrix(*size))
         if e in self.matrix_of:
             return self.matrix_of[e]
         if isinstance(e, sp.Add):
             content, rest = e.primitive()
             if content != 1:
-                return _scaled(content, self.matrix(rest, shape))
+                return scaled(content, self.matrix(rest, shape))
             return sp.MatAdd(*(self.matrix(term, shape) for term in e.args))
         if isinstance(e, sp.Mul):
             factors = [f for f in e.args if self.atoms(f)]
             scale = sp.Mul(*(f for f in e.args if not self.atoms(f)))
-            return _scaled(scale, self.hadamard(factors, shape))
+            return scaled(scale, self.hadamard(factors, shape))
         if isinstance(e, sp.Pow) and e.exp.is_Integer and e.exp > 0:
             return sp.HadamardPower(self.matrix(e.base, shape), e.exp)
         return self.applied(e)
@@ -120,7 +157,7 @@ class _Matrices:
         divisors = [f for f in factors if isinstance(f, sp.Pow) and f.exp.could_extract_minus_sign()]
         if divisors:
             return self.applied(sp.Mul(*factors))
-        matrices = _outer([self.matrix(f, shape) for f in factors])
+        matrices = outer([self.matrix(f, shape) for f in factors])
         return matrices[0] if len(matrices) == 1 else sp.HadamardProduct(*matrices)
 
     def applied(self, e: Any) -> Any:
@@ -144,61 +181,30 @@ def _size(shape: tuple[int, ...]) -> tuple[int, int]:
     return (shape[0], 1) if len(shape) == 1 else shape if shape else (1, 1)  # type: ignore[return-value]
 
 
-def _scaled(scale: Any, matrix: Any) -> Any:
-    return matrix if scale == 1 else sp.MatMul(scale, matrix)
 
 
-def _times(*matrices: Any) -> Any:
-    factors: list[Any] = []
-    for m in matrices:
-        factors.extend(m.args if isinstance(m, sp.MatMul) else [m])
-    useful = [f for f in factors if f != sp.OneMatrix(1, 1) and not isinstance(f, sp.Identity)]  # a 1×1 one is an identity, too
-    return factors[0] if not useful else useful[0] if len(useful) == 1 else sp.MatMul(*useful)
 
-
-def _outer(matrices: list[Any]) -> list[Any]:
-    """(u 1ᵀ) ∘ (1 vᵀ) = u vᵀ"""
-    column = next((m for m in matrices if isinstance(m, sp.MatMul) and m.args[-1] == sp.OneMatrix(1, m.shape[1])), None)
-    row = next((m for m in matrices if isinstance(m, sp.MatMul) and m.args[0] == sp.OneMatrix(m.shape[0], 1)), None)
-    if column is None or row is None or column is row or 1 in column.shape:
-        return matrices
-    return [_times(*column.args[:-1], *row.args[1:]), *(m for m in matrices if m is not column and m is not row)]
-
-
-def _matmul(self: _Matrices, v: Value, x: Value, y: Value) -> Any:
+def _matmul(self: Matrices, v: Value, x: Value, y: Value) -> Any:
     (a, left), (b, right) = self.split(x), self.split(y)
     if len(x.shape) == 1:
-        left = _transposed(left)
-    product = _times(left, right)
+        left = transposed(left)
+    product = times(left, right)
     if not v.shape:
         return a * b * Entry(product)
     if len(x.shape) == 1:
-        product = _transposed(product)
+        product = transposed(product)
     return a * b * self.atom(product, v.dtype)
 
 
-def _transposed(matrix: Any) -> Any:
-    """(AB)ᵀ = BᵀAᵀ, and the same inside sums and Hadamard products."""
-    if isinstance(matrix, sp.Transpose):
-        return matrix.arg
-    if isinstance(matrix, sp.MatMul):
-        scalars = [f for f in matrix.args if not f.is_Matrix]
-        return sp.MatMul(*scalars, *(_transposed(f) for f in reversed(matrix.args) if f.is_Matrix))
-    if isinstance(matrix, (sp.OneMatrix, sp.ZeroMatrix)):
-        return type(matrix)(*reversed(matrix.shape))
-    if isinstance(matrix, sp.Identity):
-        return matrix
-    return sp.Transpose(matrix)
 
-
-def _transpose(self: _Matrices, v: Value, x: Value) -> Any:
+def _transpose(self: Matrices, v: Value, x: Value) -> Any:
     if not self.atoms(self.known[x]):
         return self.known[x]
     scale, matrix = self.split(x)
-    return scale * self.atom(_transposed(matrix), v.dtype)
+    return scale * self.atom(transposed(matrix), v.dtype)
 
 
-def _sum(self: _Matrices, v: Value, x: Value) -> Any:
+def _sum(self: Matrices, v: Value, x: Value) -> Any:
     axis = v.attrs["axis"]
     if not self.atoms(self.known[x]):
         return self.known[x] * (x.size // max(v.size, 1))
@@ -208,14 +214,14 @@ def _sum(self: _Matrices, v: Value, x: Value) -> Any:
     if not axis:
         return self.known[x]
     if axis == (1,):
-        folded = _times(matrix, sp.OneMatrix(x.shape[1], 1))
+        folded = times(matrix, sp.OneMatrix(x.shape[1], 1))
     else:
-        folded = _times(sp.OneMatrix(1, x.shape[0]), matrix)
-        folded = folded if v.attrs["keepdims"] else _transposed(folded)
+        folded = times(sp.OneMatrix(1, x.shape[0]), matrix)
+        folded = folded if v.attrs["keepdims"] else transposed(folded)
     return scale * self.atom(folded, v.dtype)
 
 
-def _reshape(self: _Matrices, v: Value, x: Value) -> Any:
+def _reshape(self: Matrices, v: Value, x: Value) -> Any:
     e = self.known[x]
     if not self.atoms(e) or (v.shape and _size(v.shape) == _size(x.shape)):
         return e
@@ -223,21 +229,21 @@ def _reshape(self: _Matrices, v: Value, x: Value) -> Any:
     if not v.shape:
         return scale * Entry(matrix)
     if _size(v.shape) == _size(x.shape)[::-1] and 1 in _size(v.shape):
-        return scale * self.atom(_transposed(matrix), v.dtype)
+        return scale * self.atom(transposed(matrix), v.dtype)
     raise FormulaError(f"matrix notation has no form for reshape of {type_text(x)} to {type_text(v)}")
 
 
-def _expand(self: _Matrices, v: Value, x: Value) -> Any:
+def _expand(self: Matrices, v: Value, x: Value) -> Any:
     return self.spread(x, v.shape)
 
 
-def _eye(self: _Matrices, v: Value) -> Any:
+def _eye(self: Matrices, v: Value) -> Any:
     if v.shape[0] != v.shape[1]:
         raise FormulaError(f"matrix notation has no form for eye of {type_text(v)}")
     return self.atom(sp.Identity(v.shape[0]), v.dtype)
 
 
-def _trace(self: _Matrices, v: Value, x: Value) -> Any:
+def _trace(self: Matrices, v: Value, x: Value) -> Any:
     if not self.atoms(self.known[x]):
         return self.known[x] * min(x.shape)
     if x.shape[0] != x.shape[1]:
@@ -246,7 +252,7 @@ def _trace(self: _Matrices, v: Value, x: Value) -> Any:
     return scale * sp.Trace(matrix)
 
 
-def _inverted(self: _Matrices, v: Value) -> tuple[Any, Any]:
+def _inverted(self: Matrices, v: Value) -> tuple[Any, Any]:
     """(s A)⁻¹ = 1/s A⁻¹, and (Aᵀ)⁻¹ = (A⁻¹)ᵀ"""
     if not self.atoms(self.known[v]):
         raise FormulaError("a matrix of equal elements has no inverse")
@@ -254,18 +260,50 @@ def _inverted(self: _Matrices, v: Value) -> tuple[Any, Any]:
     return 1 / scale, sp.Transpose(sp.Inverse(matrix.arg)) if isinstance(matrix, sp.Transpose) else sp.Inverse(matrix)
 
 
-def _inv(self: _Matrices, v: Value, x: Value) -> Any:
+def _inv(self: Matrices, v: Value, x: Value) -> Any:
     scale, inverse = _inverted(self, x)
     return scale * self.atom(inverse, v.dtype)
 
 
-def _solve(self: _Matrices, v: Value, a: Value, b: Value) -> Any:
-    """A⁻¹ B"""
-    (left, inverse), (right, matrix) = _inverted(self, a), self.split(b)
-    return left * right * self.atom(_times(inverse, matrix), v.dtype)
+
+def _determinant(self: Matrices, x: Value) -> Any:
+    """det(s A) = sⁿ det A, and det Aᵀ = det A"""
+    if not self.atoms(self.known[x]):
+        raise FormulaError("a matrix of equal elements has no determinant worth a formula")
+    scale, matrix = self.split(x)
+    return scale ** x.shape[0] * Det(matrix.arg if isinstance(matrix, sp.Transpose) else matrix)
 
 
-_LOWERINGS: dict[str, Callable[..., Any]] = {
+def _det(self: Matrices, v: Value, x: Value) -> Any:
+    return _determinant(self, x)
+
+
+
+def _rows(name: str) -> Callable[..., Any]:
+    """softmax and its like, of each row of a matrix, or of a vector."""
+
+    def lowering(self: Matrices, v: Value, x: Value) -> Any:
+        axis = v.attrs["axis"]
+        if len(axis) != 1 or not self.atoms(self.known[x]):
+            raise FormulaError(f"matrix notation has no form for {v.op} of {type_text(x)}")
+        matrix = self.matrix(self.known[x], x.shape)
+        columns = axis == (0,) and len(x.shape) == 2
+        result = Rows(sp.Symbol(name), transposed(matrix) if columns or len(x.shape) == 1 else matrix)
+        if name == "logsumexp":
+            if not v.shape:
+                return Entry(result)
+            keeps = v.attrs["keepdims"]
+            return self.atom(transposed(result) if columns and keeps else result, v.dtype)
+        return self.atom(transposed(result) if columns or len(x.shape) == 1 else result, v.dtype)
+
+    return lowering
+
+
+_LOWERINGS: dict[Any, Callable[..., Any]] = {
     "matmul": _matmul, "transpose": _transpose, "sum": _sum, "reshape": _reshape, "expand": _expand, "eye": _eye, "trace": _trace,
-    "inv": _inv, "solve": _solve,
+    "inv": _inv, "det": _det,
+    ("slogdet", 0): lambda self, v, x: sp.sign(_determinant(self, x)),
+    ("slogdet", 1): lambda self, v, x: sp.log(sp.Abs(_determinant(self, x))),
+    "softmax": _rows("softmax"), "log_softmax": _rows("log_softmax"), "logsumexp": _rows("logsumexp"),
 }  # fmt: skip
+"""By the name of the row; for one of several outputs with its number."""

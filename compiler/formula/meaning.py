@@ -65,6 +65,8 @@ def elementwise(v: Value, args: Sequence[Any]) -> Any:
     attrs = {k: number(x) for k, x in v.attrs.items()}
     if v.op == "where" and args[1] == 0 and _is_off(args[0]):
         return args[2] * sp.Heaviside(_rectified(args[0].lhs), 0)  # how relu's rule is written
+    if v.op == "where":
+        args = (args[0], _assuming(args[1], args[0]), _assuming(args[2], sp.Not(args[0])))
     if _written_out(row, len(args), freeze(v.attrs), tuple(v.attrs.items())):
         return row.sympy(sp, *args, **attrs)  # type: ignore[misc]
     return opaque(v, args)
@@ -86,6 +88,27 @@ def indicator(condition: Any) -> Any:
     if isinstance(condition, sp.StrictGreaterThan) and condition.rhs == 0:
         return sp.Heaviside(_rectified(condition.lhs), 0)
     return sp.Piecewise((1, condition), (0, True))
+
+
+def _assuming(e: Any, condition: Any) -> Any:
+    """A branch, given that its condition holds: choices inside that ask the same again are made."""
+    known = {p: p.args[0].expr for p in e.atoms(sp.Piecewise) if p.args[0].cond == condition}
+    known |= {p: p.args[1].expr for p in e.atoms(sp.Piecewise) if p.args[0].cond == sp.Not(condition) and p.args[1].cond == sp.true}
+    if isinstance(condition, sp.LessThan):  # x where x < c, else c, is x up to c itself
+        least = ((condition.lhs, sp.Lt(condition.lhs, condition.rhs)), (condition.rhs, True))
+        known[sp.Piecewise(*least)] = condition.lhs
+    return e.xreplace(known) if known else e
+
+
+_LONG = 60
+
+
+def tidy(e: Any) -> Any:
+    """A short expression over one denominator, with its factors; others as they are."""
+    if e.count_ops() > _LONG or not e.has(sp.Pow) or e.has(sp.Piecewise):
+        return e
+    shorter = sp.factor(e)
+    return shorter if shorter.count_ops() < e.count_ops() else e
 
 
 def _is_off(condition: Any) -> bool:
@@ -114,6 +137,11 @@ def _written_out(row: Row, count: int, key: Any, attrs: tuple[tuple[str, Any], .
     return not functions or (functions == [meaning] and meaning.args == tuple(names))
 
 
+_HIDDEN = {("inv", "check", True), ("inv", "check", False), ("softplus", "beta", 1), ("softplus", "threshold", 20),
+           ("softplus", "threshold", math.inf)}  # fmt: skip
+"""Attributes that say nothing about the value, or nothing that a reader needs."""
+
+
 @dataclass(frozen=True)
 class Application:
     """What the function of an opaque row applies: enough to run it. Equal ones are equal to SymPy, too."""
@@ -126,12 +154,17 @@ class Application:
     index: int | None
     attrs: Mapping[str, Any] = field(compare=False)
 
+    @property
+    def shown(self) -> list[tuple[str, Any]]:
+        return [(k, x) for k, x in self.attrs.items() if freeze(x)[0] == "tuple" or (self.row.name, k, x) not in _HIDDEN]
+
 
 def opaque(v: Value, args: Sequence[Any], index: int | None = None) -> Any:
     """A row under its own name; `index` chooses one of several outputs."""
     shapes = tuple(None if a is None else () if row_of(v).elementwise else a.shape for a in v.args)
     dtypes = tuple(None if a is None else str(a.dtype) for a in v.args)
-    function = sp.Function(v.op, real=True, application=Application(row_of(v), freeze(v.attrs), shapes, dtypes, index, v.attrs))
+    key = freeze({k: x for k, x in v.attrs.items() if (v.op, k) != ("inv", "check")})
+    function = sp.Function(v.op, real=True, application=Application(row_of(v), key, shapes, dtypes, index, v.attrs))
     result = function(*(a if isinstance(a, sp.Expr) else indicator(a) for a in args if a is not None))
     dtype = v.dtype if index is None else v.dtype[index]
     return sp.Ne(result, 0) if dtype.kind == "b" else result

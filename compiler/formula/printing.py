@@ -178,6 +178,15 @@ class TextPrinter(_Printer, IndexText, StrPrinter):  # type: ignore[misc]
     def _print_ZeroMatrix(self, e: Any) -> str:
         return "0"
 
+    def _print_Det(self, e: Any) -> str:
+        return f"det({self._print(e.args[0])})"
+
+    def _print_DiagMatrix(self, e: Any) -> str:
+        return f"diag({self._print(e.args[0])})"
+
+    def _print_Rows(self, e: Any) -> str:
+        return f"{e.name}({self._print(e.args[1])})"
+
     def _print_Total(self, e: Any) -> str:
         root = _squared(e)
         return f"sum({self._print(e.args[0])})" if root is None else f"‖{self._print(root)}‖²"
@@ -193,7 +202,7 @@ class TextPrinter(_Printer, IndexText, StrPrinter):  # type: ignore[misc]
         return self._print(e.args[0])
 
     def _print_AppliedUndef(self, e: Any) -> str:
-        details = [f"{k}={attribute(x)}" for k, x in e.func.application.attrs.items()]
+        details = [f"{k}={attribute(x)}" for k, x in e.func.application.shown]
         return f"{function_name(e.func.application)}({', '.join([*map(self._print, e.args), *details])})"
 
 
@@ -241,6 +250,15 @@ class FormulaLatexPrinter(_Printer, IndexLatex, LatexPrinter):  # type: ignore[m
     def _print_ZeroMatrix(self, e: Any) -> str:
         return r"\mathbf{0}"
 
+    def _print_Det(self, e: Any, exp: Any = None) -> str:
+        return _raised(rf"\det\left({self._print(e.args[0])}\right)", exp)
+
+    def _print_DiagMatrix(self, e: Any) -> str:
+        return rf"\operatorname{{diag}}\left({self._print(e.args[0])}\right)"
+
+    def _print_Rows(self, e: Any) -> str:
+        return rf"\operatorname{{{_escaped(e.name)}}}\left({self._print(e.args[1])}\right)"
+
     def _print_Total(self, e: Any, exp: Any = None) -> str:
         root = _squared(e)
         if root is None:
@@ -266,7 +284,7 @@ class FormulaLatexPrinter(_Printer, IndexLatex, LatexPrinter):  # type: ignore[m
     def _print_Function(self, e: Any, exp: Any = None) -> str:
         if not hasattr(e.func, "application"):
             return super()._print_Function(e, exp)  # type: ignore[no-any-return]
-        details = [rf"\mathrm{{{_escaped(f'{k}={attribute(x)}')}}}" for k, x in e.func.application.attrs.items()]
+        details = [rf"\mathrm{{{_escaped(f'{k}={attribute(x)}')}}}" for k, x in e.func.application.shown]
         arguments = ", ".join([*map(self._print, e.args), *details])
         return _raised(rf"\operatorname{{{_escaped(function_name(e.func.application))}}}\left({arguments}\right)", exp)
 

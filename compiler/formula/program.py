@@ -14,8 +14,7 @@ import sympy as sp
 
 from symgrad.compiler.formula.evaluate import Evaluator
 from symgrad.compiler.formula.index_evaluate import IndexEvaluator
-from symgrad.compiler.formula.indices import free
-from symgrad.compiler.ir import Graph
+from symgrad.compiler.ir import Graph, Value
 from symgrad.mode import local
 from symgrad.ops.promotion import kind
 from symgrad.typing import Array
@@ -39,15 +38,14 @@ class Program:
     outputs: tuple[Any, ...]
     """For each output an expression, or in elements notation an object array of them."""
     labels: Mapping[Any, str]
+    shapes: tuple[tuple[int, ...], ...] = ()
+    """Of the outputs: a derivative has the dimensions of its directions first, see `symgrad.compiler.differentiate.Derivative`."""
     depth: int = 0
     """How deep sums are nested, in index notation."""
 
-    def element(self, i: int) -> Any:
-        """An input as its symbol; in index notation, as its element."""
-        if self.notation == "elements":
-            return sp.Symbol(f"x{i}")
-        shape = self.graph.inputs[i].shape
-        return self.inputs[i][tuple(map(free, range(len(shape)), shape))] if self.notation == "index" and shape else self.inputs[i]
+    def symbol(self, i: int) -> Any:
+        """What an input is called as a whole."""
+        return sp.Symbol(f"x{i}") if self.notation == "elements" else self.inputs[i]
 
     def evaluate(self, arrays: Sequence[Array]) -> list[Array]:
         """Run the formula on arrays, one for each input."""
@@ -60,7 +58,33 @@ class Program:
             run.give(name, array.astype(_WIDE[kind(array.dtype)]) if kind(array.dtype) in _WIDE else array)
         for name, expression in self.bindings:
             run.give(name, run.value(expression))
-        return [run.output(e, v.shape, v.dtype) for e, v in zip(self.outputs, self.graph.outputs, strict=True)]
+        ends = zip(self.outputs, self.shapes, self.graph.outputs, strict=True)
+        return [run.output(e, shape, v.dtype) for e, shape, v in ends]
+
+
+@dataclass(frozen=True)
+class Job:
+    """What is to be lowered: a graph whose first inputs are the function's, followed by directions; and the directions of each output."""
+
+    graph: Graph
+    directions: tuple[tuple[Value, ...], ...]
+    symmetric: frozenset[int] = frozenset()
+    """The outputs that are symmetric matrices."""
+
+    @property
+    def inputs(self) -> tuple[Value, ...]:
+        """Those of the function."""
+        return tuple(x for x in self.graph.inputs if x not in self.all_directions)
+
+    @property
+    def all_directions(self) -> frozenset[Value]:
+        return frozenset(d for some in self.directions for d in some)
+
+    @property
+    def shapes(self) -> tuple[tuple[int, ...], ...]:
+        """Of the outputs, with the dimensions of their directions."""
+        pairs = zip(self.directions, self.graph.outputs, strict=True)
+        return tuple((*(n for d in some for n in d.shape), *v.shape) for some, v in pairs)
 
 
 class Binder:

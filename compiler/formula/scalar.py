@@ -5,16 +5,16 @@ from __future__ import annotations
 from typing import Any
 
 from symgrad.compiler.formula import meaning
-from symgrad.compiler.formula.program import Binder, Program
+from symgrad.compiler.formula.program import Binder, Job, Program
 from symgrad.compiler.ir import INPUT, LITERAL, Graph, Value, row_of, type_text
 from symgrad.errors import FormulaError
 
 _FREE = ("expand", "reshape")
 
 
-def fits(graph: Graph) -> bool:
+def fits(job: Job) -> bool:
     """All values are elementwise, and of one shape besides scalars."""
-    return _misfit(graph) is None
+    return not job.all_directions and _misfit(job.graph) is None
 
 
 def _misfit(graph: Graph) -> Value | None:
@@ -33,9 +33,10 @@ def _is_filled(v: Value) -> bool:
     return not v.shape
 
 
-def lower(graph: Graph) -> Program:
+def lower(job: Job) -> Program:
     """An elementwise function as an expression of one element."""
-    misfit = _misfit(graph)
+    graph = job.graph
+    misfit = next(iter(job.all_directions), _misfit(graph))
     if misfit is not None:
         given = f"{misfit.op} gives {type_text(misfit)}"
         raise FormulaError(f"scalar notation is for elementwise functions: {given}; try 'elements' or 'index'")
@@ -52,7 +53,7 @@ def lower(graph: Graph) -> Program:
             e = binder.bind(meaning.symbol(binder.next_name, v.dtype), binder.next_name, e)
         known[v] = e
     outputs = tuple(known[v] for v in graph.outputs)
-    return Program(graph, "scalar", tuple(known[x] for x in graph.inputs), tuple(binder.bindings), outputs, binder.labels)
+    return Program(graph, "scalar", tuple(known[x] for x in graph.inputs), tuple(binder.bindings), outputs, binder.labels, job.shapes)
 
 
 def _expression(v: Value, args: list[Any]) -> Any:

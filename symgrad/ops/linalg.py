@@ -200,6 +200,11 @@ def _third_derivative(xp, g, out, x, y):
     return det * ((by * bg - _inner(xp, byb, g)) * b - bg * byb - by * bgb + mixed)
 
 
+def _cofactor_derivative_compose(xp, x, y):
+    b = transposed(xp, xp.inv(x, check=True))
+    return _as_matrix(xp, xp.det(x)) * (_inner(xp, b, y) * b - xp.matmul(xp.matmul(b, transposed(xp, y)), b))
+
+
 def _det(x):
     require_square("linalg.det", x)
     return np.linalg.det(x)
@@ -207,18 +212,18 @@ def _det(x):
 
 row(
     "det", "x", _det, (lambda xp, g, out, x: _as_matrix(xp, g) * xp.cofactor(x),), saves="x", policy="each",
-    type=number_type("linalg.det"), display="LinalgDetBackward0", sympy=lambda sp, x: sp.Determinant(x), jax="jax.numpy.linalg.det",
+    type=number_type("linalg.det"), display="LinalgDetBackward0", jax="jax.numpy.linalg.det",
 )  # fmt: skip
 row(
     "cofactor", "x", _cofactor, (lambda xp, g, out, x: xp.cofactor_derivative(x, g),), saves="x", policy="each",
-    type=square_type("linalg.det"), sympy=lambda sp, x: sp.Determinant(x) * sp.Inverse(x).T,
-    jax=lambda x: f"jax.grad(lambda a: jnp.linalg.det(a).sum())({x})",
+    type=square_type("linalg.det"), jax=lambda x: f"jax.grad(lambda a: jnp.linalg.det(a).sum())({x})",
+    compose=lambda xp, x: _as_matrix(xp, xp.det(x)) * transposed(xp, xp.inv(x, check=True)),
 )  # fmt: skip
 row(
     "cofactor_derivative", "x y", _cofactor_derivative,
     (_third_derivative, lambda xp, g, out, x, y: xp.cofactor_derivative(x, g)), saves=("x y", "x"), policy="same",
     type=lambda x, y: Meta(tuple(x.shape), x.dtype),
-    sympy=lambda sp, x, y: sp.Determinant(x) * (sp.Trace(x.I * y) * x.I.T - x.I.T * y.T * x.I.T),
+    compose=_cofactor_derivative_compose,
     jax=lambda x, y: f"jax.grad(lambda a: (jax.grad(lambda b: jnp.linalg.det(b).sum())(a) * {y}).sum())({x})",
 )  # fmt: skip
 
@@ -288,7 +293,8 @@ def _solve_a(xp, g, out, a, b):
 
 row(
     "solve", "a b", _solve, (_solve_a, lambda xp, g, out, a, b: xp.solve(transposed(xp, a), g)), saves=("a out", "a"), policy="same",
-    type=_solve_type, display="LinalgSolveExBackward0", sympy=lambda sp, a, b: sp.Inverse(a) * b, jax="jax.numpy.linalg.solve",
+    type=_solve_type, display="LinalgSolveExBackward0", jax="jax.numpy.linalg.solve",
+    compose=lambda xp, a, b: xp.matmul(xp.inv(a, check=True), b),
 )  # fmt: skip
 
 
@@ -340,6 +346,13 @@ def _solve_triangular_a(xp, g, out, a, b, *, upper, unitriangular):
     return -_triangle(xp, xp.matmul(gb, transposed(xp, out)), upper, unitriangular)
 
 
+def _solve_triangular_compose(xp, a, b, *, upper, unitriangular):
+    whole = _triangle(xp, a, upper, unitriangular)
+    if unitriangular:
+        whole = whole + xp.eye(rows=a.shape[-1], columns=a.shape[-1], dtype=np.dtype(a.dtype))
+    return xp.matmul(xp.inv(whole, check=True), b)
+
+
 def _solve_triangular_text(a, b, *, upper, unitriangular):
     """JAX's own does not broadcast batches of different rank."""
     one = f"lambda l, r: jax.scipy.linalg.solve_triangular(l, r, lower={not upper}, unit_diagonal={unitriangular})"
@@ -349,8 +362,7 @@ def _solve_triangular_text(a, b, *, upper, unitriangular):
 row(
     "solve_triangular", "a b / upper unitriangular", _solve_triangular, (_solve_triangular_a, _solve_triangular_b), saves=("a out", "a"),
     policy="same", type=_solve_triangular_type, display="LinalgSolveTriangularBackward0",
-    sympy=lambda sp, a, b, upper, unitriangular: sp.Inverse(a) * b,
-    jax=_solve_triangular_text,
+    jax=_solve_triangular_text, compose=_solve_triangular_compose,
 )  # fmt: skip
 
 # --- Cholesky

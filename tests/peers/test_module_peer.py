@@ -7,7 +7,6 @@ import re
 import warnings
 from collections import OrderedDict, namedtuple
 
-import numpy as np
 import pytest
 
 import symgrad as sg

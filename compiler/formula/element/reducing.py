@@ -94,3 +94,16 @@ def _(ix: Any, at: Any, x: Any, *, axis: int) -> Any:
 @element("cummin", output=0)
 def _(ix: Any, at: Any, x: Any, *, axis: int) -> Any:
     return ix.fold("min", lambda k: x(*at[:axis], k, *at[axis + 1 :]), x.shape[axis], first=0, last=at[axis]) if x.ndim else x()
+
+
+@element("recurrence")
+def _(ix: Any, at: Any, x: Any, y: Any, *, axis: int, reverse: bool) -> Any:
+    """s[i] = x[i] s[i-1] + y[i], so each y[k] arrives with the product of the x that come after it."""
+    n, i = max(x.shape[axis], y.shape[axis]), at[axis]
+    along = lambda t, k: t(*at[:axis], k, *at[axis + 1 :])
+
+    def term(k: Any) -> Any:
+        ends = {"first": i, "last": k - 1} if reverse else {"first": k + 1, "last": i}
+        return along(y, k) * ix.fold("prod", lambda m: along(x, m), n, **ends)
+
+    return ix.partial_sum(term, n, **({"first": i, "last": n - 1} if reverse else {"first": 0, "last": i}))

@@ -10,9 +10,9 @@ ELEMENTS: dict[tuple[str, int | None], Callable[..., Any]] = {}
 
 NAMED = frozenset(
     (
-        "argmax", "argmin", "argsort", "bincount", "cholesky", "cofactor", "cofactor_derivative", "cummax", "cummin", "det", "eigh", "inv",
-        "kthvalue", "median_all", "median_along", "mode", "nanmedian_all", "nanmedian_along", "nonzero", "pinv", "qr", "recurrence",
-        "slogdet", "solve", "solve_triangular", "sort", "svd", "topk", "unique", "unique_consecutive",
+        "argmax", "argmin", "argsort", "bincount", "cholesky", "cummax", "cummin", "det", "eigh", "inv",
+        "kthvalue", "median_all", "median_along", "mode", "nanmedian_all", "nanmedian_along", "nonzero", "pinv", "qr",
+        "slogdet", "sort", "svd", "topk", "unique", "unique_consecutive",
     )
 )  # fmt: skip
 """Rows without a closed form: they stand in a formula under their own names, as functions of whole tensors."""

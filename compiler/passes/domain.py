@@ -1,0 +1,43 @@
+"""where(c, NaN, x) -> x: outside of its domain a function has no formula.
+
+Whatever else asks the same condition is answered too: the derivative of logdet is the inverse transposed, not 0 where there is no value.
+log|det x|, NaN where det x < 0, is log(det x). For formulas only: a kernel keeps its NaN.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+from symgrad.compiler.builder import xp
+from symgrad.compiler.fold import number
+from symgrad.compiler.ir import OUTPUT, Graph, Value
+from symgrad.compiler.passes.rewrite import rewrite
+
+
+def within_domain(graph: Graph) -> Graph:
+    """The graph for arguments for which it has a value."""
+    excluded = {v.args[0] for v in graph.values if v.op == "where" and _is_nan(v.args[1])}
+
+    def change(v: Value, args: tuple[Any, ...]) -> Any:
+        if v.op != "where" or v.args[0] not in excluded:
+            return None
+        condition, x = v.args[0], v.args[2]
+        if _is_nan(v.args[1]) and _is_negative_determinant(condition, x):
+            return xp.log(xp.det(x.args[0].args[0]))
+        return xp.expand(xp.cast(args[2], dtype=v.dtype), shape=v.shape)
+
+    return rewrite(graph, change) if excluded else graph
+
+
+def _is_nan(v: Value) -> bool:
+    value = number(v)
+    return isinstance(value, float) and math.isnan(value)
+
+
+def _is_negative_determinant(condition: Value, x: Value) -> bool:
+    """lt(sign, 0) and the logarithm of the same slogdet"""
+    sign = condition.args[0] if condition.op == "lt" and number(condition.args[1]) == 0 else None
+    if sign is None or sign.op != OUTPUT or x.op != OUTPUT:
+        return False
+    return sign.args[0] is x.args[0] and x.args[0].op == "slogdet" and x.attrs["index"] == 1
