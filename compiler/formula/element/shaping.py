@@ -73,7 +73,7 @@ def _(ix: Any, at: Any, x: Any, *, axis: int, size: int, step: int) -> Any:
     return x(*rest)
 
 
-@element("fold")
+@element("unfold_transpose")
 def _(ix: Any, at: Any, x: Any, *, shape: Any, axis: int, size: int, step: int) -> Any:
     """The transpose of unfold: every window that holds the element gives its part."""
     if not at:
