@@ -42,7 +42,7 @@ class Parameter(Tensor, metaclass=_Marked):
         return f"Parameter containing:\n{super().__repr__()}"
 
     def __deepcopy__(self, memo: dict[int, Any]) -> Parameter:
-        copy: Parameter = type(self)(wrap(self._array.copy()), self._requires_grad)
+        copy: Parameter = type(self)(wrap(self._array.copy(order="K")), self._requires_grad)
         memo[id(self)] = copy
         return copy
 

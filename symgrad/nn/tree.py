@@ -77,8 +77,6 @@ class Tree:
         for group in GROUPS:
             if group != keep:
                 self.__dict__[group].pop(name, None)
-        if keep != "_buffers":
-            self._non_persistent_buffers_set.discard(name)
 
     def __getattr__(self, name: str) -> Any:
         own = self.__dict__
@@ -93,7 +91,6 @@ class Tree:
         for group in GROUPS:
             if name in self.__dict__[group]:
                 del self.__dict__[group][name]
-                self._non_persistent_buffers_set.discard(name)
                 return
         object.__delattr__(self, name)
 

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import gc
 import weakref
+from collections import namedtuple
 
 import numpy as np
 import pytest
 
 import symgrad as sg
 from symgrad import nn
+from symgrad.nn.hooks import ANYWHERE
 from symgrad.nn.modules import module as everywhere
 
 
@@ -153,6 +155,7 @@ def test_hooks_of_all_modules():
     seen.clear()
     net(sg.ones(1, 3))
     assert seen == ["own"]
+    assert not ANYWHERE  # calls are as fast as before
 
 
 def test_hooks_of_registration():
@@ -172,15 +175,18 @@ def test_hooks_of_registration():
     assert net.b.tolist() == [5]
 
 
+Pair = namedtuple("Pair", "first second")
+
+
 def test_backward_hooks_of_several_inputs_and_outputs():
     class Both(nn.Module):
         def forward(self, x, k, y):
-            return x * k, y * 2
+            return Pair(x * k, y * 2)
 
     module, seen = Both(), []
     module.register_full_backward_hook(lambda m, gi, go: seen.append([None if g is None else g.tolist() for g in (*gi, *go)]))
     x, y = sg.ones(1, requires_grad=True), sg.ones(1, requires_grad=True)
-    module(x, 3, y)[0].sum().backward()
+    module(x, 3, y).first.sum().backward()
     assert seen == [[[3], None, [0], [1], None]]
     assert y.grad.tolist() == [0]
 
@@ -214,10 +220,14 @@ def test_a_gradient_that_does_not_come_through_the_output_is_not_shown():
 
     module, seen, x = Leak(), [], sg.ones(2, requires_grad=True)
     module.register_full_backward_hook(lambda *args: seen.append(args))
-    module(x)
-    module.kept.sum().backward()
+    out = module(x)
+    module.kept.sum().backward(retain_graph=True)
     assert seen == []
     assert x.grad.tolist() == [2, 2]
+    out.sum().backward(retain_graph=True)
+    assert len(seen) == 1
+    module.kept.sum().backward()  # what the output received before is not shown again
+    assert len(seen) == 1
 
 
 def test_backward_hooks_and_outputs_that_are_no_tensors():
@@ -230,5 +240,9 @@ def test_backward_hooks_and_outputs_that_are_no_tensors():
 def test_without_recording_backward_hooks_cost_nothing():
     layer = nn.Linear(3, 2)
     layer.register_full_backward_hook(lambda *args: None)
+    layer.register_forward_pre_hook(lambda m, args: seen.append(args[0]))
+    x, seen = sg.ones(3, requires_grad=True), []
+    layer.forward = lambda given: seen.append(given) or given
     with sg.no_grad():
-        assert not layer(sg.ones(3, requires_grad=True)).requires_grad
+        assert layer(x) is x
+    assert seen[1] is x  # there is no gate in between

@@ -60,7 +60,9 @@ def test_what_is_shared_is_listed_once():
     assert len(list(net.parameters())) == 5
     assert len(list(net.named_parameters(remove_duplicate=False))) == 7
     assert len(list(net.modules())) == 3
-    assert len(net.state_dict()) == 8
+    net.first.tied = net.second.weight
+    assert len(list(net.parameters())) == 5
+    assert len(net.state_dict()) == 9
 
 
 def test_what_cannot_be_registered():
@@ -85,7 +87,10 @@ def test_a_buffer_is_registered_when_it_is_assigned():
     assert [name for name, _ in net.named_buffers()] == ["mean", "scratch"]
     assert list(net.state_dict()) == ["mean"]
     net.scratch = sg.ones(2)  # another tensor in its place stays out of the state, too
-    assert list(net.state_dict()) == ["mean"]
+    net.scratch = nn.Parameter(sg.ones(2))  # but not for ever
+    del net.scratch
+    net.register_buffer("scratch", sg.ones(2))
+    assert list(net.state_dict()) == ["mean", "scratch"]
     assert type(net.mean) is sg.Tensor
     assert isinstance(net.mean, nn.Buffer)
     assert not isinstance(sg.ones(1), nn.Buffer)
@@ -204,11 +209,13 @@ def test_prefixes_and_levels():
 
 def test_a_copy_is_independent_and_can_be_pickled():
     net = Net()
+    net.first.bias.requires_grad_(False)
     for other in (copy.deepcopy(net), pickle.loads(pickle.dumps(net))):
         assert same(other.first.weight, net.first.weight)
         assert other.first.weight is not net.first.weight
         assert isinstance(other.first.weight, nn.Parameter)
         assert other.first.weight.requires_grad
+        assert not other.first.bias.requires_grad
         with sg.no_grad():
             other.scale.zero_()
         assert net.scale.tolist() == [1, 1]

@@ -31,6 +31,19 @@ class FirstRow(nn.Module):
         return x[:1]
 
 
+class Halved(Twice):
+    def forward(self, x):
+        return x[:1]
+
+
+class Plus(nn.Module):
+    def forward(self, x):
+        return x + 1
+
+    def right_inverse(self, y):
+        return y - 1
+
+
 def test_the_weight_is_computed_and_the_original_is_trained():
     layer = nn.Linear(2, 2)
     original = layer.weight
@@ -49,10 +62,13 @@ def test_assigning_goes_through_the_inverse():
     layer = parametrize.register_parametrization(nn.Linear(2, 2), "weight", Twice())
     layer.weight = sg.full((2, 2), 6.0)
     assert layer.parametrizations.weight.original.tolist() == [[3, 3], [3, 3]]
+    parametrize.register_parametrization(layer, "weight", Plus())
+    layer.weight = sg.full((2, 2), 7.0)
+    assert layer.parametrizations.weight.original.tolist() == [[3, 3], [3, 3]]
     parametrize.register_parametrization(layer, "weight", Symmetric())
     with pytest.raises(RuntimeError, match="parametrization Symmetric does not implement right_inverse"):
         layer.weight = sg.ones(2, 2)
-    assert layer.weight.tolist() == [[6, 6], [6, 6]]
+    assert layer.weight.tolist() == [[7, 7], [7, 7]]
 
 
 @pytest.mark.parametrize(("leave", "value"), [(True, 6), (False, 3)])
@@ -85,6 +101,9 @@ def test_a_change_of_shape_is_refused_and_changes_nothing():
     assert layer.weight is weight
     assert layer.weight.tolist() == before
     assert type(layer) is nn.Linear
+    with pytest.raises(ValueError, match="may not change the shape"):
+        parametrize.register_parametrization(layer, "weight", Halved())
+    assert layer.weight.tolist() == before
     parametrize.register_parametrization(layer, "weight", FirstRow(), unsafe=True)
     assert layer.weight.shape == (1, 2)
 

@@ -93,11 +93,20 @@ def test_many_problems_are_told_at_once():
     ]
 
 
+def test_what_is_named_like_a_module_or_lies_below_a_tensor_has_no_place():
+    state = {**Net().state_dict(), "first": sg.ones(1), "scale.part": sg.ones(1)}
+    assert Net().load_state_dict(state, strict=False).unexpected_keys == ["first", "scale.part"]
+
+
 def test_assigning_takes_the_tensors_themselves():
     net = Net()
     net.scale.requires_grad_(False)
     state = {key: value.clone().double() for key, value in net.state_dict().items()}
+    state["second.bias"] = nn.Parameter(state["second.bias"])
+    net.second.bias.requires_grad_(False)
     net.load_state_dict(state, assign=True)
+    assert net.second.bias is state["second.bias"]
+    assert not net.second.bias.requires_grad
     assert net.steps is state["steps"]
     assert net.scale.data_ptr() == state["scale"].data_ptr()
     assert isinstance(net.scale, nn.Parameter)
@@ -121,6 +130,9 @@ def test_a_module_reads_what_an_older_one_saved():
                 state_dict[prefix + "weight"] = state_dict.pop(prefix + "w")
             super()._load_from_state_dict(state_dict, prefix, local_metadata, *rest)
 
+    given = {"w": sg.full((1, 1), 7.0), "bias": sg.zeros(1)}
+    Renamed(1, 1).load_state_dict(given)
+    assert list(given) == ["w", "bias"]
     net, given = nn.Sequential(Renamed(1, 1)), {"0.w": sg.full((1, 1), 7.0), "0.bias": sg.zeros(1)}
     net.load_state_dict(given)
     assert net[0].weight.tolist() == [[7]]
@@ -197,6 +209,9 @@ def test_hooks_around_loading():
     handle = net.register_load_state_dict_post_hook(lambda module, keys: seen.append(module[0].weight.item()) or keys.missing_keys.clear())
     net.load_state_dict({"0.weight": sg.full((1, 1), 5.0), "0.more": 1})  # the bias is missing, and excused
     assert seen == [5]
+    with pytest.raises(RuntimeError, match="size mismatch"):
+        net.load_state_dict({"0.weight": sg.full((1, 1), 6.0), "0.bias": sg.ones(2), "0.more": 1})
+    assert net[0].weight.item() == 5
     handle.remove()
     net.register_load_state_dict_post_hook(lambda module, keys: keys)
     with pytest.raises(AssertionError, match="not expected to return new values"):
