@@ -1,4 +1,4 @@
-"""Transformations of functions: derivatives that nest, and batching. PyTorch's `torch.func`."""
+"""Transformations of functions: derivatives that nest, batching, modules as functions of their parameters. PyTorch's `torch.func`."""
 
 from symgrad.func.derivatives import (
     grad as grad,
@@ -10,4 +10,5 @@ from symgrad.func.derivatives import (
     value_and_grad as value_and_grad,
     vjp as vjp,
 )
+from symgrad.func.functional_call import functional_call as functional_call
 from symgrad.func.vmap import vmap as vmap

@@ -7,6 +7,7 @@ import re
 import warnings
 from collections import OrderedDict, namedtuple
 
+import numpy as np
 import pytest
 
 import symgrad as sg
@@ -732,4 +733,27 @@ def older_weight_norm(torch):
 
 @pytest.mark.parametrize("program", [parametrized_modules, older_weight_norm], ids=lambda program: program.__name__)
 def test_parametrization(program):
+    test_program(program)
+
+
+# --- modules as functions
+
+
+def calls_with_other_tensors(torch):
+    call, nn, x = torch.func.functional_call, torch.nn, torch.ones(2)
+    net, tied = nn.Sequential(nn.Linear(2, 1), nn.BatchNorm1d(1)), nn.Module()
+    tied.a = tied.b = nn.Parameter(torch.ones(1))
+    tied.forward = lambda: (tied.a.tolist(), tied.b.tolist())
+    seen = [call(tied, {name: torch.zeros(1)}, (), tie_weights=tie) for name in "ab" for tie in (True, False)]
+    params = {name: p.detach() for name, p in net.named_parameters()}
+    gradients = torch.func.grad(lambda p: call(net.eval(), (p, dict(net.named_buffers())), x.expand(3, 2)).square().sum())(params)
+    return seen, {name: numbers(g) for name, g in gradients.items()}
+
+
+def a_call_that_lacks_tensors(torch):
+    torch.func.functional_call(small(torch), {"scale": torch.ones(4), "zz": torch.ones(1)}, torch.ones(3), strict=True)
+
+
+@pytest.mark.parametrize("program", [calls_with_other_tensors, a_call_that_lacks_tensors], ids=lambda program: program.__name__)
+def test_functional_call(program):
     test_program(program)
