@@ -7,20 +7,13 @@ so is its list of modules to load beforehand; both are left alone here. With sym
 from __future__ import annotations
 
 import functools
-import io
-import multiprocessing
 import os
-from multiprocessing import forkserver, reduction, spawn, util
-from multiprocessing.context import BaseContext, ForkServerContext, ForkServerProcess, set_spawning_popen
-from multiprocessing.popen_forkserver import Popen
+from multiprocessing import forkserver, popen_forkserver
+from multiprocessing.context import ForkServerContext, ForkServerProcess
+from types import FunctionType, SimpleNamespace
 from typing import Any
 
 PRELOADED = ["symgrad.utils.data.worker"]
-
-
-def context() -> BaseContext:
-    """The default way to start workers."""
-    return Context() if "forkserver" in multiprocessing.get_all_start_methods() else multiprocessing.get_context("spawn")
 
 
 @functools.cache
@@ -31,28 +24,23 @@ def _server(pid: int) -> Any:
     return server
 
 
-class Launch(Popen):
-    """As the base class starts a process, but from our server."""
+def _connect(descriptors: list[int]) -> tuple[int, int]:
+    return _server(os.getpid()).connect_to_new_process(descriptors)  # type: ignore[no-any-return]
 
-    def _launch(self, process: Any) -> None:
-        message = io.BytesIO()
-        set_spawning_popen(self)  # only then may locks and queues be pickled
-        try:
-            reduction.dump(spawn.get_preparation_data(process._name), message)
-            reduction.dump(process, message)
-        finally:
-            set_spawning_popen(None)
-        self.sentinel, writer = _server(os.getpid()).connect_to_new_process(self._fds)  # type: ignore[attr-defined]
-        kept = os.dup(writer)  # as long as it is open the child knows that its parent lives
-        self.finalizer = util.Finalize(self, util.close_fds, (kept, self.sentinel))  # type: ignore[attr-defined]
-        with open(writer, "wb") as pipe:
-            pipe.write(message.getbuffer())
-        self.pid = forkserver.read_signed(self.sentinel)
+
+def _from_our_server(launch: Any) -> Any:
+    """A function of `multiprocessing` as it is, but for which server it asks."""
+    ours = SimpleNamespace(**{**vars(forkserver), "connect_to_new_process": _connect})
+    return FunctionType(launch.__code__, {**launch.__globals__, "forkserver": ours}, launch.__name__, None, launch.__closure__)
+
+
+class Launch(popen_forkserver.Popen):
+    _launch = _from_our_server(popen_forkserver.Popen._launch)  # type: ignore[attr-defined]
 
 
 class Process(ForkServerProcess):
     @staticmethod
-    def _Popen(process: Any) -> Popen:
+    def _Popen(process: Any) -> Launch:
         return Launch(process)
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import multiprocessing
 import os
 import signal
 import time
@@ -13,7 +14,6 @@ from multiprocessing.process import BaseProcess, current_process
 from pickle import PicklingError
 from typing import Any, NamedTuple, NoReturn
 
-from symgrad.utils.data import forkserver
 from symgrad.utils.data.dataloader import DataLoader, LoaderIterator
 from symgrad.utils.data.transfer import Parcel, receive
 from symgrad.utils.data.worker import GRACE, Failure, Job, run
@@ -28,8 +28,8 @@ CANNOT_SEND = """
 The dataset, collate_fn and worker_init_fn are pickled to be sent to worker processes. Define classes and functions at the top level of a \
 module or script (not inside a function, not as a lambda), and open files, locks and connections in the worker: in __getitem__, __iter__ \
 or worker_init_fn. Or use num_workers=0."""
-NEVER_STARTED = """ It ended before it fetched anything: what it printed is above. If the script that is running has no \
-`if __name__ == "__main__":` around what it does, that is the reason."""
+NEVER_STARTED = """ It ended before it fetched anything; what it printed is above. A worker imports the program that started it: that \
+has to be a file, with `if __name__ == "__main__":` around what it does."""
 
 REAPED = 10.0  # seconds after which a process whose pipe has closed is surely gone
 
@@ -116,7 +116,7 @@ class Workers:
         process.join(REAPED)
         text = f"DataLoader worker (pid(s) {process.pid}) exited unexpectedly: {_ending(process.exitcode)}."
         self.close()
-        raise RuntimeError(text if self._answered else text + NEVER_STARTED)
+        raise RuntimeError(text if self._answered else text + NEVER_STARTED) from None
 
     def close(self) -> None:
         """Close the pipes, which workers notice; whoever does not end in time is ended."""
@@ -129,6 +129,14 @@ class Workers:
         until = time.monotonic() + GRACE
         for worker in workers:
             _end(worker.process, until)
+
+
+def _default_context() -> Any:
+    if "forkserver" not in multiprocessing.get_all_start_methods():  # on Windows, where the module cannot even be loaded
+        return multiprocessing.get_context("spawn")
+    from symgrad.utils.data.forkserver import Context
+
+    return Context()
 
 
 def _end(process: BaseProcess, until: float) -> None:
@@ -172,7 +180,7 @@ class WorkersIterator(LoaderIterator):
         self._in_order = loader.in_order
         self._timeout = loader.timeout
         self._persistent = loader.persistent_workers
-        self._workers = Workers(loader.multiprocessing_context or forkserver.context(), job)
+        self._workers = Workers(loader.multiprocessing_context or _default_context(), job)
         self._finalizer = weakref.finalize(self, self._workers.close)
         self._epoch = 0
         self._hand_out_first()

@@ -368,7 +368,8 @@ def test_a_script_without_a_guard_is_told_so(tmp_path):
     assert done.returncode == 1
     assert "that import started worker processes again" in done.stderr
     assert "exited unexpectedly: exit code 1. It ended before it fetched anything" in done.stderr
-    assert 'has no `if __name__ == "__main__":`' in done.stderr
+    assert 'that has to be a file, with `if __name__ == "__main__":` around what it does.' in done.stderr
+    assert "EOFError" not in done.stderr
 
 
 def assert_gone(pids):
