@@ -13,7 +13,7 @@ from symgrad.random import Generator, multinomial, randint, randperm
 from symgrad.tensor import Tensor
 
 Index = TypeVar("Index", covariant=True)
-DRAWN_AT_ONCE = 32  # by RandomSampler with replacement: the stream of numbers depends on it
+DRAWN_AT_ONCE = 32  # by RandomSampler with replacement: others may draw from the same generator in between
 
 
 class Sampler(Generic[Index]):

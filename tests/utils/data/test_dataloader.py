@@ -111,6 +111,8 @@ def test_batches_of_tensors_are_those_that_collating_gives():
             assert all(sg.equal(x, y) and x.dtype is y.dtype for x, y in zip(a, b, strict=True))
     ((_, labels, _),) = DataLoader(data, sampler=[-1, sg.tensor(3)], batch_size=2)
     assert labels.tolist() == [9, 3]
+    ((_, labels, _),) = DataLoader(data, sampler=[slice(0, 2), slice(4, 6)], batch_size=2)
+    assert labels.tolist() == [[0, 1], [4, 5]]
     with pytest.raises(IndexError):
         list(DataLoader(data, sampler=[10]))
 

@@ -45,6 +45,16 @@ def test_without_a_generator_an_epoch_takes_one_draw_of_the_default_one():
     assert sg.equal(after, sg.rand(()))
 
 
+def test_with_replacement_32_are_drawn_when_the_first_is_needed():
+    generator = sg.Generator().manual_seed(4)
+    iterator = iter(RandomSampler(range(100), replacement=True, num_samples=50, generator=generator))
+    assert next(iterator) == sg.randint(100, (32,), generator=(same := sg.Generator().manual_seed(4)))[0]
+    assert sg.equal(generator.get_state(), same.get_state())
+    list(iterator)
+    sg.randint(100, (18,), generator=same)
+    assert sg.equal(generator.get_state(), same.get_state())
+
+
 @given(n=sizes, seed=st.integers(0, 2**63 - 1))
 @settings(max_examples=40, deadline=None)
 def test_a_shuffle_has_every_index_once(n, seed):
