@@ -7,6 +7,7 @@ from symgrad.functional.choosing import *
 from symgrad.functional.comparison import *
 from symgrad.functional.complexes import *
 from symgrad.functional.contraction import *
+from symgrad.functional.covariance import *
 from symgrad.functional.einsum import *
 from symgrad.functional.elementwise import *
 from symgrad.functional.indexing import *

@@ -1,11 +1,14 @@
-"""Medians, modes, quantiles, differences and counts. The figures are PyTorch's."""
+"""Medians, modes, quantiles, differences, covariances and counts. The figures are PyTorch's."""
 
 from __future__ import annotations
+
+import re
 
 import numpy as np
 import pytest
 
 import symgrad as sg
+from symgrad.autograd import gradcheck
 from symgrad.tensor import wrap
 
 nan = float("nan")
@@ -69,6 +72,55 @@ def test_differences():
     (x.diff() ** 2).sum().backward()
     assert values(x.grad) == [-6, -4, -4, 14]
     assert values(sg.tensor([True, False, False]).diff()) == [True, False]
+
+
+def test_covariances_are_numpys():
+    x = sg.tensor([[1.0, 2.0, 4.0, 3.0], [2.0, 1.0, 0.0, 5.0]], dtype=sg.float64, requires_grad=True)
+    often, much = sg.tensor([1, 2, 0, 3]), sg.tensor([0.5, 0.25, 1.0, 2.0], dtype=sg.float64)
+    for options in ({}, {"correction": 0}, {"fweights": often}, {"aweights": much}, {"fweights": often, "aweights": much}):
+        plain = {name.replace("correction", "ddof"): getattr(value, "_array", value) for name, value in options.items()}
+        np.testing.assert_allclose(sg.cov(x, **options).detach()._array, np.cov(x.detach()._array, **plain), rtol=1e-12)
+        assert gradcheck(lambda x, options=options: x.cov(**options), (x,))
+    np.testing.assert_allclose(x[0].cov().item(), 5 / 3)
+    assert sg.cov(sg.tensor([[1, 2, 4]])).item() == pytest.approx(7 / 3)
+
+
+def test_correlations_lie_between_minus_one_and_one():
+    x = sg.tensor([[1.0, 2.0, 4.0], [-3.0, -6.0, -12.0], [1.0, 0.0, 2.0]])
+    np.testing.assert_allclose(x.corrcoef()._array, np.corrcoef(x._array), rtol=1e-6)
+    assert x.corrcoef().abs().max() <= 1
+    assert values(sg.corrcoef(x[0])) == 1
+    z = wrap(np.array([[1 + 1j, 2 - 1j, 3j], [1j, 2.0, -1 + 0j]]))
+    np.testing.assert_allclose(z.corrcoef()._array, np.corrcoef(z._array), rtol=1e-12, atol=1e-15)
+
+
+def test_covariance_without_freedom_warns():
+    with pytest.warns(UserWarning, match="degrees of freedom is <= 0"):
+        assert np.isnan(sg.tensor([2.0]).cov().item())
+
+
+@pytest.mark.parametrize(
+    ("options", "words"),
+    [
+        ({"fweights": [1.0, 1.0]}, "fweights to have integral dtype but got fweights with Float dtype"),
+        ({"fweights": [[1, 1]]}, "fweights to have one or fewer dimensions but got fweights with 2 dimensions"),
+        ({"fweights": [1, -1]}, "fweights cannot be negative"),
+        ({"aweights": [1, 1]}, "aweights to have floating point dtype but got aweights with Long dtype"),
+        ({"aweights": [1.0]}, "aweights to have the same numel as there are observations in the input but got 1 != 2"),
+        ({"aweights": [0.0, 0.0]}, "weights sum to zero, can't be normalized"),
+    ],
+)
+def test_covariance_refuses(options, words):
+    with pytest.raises(RuntimeError, match=re.escape(words)):
+        sg.cov(sg.ones(3, 2), **{name: sg.tensor(value) for name, value in options.items()})
+
+
+def test_covariance_is_of_vectors_and_matrices():
+    for function in (sg.cov, sg.corrcoef):
+        with pytest.raises(RuntimeError, match=rf"{function.__name__}\(\): expected input to have two or fewer dim"):
+            function(sg.ones(2, 2, 2))
+    with pytest.raises(RuntimeError, match="bool dtype is not supported"):
+        sg.cov(sg.tensor([True, False]))
 
 
 def test_distinct_elements():
