@@ -246,7 +246,7 @@ class MultiMarginLoss(_WeightedLoss):
         if p not in (1, 2):
             raise ValueError("only p == 1 and p == 2 supported")
         if weight is not None and weight.ndim != 1:
-            raise AssertionError(f"weight must be 1-dimensional, got {weight.ndim} dimensions")
+            raise ValueError(f"weight must be 1-dimensional, got {weight.ndim} dimensions")
         self.p, self.margin = p, margin
 
     def forward(self, input: Tensor, target: Tensor) -> Tensor:

@@ -13,9 +13,10 @@ from symgrad.tensor import Tensor
 from symgrad.views import inplace as in_place
 
 __all__ = [
-    "celu", "celu_", "elu", "elu_", "gelu", "glu", "hardshrink", "hardsigmoid", "hardswish", "hardtanh", "hardtanh_", "leaky_relu",
-    "leaky_relu_", "log_softmax", "logsigmoid", "mish", "prelu", "relu", "relu6", "relu_", "rrelu", "rrelu_", "selu", "selu_", "sigmoid",
-    "silu", "softmax", "softmin", "softplus", "softshrink", "softsign", "tanh", "tanhshrink", "threshold", "threshold_",
+    "celu", "celu_", "elu", "elu_", "gelu", "glu", "gumbel_softmax", "hardshrink", "hardsigmoid", "hardswish", "hardtanh", "hardtanh_",
+    "leaky_relu", "leaky_relu_", "log_softmax", "logsigmoid", "mish", "prelu", "relu", "relu6", "relu_", "rrelu", "rrelu_", "selu",
+    "selu_", "sigmoid", "silu", "softmax", "softmin", "softplus", "softshrink", "softsign", "tanh", "tanhshrink", "threshold",
+    "threshold_",
 ]  # fmt: skip
 
 SELU_ALPHA = 1.6732632423543772848170429916717
@@ -169,6 +170,18 @@ def log_softmax(input: Tensor, dim: int | None = None, _stacklevel: int = 3, dty
 def softmin(input: Tensor, dim: int | None = None, _stacklevel: int = 3, dtype: Any = None) -> Tensor:
     """softmax(-x) along `dim`."""
     return over_axis(ops.softmax, -input, _axis("softmin", input, dim), dtype)
+
+
+def gumbel_softmax(logits: Tensor, tau: float = 1, hard: bool = False, eps: float = 1e-10, dim: int = -1) -> Tensor:
+    """A draw from the categories with these log-odds, softened by tau; if `hard`, one-hot with the gradient of the soft one."""
+    if eps != 1e-10:
+        warnings.warn("`eps` parameter is deprecated and has no effect.", stacklevel=2)
+    gumbels = -logits.detach().new_empty(logits.shape).exponential_().log()
+    soft = softmax((logits + gumbels) / tau, dim)
+    if not hard:
+        return soft
+    chosen = soft.detach().max(dim, keepdim=True)[1]
+    return soft.detach().new_zeros(soft.shape).scatter(dim, chosen, 1.0) - soft.detach() + soft  # type: ignore[no-any-return]
 
 
 def tanh(input: Tensor) -> Tensor:

@@ -15,9 +15,10 @@ from symgrad.ops.kernels import pooled_shape
 from symgrad.tensor import Tensor
 
 __all__ = [
-    "adaptive_avg_pool1d", "adaptive_avg_pool2d", "adaptive_avg_pool3d", "adaptive_max_pool1d", "adaptive_max_pool2d", "avg_pool1d",
-    "avg_pool2d", "avg_pool3d", "lp_pool1d", "lp_pool2d", "lp_pool3d", "max_pool1d", "max_pool1d_with_indices", "max_pool2d",
-    "max_pool2d_with_indices", "max_pool3d", "max_pool3d_with_indices", "max_unpool1d", "max_unpool2d",
+    "adaptive_avg_pool1d", "adaptive_avg_pool2d", "adaptive_avg_pool3d", "adaptive_max_pool1d", "adaptive_max_pool2d",
+    "adaptive_max_pool3d", "avg_pool1d", "avg_pool2d", "avg_pool3d", "lp_pool1d", "lp_pool2d", "lp_pool3d", "max_pool1d",
+    "max_pool1d_with_indices", "max_pool2d", "max_pool2d_with_indices", "max_pool3d", "max_pool3d_with_indices", "max_unpool1d",
+    "max_unpool2d", "max_unpool3d",
 ]  # fmt: skip
 
 
@@ -235,6 +236,11 @@ def adaptive_max_pool2d(input: Tensor, output_size: Any, return_indices: bool = 
     return _adaptive_max(2, input, output_size, return_indices)
 
 
+def adaptive_max_pool3d(input: Tensor, output_size: Any, return_indices: bool = False) -> Any:
+    """The largest elements of as many windows as the result shall have elements in each of three dimensions."""
+    return _adaptive_max(3, input, output_size, return_indices)
+
+
 def _max_unpool(
     n: int, input: Tensor, indices: Tensor, kernel_size: Any, stride: Any, padding: Any, output_size: Sequence[int] | None
 ) -> Tensor:
@@ -283,3 +289,10 @@ def max_unpool2d(
 ) -> Tensor:
     """The elements that max_pool2d found, back where they stood, with zeros around them."""
     return _max_unpool(2, input, indices, kernel_size, stride, padding, output_size)
+
+
+def max_unpool3d(
+    input: Tensor, indices: Tensor, kernel_size: Sizes, stride: Any = None, padding: Sizes = 0, output_size: Sequence[int] | None = None
+) -> Tensor:
+    """The elements that max_pool3d found, back where they stood, with zeros around them."""
+    return _max_unpool(3, input, indices, kernel_size, stride, padding, output_size)
