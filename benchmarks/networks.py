@@ -1,4 +1,4 @@
-"""Whole training steps: the two-layer net of the tutorials, convolutions, an LSTM-sized graph, an epoch of a conv net."""
+"""Whole training steps and epochs: the two-layer net of the tutorials, convolutions and a conv net, LSTMs written out and as layers."""
 
 from __future__ import annotations
 
@@ -111,6 +111,38 @@ def lstm():
     )
 
 
+def layers_of_lstm():
+    """An epoch of ten batches of characters: embedding, two layers, a linear one, from the same weights."""
+    rng = np.random.default_rng(0)
+    for batch, steps, units in ((32, 50, 128), (16, 32, 64)):
+        text = rng.integers(0, 60, (10, steps + 1, batch))
+
+        def prepared(lib, text=text, units=units):
+            nn = lib.nn
+            lib.manual_seed(0)
+            embed, lstm, last = nn.Embedding(60, 32), nn.LSTM(32, units, 2), nn.Linear(units, 60)
+            net = nn.ModuleList([embed, lstm, last])
+            optimizer = lib.optim.Adam(net.parameters(), lr=1e-3)
+            batches = lib.from_numpy(text)
+
+            def epoch():
+                losses = []
+                for x in batches:
+                    loss = nn.functional.cross_entropy(last(lstm(embed(x[:-1]))[0]).flatten(0, 1), x[1:].flatten())
+                    optimizer.zero_grad()
+                    loss.backward()
+                    optimizer.step()
+                    losses.append(loss.item())
+                return np.array(losses)
+
+            return epoch
+
+        yield Task(
+            f"2-layer LSTM, one epoch of 10 batches, {steps} steps, batch {batch}, {units} units, Adam",
+            {"torch": prepared(torch), "symgrad": prepared(sg)}, targets={"torch": 3.0}, unit="ms", rtol=1e-4,
+        )
+
+
 def digits():
     """An epoch of examples/digits.py: 1347 images in batches of 64, from the same weights and with the same numbers for dropout."""
     rng = np.random.default_rng(0)
@@ -149,4 +181,5 @@ def tasks():
     yield from two_layer()
     yield from convolution()
     yield from lstm()
+    yield from layers_of_lstm()
     yield from digits()
