@@ -174,8 +174,8 @@ def _copied(array: Array, memo: dict[Any, Any]) -> Array:
 
 
 def _attributes(x: Tensor) -> dict[str, Any]:
-    """What the user has attached: the name, and attributes of subclasses."""
-    return {name: value for name, value in x.__dict__.items() if not name.startswith("_")}
+    """What the user has attached: the name, attributes of subclasses, and what a tensor is marked as (`_is_param`)."""
+    return {name: value for name, value in x.__dict__.items() if not name.startswith("_") or name.startswith("_is_")}
 
 
 @method

@@ -53,6 +53,15 @@ def detach(x: Tensor) -> Tensor:
     return t
 
 
+def count_together(t: Tensor, x: Tensor) -> Tensor:
+    """Let `t`, made around the memory of `x`, see what is written to `x`, and the other way round."""
+    if x._base is None and x._node is None and x.__class__ is Tensor:  # a tensor made to be `t`: the one that lives on does the counting
+        t._cell, t._writes, x._base = x._cell, x._writes, t
+    else:
+        t._base = _without_history(root_of(x))
+    return t
+
+
 def _without_history(root: Tensor) -> Tensor:
     """A computed tensor hands the counting of writes to a stand-in, lest who shares its memory keep its whole graph alive."""
     if root._node is None:

@@ -6,6 +6,7 @@ from typing import Any
 
 from symgrad.creation import empty
 from symgrad.tensor import Tensor, fill, wrap
+from symgrad.views import count_together
 
 
 class _Marked(type):
@@ -30,8 +31,8 @@ class Parameter(Tensor, metaclass=_Marked):
         if requires_grad and not (source.is_floating_point() or source.is_complex()):
             raise RuntimeError("Only Tensors of floating point and complex dtype can require gradients")
         if type(source) in (Tensor, Parameter):
-            return fill(object.__new__(cls), source._array, requires_grad)
-        marked = Tensor._make_subclass(type(source), source, requires_grad)
+            return count_together(fill(object.__new__(cls), source._array, requires_grad), source)
+        marked = count_together(Tensor._make_subclass(type(source), source, requires_grad), source)
         marked._is_param = True  # type: ignore[attr-defined]
         return marked
 

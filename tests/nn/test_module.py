@@ -93,6 +93,7 @@ def test_a_buffer_is_registered_when_it_is_assigned():
     assert list(net.state_dict()) == ["mean", "scratch"]
     assert type(net.mean) is sg.Tensor
     assert isinstance(net.mean, nn.Buffer)
+    assert isinstance(pickle.loads(pickle.dumps(net)).mean, nn.Buffer)
     assert not isinstance(sg.ones(1), nn.Buffer)
 
 
@@ -105,6 +106,7 @@ def test_a_subclass_of_tensor_as_a_parameter_keeps_its_class():
     assert type(net.tagged) is Tagged
     assert isinstance(net.tagged, nn.Parameter)
     assert [name for name, p in net.named_parameters() if p.requires_grad] == ["tagged"]
+    assert isinstance(copy.deepcopy(net).tagged, nn.Parameter)
 
 
 def test_parameters():
@@ -119,6 +121,20 @@ def test_parameters():
     with pytest.raises(RuntimeError, match="Only Tensors of floating point and complex dtype can require gradients"):
         nn.Parameter(sg.ones(2, dtype=sg.int64))
     assert not nn.Parameter(sg.ones(2, dtype=sg.int64), requires_grad=False).requires_grad
+
+
+@pytest.mark.parametrize("made", [sg.ones(3), sg.ones(2, 3)[0], sg.ones(3, requires_grad=True) * 1, nn.Parameter(sg.ones(3))], ids=str)
+def test_a_write_to_what_a_parameter_was_made_of_is_noticed(made):
+    p = nn.Parameter(made)
+    for written in (made, p, made.detach()):
+        y = (p * p).sum()
+        with sg.no_grad():
+            written.add_(1)
+        with pytest.raises(RuntimeError, match="modified by an inplace operation"):
+            y.backward()
+    assert p._version == made._version == 3
+    (p * p).sum().backward()
+    assert p.grad.tolist() == [8, 8, 8]
 
 
 def test_a_parameter_that_was_computed_is_refused():
