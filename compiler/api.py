@@ -6,8 +6,10 @@ from collections.abc import Callable, Iterable
 from typing import Any
 
 from symgrad.compiler.compiled import Compiled
-from symgrad.compiler.derive import Deriver, Plan
-from symgrad.compiler.signature import Spec
+from symgrad.compiler.derivation import Derivation
+from symgrad.compiler.derive import Deriver, Plan, of_call, of_result
+from symgrad.compiler.signature import Signature, Spec
+from symgrad.tensor import Tensor
 
 
 def compile(function: Callable[..., Any]) -> Compiled:
@@ -23,3 +25,13 @@ def spec(shape: int | Iterable[int], dtype: Any = None) -> Spec:
 def derive(function: Callable[..., Any], wrt: Any = None, *, order: int = 1, notation: str = "auto") -> Deriver:
     """The closed form of `function` and of its derivatives up to `order` in `wrt` (names or positions): `derive(loss, wrt="w")(x, w)`."""
     return Deriver(function, Plan(wrt, order, notation))
+
+
+def formula(result: Tensor, wrt: Any = None, *, order: int = 1, notation: str = "auto") -> Derivation:
+    """The formula of a recorded result, out of its history, and of its derivatives in the leaves `wrt` (tensors, or their names)."""
+    return of_result(result, Plan(wrt, order, notation))
+
+
+def module_formula(module: Any, args: tuple[Any, ...], wrt: Any = None, *, order: int = 1, notation: str = "auto") -> Derivation:
+    """The formula of a module's result, with its parameters by their names, and of its derivatives in `wrt`."""
+    return of_call(Signature(module), Plan(wrt, order if wrt is not None else 0, notation), args, {})

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any
@@ -42,6 +42,8 @@ _WAYS = {  # what to write in place of what takes a value out of the graph
     "bool(tensor)": "use where(condition, x, y) for a choice",
     "a mask": "use where(mask, x, 0) to keep the size",
 }
+_ANSWERS: dict[str, Any] = {"bool(tensor)": bool, "int(tensor)": int}
+"""What a function that is followed may ask for."""
 
 
 def user_line() -> str:
@@ -56,11 +58,26 @@ def _state_of_random() -> bytes:
     return Generator.get_state(default_generator).tobytes()
 
 
+@dataclass
+class Way:
+    """What Python asked for on its way through a function, and the answers that it went on with."""
+
+    values: list[Value] = field(default_factory=list)
+    answers: list[Any] = field(default_factory=list)
+
+    @property
+    def outcomes(self) -> tuple[Any, ...]:
+        return tuple(self.answers)
+
+
 class Capture:
     """What the dispatcher calls while a function is traced: see `symgrad.mode.Mode.capture`."""
 
-    def __init__(self, abstract: bool, names: Mapping[int, str]) -> None:
+    def __init__(self, abstract: bool, names: Mapping[int, str], follow: bool = False) -> None:
         self.abstract = abstract
+        self.follow = follow and not abstract
+        """Whether Python may ask for the truth of a tensor, and take the way that it takes."""
+        self.path = Way()
         self.names = names
         """What tensors that the function brings along are called, by their ids."""
         self.drawn = _state_of_random()
@@ -90,6 +107,11 @@ class Capture:
         )
 
     def left(self, t: Tensor, how: str) -> None:
+        asked = next((kind for start, kind in _ANSWERS.items() if how.startswith(start)), None)
+        if self.follow and asked is not None and t._array.size == 1:
+            self.path.values.append(self.value(t))
+            self.path.answers.append(asked(t._array.item()))
+            return
         way = next((way for start, way in _WAYS.items() if how.startswith(start)), "compute with tensors instead")
         raise TraceError(
             f"{user_line()}: {how} takes a value out of the graph of a traced function, and its formula and kernel cannot follow it there;"
@@ -155,13 +177,20 @@ class Trace:
     captured: tuple[Tensor, ...]
     structure: Any
     """The container of the results, see `symgrad.compiler.tree`."""
+    path: Way
 
 
 def trace(
-    function: Callable[[Sequence[Tensor]], Any], args: Sequence[Any], labels: Sequence[str], names: Mapping[int, str] = MappingProxyType({})
+    function: Callable[[Sequence[Tensor]], Any],
+    args: Sequence[Any],
+    labels: Sequence[str],
+    names: Mapping[int, str] = MappingProxyType({}),
+    *,
+    follow: bool = False,
 ) -> Trace:
-    """Run `function` on a list of tensors made from `args` (tensors, arrays, or shapes without data), and freeze what it did."""
-    capture = Capture(any(not isinstance(a, (Tensor, np.ndarray)) for a in args), names)
+    """Run `function` on a list of tensors made from `args` (tensors, arrays, or shapes without data), and freeze what it did.
+    If it is followed, Python may branch on values: the graph is that of the path taken."""
+    capture = Capture(any(not isinstance(a, (Tensor, np.ndarray)) for a in args), names, follow)
     inputs = [_stand_in(a) for a in args]
     for t, label in zip(inputs, labels, strict=True):
         capture.argument(t, label)
@@ -178,7 +207,7 @@ def trace(
     if not leaves:
         raise TraceError(f"the function must return a tensor or tensors, got {describe(result)}")
     outputs = [capture.value(t) for t in leaves]
-    return Trace(Graph(capture.inputs, outputs, capture.labels), tuple(capture.captured), structure)
+    return Trace(Graph(capture.inputs, outputs, capture.labels), tuple(capture.captured), structure, capture.path)
 
 
 def _stand_in(arg: Any) -> Tensor:

@@ -1,28 +1,24 @@
-"""derive(): a function and its derivatives as formulas that can be read, printed and run."""
+"""derive(): from a function, or from a recorded result, to its formula and those of its derivatives."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
-from symgrad.compiler.capture import trace
+from symgrad.compiler.capture import History, Way, history, trace
+from symgrad.compiler.derivation import Derivation
 from symgrad.compiler.differentiate import Derivative, derivatives
 from symgrad.compiler.formula import Program, lower
-from symgrad.compiler.formula.indices import free
-from symgrad.compiler.formula.printing import FormulaLatexPrinter, TextPrinter, latex_label
-from symgrad.compiler.ir import Graph, type_text
+from symgrad.compiler.ir import Graph, Value, type_text
 from symgrad.compiler.passes.stabilise import stabilise
 from symgrad.compiler.signature import Call, Signature, array_of, positions
 from symgrad.compiler.verify import verify
 from symgrad.errors import FormulaError, TraceError
 from symgrad.ops.promotion import kind
-from symgrad.tensor import Tensor, wrap
-
-_STEP = "H(t) is 1 for t > 0, else 0"
-_RAISED = str.maketrans("0123456789", "⁰¹²³⁴⁵⁶⁷⁸⁹")
+from symgrad.tensor import Tensor
 
 
 @dataclass(frozen=True)
@@ -47,31 +43,61 @@ class Deriver:
         return f"<derive {self.signature}: call it with tensors, or with spec(shape), to see the formula>"
 
     def __call__(self, *args: Any, **kwargs: Any) -> Derivation:
-        call = self.signature.bind(_with_arrays(args), {k: _with_arrays((v,))[0] for k, v in kwargs.items()})
-        traced = trace(self.signature.caller(call), call.leaves, call.labels, self.signature.names())
-        if len(traced.graph.outputs) != 1:
-            raise TraceError(f"derive needs a function with one result, this one returns {len(traced.graph.outputs)}")
-        wrt = positions(self.plan.wrt, traced.graph.labels, (*call.leaves, *traced.captured))
-        name = getattr(self.signature.function, "__name__", "f")
-        formulas = derived(stabilise(traced.graph), wrt, self.plan)
-        name = name if name.isidentifier() else "f"
-        return Derivation(name, *formulas, wrt, isinstance(self.plan.wrt, (str, int)), self.signature, call, traced.captured)
+        return of_call(self.signature, self.plan, args, kwargs)
 
 
-def derived(graph: Graph, wrt: tuple[int, ...], plan: Plan) -> tuple[Program, tuple[Derivative, ...]]:
-    """The formulas of a graph's value and of its derivatives, in that order."""
-    (value,) = graph.outputs
-    if kind(value.dtype) not in "fc":
+def of_call(signature: Signature, plan: Plan, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Derivation:
+    """The derivation of a function for arguments like these."""
+    call = signature.bind(_with_arrays(args), {k: _with_arrays((v,))[0] for k, v in kwargs.items()})
+    traced = trace(signature.caller(call), call.leaves, call.labels, signature.names(), follow=True)
+    if len(traced.graph.outputs) != 1:
+        raise TraceError(f"derive needs a function with one result, this one returns {len(traced.graph.outputs)}")
+    wrt = positions(plan.wrt, traced.graph.labels, (*call.leaves, *traced.captured)) if plan.order else ()
+    name = getattr(signature.function, "__name__", "f")
+    program, found = derived(traced.graph, wrt, plan, traced.path)
+    source = CallSource(signature, call, traced.captured)
+    single = isinstance(plan.wrt, (str, int))
+    return Derivation(name if name.isidentifier() else "f", program, found, wrt, single, source, traced.path.outcomes)
+
+
+def of_result(result: Tensor, plan: Plan) -> Derivation:
+    """The derivation of what was recorded for a tensor."""
+    recorded = history(result)
+    asked = plan.wrt if isinstance(plan.wrt, (tuple, list)) else () if plan.wrt is None else (plan.wrt,)
+    wrt = tuple(_leaf(recorded, x) for x in asked)
+    program, found = derived(recorded.graph, wrt, Plan(None, plan.order if wrt else 0, plan.notation), Way())
+    single = len(asked) == 1 and asked[0] is plan.wrt
+    return Derivation(result.name or "y", program, found, wrt, single, HistorySource(recorded), ())
+
+
+def _leaf(recorded: History, x: Any) -> int:
+    for i, (leaf, label) in enumerate(zip(recorded.leaves, recorded.graph.labels, strict=True)):
+        if leaf is x or (isinstance(x, str) and label == x):
+            return i
+    given = repr(x) if isinstance(x, str) else "this tensor"
+    raise ValueError(f"wrt={given} is no leaf of the recorded history, which begins at {', '.join(recorded.graph.labels)}")
+
+
+def derived(graph: Graph, wrt: tuple[int, ...], plan: Plan, path: Way) -> tuple[Program, tuple[Derivative, ...]]:
+    """The formulas of a graph's value, of its derivatives, and of the conditions of the path, in that order."""
+    value, *conditions = stabilise(Graph(graph.inputs, (*graph.outputs, *path.values), graph.labels)).outputs
+    if wrt and kind(value.dtype) not in "fc":
         raise TraceError(f"only floating-point results have a derivative, got {type_text(value)}")
     for i in wrt:
         if kind(graph.inputs[i].dtype) not in "fc":
             raise TraceError(f"{graph.labels[i]} is {type_text(graph.inputs[i])}: only floating-point inputs have a derivative")
-    found = tuple(derivatives(graph, wrt, plan.order))
+    found = tuple(derivatives(Graph(graph.inputs, (value,), graph.labels), wrt, plan.order))
     directions = sorted({x for d in found for x in d.directions}, key=lambda x: x.attrs["index"])
     labels = (*graph.labels, *(f"direction {i}" for i in range(len(directions))))
-    whole = verify(Graph((*graph.inputs, *directions), (value, *(d.value for d in found)), labels))
-    symmetric = frozenset(n for n, d in enumerate(found, start=1) if len(d.wrt) == 2 and d.wrt[0] == d.wrt[1] and len(d.directions) == 1)
-    return lower(whole, plan.notation, ((), *(d.directions for d in found)), symmetric), found
+    outputs = (value, *(d.value for d in found), *conditions)
+    whole = verify(Graph((*graph.inputs, *directions), outputs, labels))
+    symmetric = frozenset(n for n, d in enumerate(found, start=1) if _is_symmetric(d))
+    empty: list[tuple[Value, ...]] = [()] * len(conditions)
+    return lower(whole, plan.notation, ((), *(d.directions for d in found), *empty), symmetric), found
+
+
+def _is_symmetric(d: Derivative) -> bool:
+    return len(d.wrt) == 2 and d.wrt[0] == d.wrt[1] and len(d.directions) == 1
 
 
 def _with_arrays(args: tuple[Any, ...]) -> tuple[Any, ...]:
@@ -79,137 +105,71 @@ def _with_arrays(args: tuple[Any, ...]) -> tuple[Any, ...]:
     return tuple(np.asarray(a) if isinstance(a, float) else a for a in args)
 
 
-class Derivation:
-    """The formula of a value and of its derivatives: `d.value`, `d["w"]`, `d["w", "w"]` are SymPy's objects, `d(...)` runs them."""
+class CallSource:
+    """Where a derivation's arguments come from: calls of the function."""
 
-    def __init__(
-        self,
-        name: str,
-        program: Program,
-        derivatives: tuple[Derivative, ...],
-        wrt: tuple[int, ...],
-        single: bool,
-        signature: Signature,
-        call: Call,
-        captured: tuple[Tensor, ...],
-    ) -> None:
-        self.name = name
-        self.program = program
-        self.wrt = wrt
-        self._derivatives = derivatives
-        self._single = single
-        self._signature = signature
-        self._call = call
-        self._captured = captured
+    def __init__(self, signature: Signature, call: Call, captured: Sequence[Tensor]) -> None:
+        self.signature = signature
+        self.call = call
+        self.captured = captured
+        self.labels = call.labels
 
-    @property
-    def graph(self) -> Graph:
-        return self.program.graph
-
-    @property
-    def value(self) -> Any:
-        return self.program.outputs[0]
-
-    @property
-    def derivatives(self) -> Mapping[tuple[str, ...], Any]:
-        """Every derivative by the names of the inputs that it is taken in, one after the other."""
-        pairs = zip(self._derivatives, self.program.outputs[1:], strict=True)
-        return {tuple(self.graph.labels[i] for i in d.wrt): e for d, e in pairs}
-
-    @property
-    def gradients(self) -> Mapping[str, Any]:
-        """The first derivatives by the names of the inputs."""
-        return {names[0]: e for names, e in self.derivatives.items() if len(names) == 1}
-
-    def __getitem__(self, names: str | tuple[str, ...]) -> Any:
-        wanted = (names,) if isinstance(names, str) else names
-        found = self.derivatives
-        if wanted not in found:
-            known = "; ".join(", ".join(names) for names in found)
-            raise KeyError(f"{names!r}: this derivation has the derivatives in {known}")
-        return found[wanted]
-
-    def __call__(self, *args: Any, **kwargs: Any) -> tuple[Any, ...]:
-        """The value, the gradients, and the higher derivatives, computed by the formula: as tensors if `wrt` was one name, else as tuples
-        with one entry for each name; a Hessian in several is a tuple of tuples."""
-        call = self._signature.bind(_with_arrays(args), kwargs)
-        if call.key() != self._call.key():
+    def arrays(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> list[Any]:
+        """An array for each input of the graph, given arguments of the same types."""
+        call = self.signature.bind(_with_arrays(args), kwargs)
+        if call.key() != self.call.key():
             raise FormulaError("this formula was derived for arguments of other shapes, dtypes or settings: derive it again for these")
-        arrays = [array_of(x) for x in (*call.leaves, *self._captured)]
+        arrays = [array_of(x) for x in (*call.leaves, *self.captured)]
         if not all(isinstance(a, np.ndarray) for a in arrays):
             raise TypeError("a formula runs on tensors: a spec has no values")
-        value, *rest = self.program.evaluate(arrays)
-        found = {d.wrt: a.reshape(self._shape(d)) for d, a in zip(self._derivatives, rest, strict=True)}
-        order = max(len(wrt) for wrt in found)
-        return wrap(value), *(self._nested(found, value.ndim, n, ()) for n in range(1, order + 1))
+        return arrays
 
-    def _shape(self, d: Derivative) -> tuple[int, ...]:
-        return (*self.graph.outputs[0].shape, *(n for i in d.wrt for n in self.graph.inputs[i].shape))
+    def given(self) -> list[Any]:
+        """The arrays that the function was derived for; specs are left as they are."""
+        return [array_of(x) for x in (*self.call.leaves, *self.captured)]
 
-    def _nested(self, found: dict[tuple[int, ...], Any], lead: int, order: int, wrt: tuple[int, ...]) -> Any:
-        if order == 0:
-            return wrap(self._by_symmetry(found, lead, wrt))
-        parts = tuple(self._nested(found, lead, order - 1, (*wrt, i)) for i in self.wrt)
-        return parts[0] if self._single and len(parts) == 1 else parts
+    def run(self, tensors: Sequence[Tensor]) -> Any:
+        """The function itself, on tensors in place of its arguments."""
+        return self.signature.caller(self.call)(tensors[: len(self.call.leaves)])
 
-    def _by_symmetry(self, found: dict[tuple[int, ...], Any], lead: int, wrt: tuple[int, ...]) -> Any:
-        """∂²f/∂y∂x is ∂²f/∂x∂y with its dimensions in the other order."""
-        order = sorted(range(len(wrt)), key=lambda p: self.wrt.index(wrt[p]))
-        known = found[tuple(wrt[p] for p in order)]
-        sizes = [len(self.graph.inputs[wrt[p]].shape) for p in order]
-        starts = [lead + sum(sizes[:k]) for k in range(len(order))]
-        axes = [axis for p in range(len(wrt)) for axis in range(starts[order.index(p)], starts[order.index(p)] + sizes[order.index(p)])]
-        return known.transpose([*range(lead), *axes]).copy()
+    @property
+    def arguments(self) -> int:
+        return len(self.call.leaves)
 
-    def _heads(self) -> list[tuple[tuple[Any, ...], list[Any]]]:
-        """For each output the indices of the function, and the inputs below the line: in index notation as elements."""
-        outer = self.graph.outputs[0]
-        if self.program.notation != "index":
-            return [((), [self.program.symbol(i) for i in d.wrt]) for d in (Derivative((), outer, ()), *self._derivatives)]
-        heads: list[tuple[tuple[Any, ...], list[Any]]] = [(tuple(map(free, range(outer.ndim), outer.shape)), [])]
-        for d in self._derivatives:
-            tensors = [outer, *(self.graph.inputs[i] for i in d.wrt)]
-            places: list[tuple[Any, ...]] = []
-            for t in tensors:
-                start = sum(map(len, places))
-                has_own = t is tensors[-1] or t.size != 1
-                places.append(tuple(free(start + p, n) for p, n in enumerate(t.shape)) if has_own else ())
-            below = zip(d.wrt, places[1:], strict=True)
-            heads.append((places[0], [self.program.symbol(i)[at] if at else self.program.symbol(i) for i, at in below]))
-        return heads
 
-    def __str__(self) -> str:
-        show = TextPrinter(self.program.labels)
-        (at, _), *heads = self._heads()
-        at_text: Callable[[Any], str] = lambda at: f"[{show.places(at)}]" if at else ""
-        arguments = ", ".join(self.graph.labels[: len(self._call.leaves)])
-        lines = [f"{self.name}({arguments}){at_text(at)} = {show.doprint(self.value)}"]
-        for (at, below), e in zip(heads, self.program.outputs[1:], strict=True):
-            show.letters = {}
-            power = "" if len(below) == 1 else str(len(below)).translate(_RAISED)
-            head = f"∂{power}{self.name}{at_text(at)}/{''.join(f'∂{show._print(x)}' for x in below)}"
-            lines.append(f"{head} = {show.doprint(e)}")
-        lines += ["where"] if self.program.bindings else []
-        lines += [f"    {show.doprint(name)} = {show.doprint(e)}" for name, e in self.program.bindings]
-        text = "\n".join(lines)
-        return f"{text}\n({_STEP})" if "H(" in text else text
+class HistorySource:
+    """Where the arguments of a recorded result come from: the leaves that it began with."""
 
-    __repr__ = __str__
+    def __init__(self, recorded: History) -> None:
+        self.recorded = recorded
+        self.labels = recorded.graph.labels
 
-    def latex(self) -> str:
-        """An `aligned` block, one line for each formula."""
-        show = FormulaLatexPrinter(self.program.labels)
-        name = latex_label(self.name)
-        (at, _), *heads = self._heads()
-        named: Callable[[Any], str] = lambda at: f"{name}_{{{show.places(at)}}}" if at else name
-        lines = [rf"{named(at)} &= {show.doprint(self.value)}"]
-        for (at, below), e in zip(heads, self.program.outputs[1:], strict=True):
-            show.letters = {}
-            power = "" if len(below) == 1 else f"^{{{len(below)}}}"
-            under = " ".join(rf"\partial {show._print(x)}" for x in below)
-            lines.append(rf"\frac{{\partial{power} {named(at)}}}{{{under}}} &= {show.doprint(e)}")
-        lines += [rf"{show.doprint(x)} &= {show.doprint(e)}" for x, e in self.program.bindings]
-        return "\\begin{aligned}\n" + " \\\\\n".join(lines) + "\n\\end{aligned}"
+    def arrays(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> list[Any]:
+        """With values of the leaves by name, or none for those that they have now."""
+        if args:
+            raise TypeError("a recorded result is run with its leaves as they are now, or with values by name: formula(x=...)")
+        unknown = kwargs.keys() - set(self.labels)
+        if unknown:
+            raise TypeError(f"no leaf is called {', '.join(sorted(unknown))}: there are {', '.join(self.labels)}")
+        found = []
+        for x, leaf, label in zip(self.recorded.graph.inputs, self.recorded.leaves, self.labels, strict=True):
+            given = kwargs.get(label, leaf)
+            if given is None:
+                raise FormulaError(f"the values of the constant {label} were not kept: give them by name, formula({label}=...)")
+            array = np.asarray(array_of(given), x.dtype)
+            if array.shape != x.shape:
+                raise FormulaError(f"{label} is {type_text(x)}, got an array of shape {list(array.shape)}")
+            found.append(array)
+        return found
 
-    def _repr_latex_(self) -> str:
-        return f"$$\n{self.latex()}\n$$"
+    def given(self) -> list[Any]:
+        return self.arrays((), {})
+
+    captured: Sequence[Tensor] = ()
+
+    def run(self, tensors: Sequence[Tensor]) -> Any:
+        raise FormulaError("a recorded result has no function to compare with: use derive(function)(...).certify()")
+
+    @property
+    def arguments(self) -> int:
+        return len(self.labels)

@@ -128,6 +128,17 @@ def __getattr__(name: str) -> object:
     return value
 
 
+def _formula(self: Tensor, wrt: object = None, *, order: object = 1, notation: str = "auto") -> object:
+    """The closed form of this result, out of its recorded history, and of its derivatives in the leaves `wrt`: tensors or their names.
+    It is there after `backward()`, too."""
+    from symgrad.compiler.api import formula
+
+    return formula(self, wrt, order=order, notation=notation)  # type: ignore[arg-type]
+
+
+Tensor.formula = _formula  # type: ignore[method-assign]
+
+
 _MODULES = {
     "autograd", "compiler", "cuda", "errors", "func", "interop", "io", "linalg", "nn", "optim", "random", "special", "testing", "training",
     "utils",

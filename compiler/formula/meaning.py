@@ -168,3 +168,10 @@ def opaque(v: Value, args: Sequence[Any], index: int | None = None) -> Any:
     result = function(*(a if isinstance(a, sp.Expr) else indicator(a) for a in args if a is not None))
     dtype = v.dtype if index is None else v.dtype[index]
     return sp.Ne(result, 0) if dtype.kind == "b" else result
+
+
+def condition_of(asked: Any, outcome: Any) -> Any:
+    """What is known after Python asked for the truth or the value of an expression."""
+    if isinstance(outcome, bool):
+        return (asked if outcome else sp.Not(asked)) if not isinstance(asked, sp.Expr) else sp.Ne(asked, 0) if outcome else sp.Eq(asked, 0)
+    return sp.Eq(asked, outcome)

@@ -16,6 +16,7 @@ from symgrad.compiler.formula.indices import is_bracket, is_index, relation
 from symgrad.compiler.formula.matrices import Elementwise, Entry, Total
 from symgrad.compiler.printer import attribute
 
+BAR = "\N{COMBINING MACRON}"
 _GREEK = frozenset(
     ("alpha", "beta", "gamma", "delta", "epsilon", "zeta", "eta", "theta", "iota", "kappa", "lambda", "mu", "nu", "xi", "pi", "rho",
      "sigma", "tau", "upsilon", "phi", "chi", "psi", "omega")
@@ -65,6 +66,10 @@ class _Printer:
 
     def doprint(self, e: Any) -> str:
         self.letters = {}  # each formula has its own indices
+        return self.continued(e)
+
+    def continued(self, e: Any) -> str:
+        """What comes after a left side: the indices there keep their letters."""
         if isinstance(e, sp.Basic):
             self.name_indices(e)  # type: ignore[attr-defined]
         return super().doprint(e)  # type: ignore[misc, no-any-return]
@@ -302,7 +307,10 @@ def _escaped(text: str) -> str:
 
 
 def latex_label(label: str) -> str:
-    """`w1` is w₁, `theta` is θ, words are upright, an element's index is a subscript."""
+    """`w1` is w₁, `theta` is θ, words are upright, an element's index is a subscript; a bar stands over the letter before it."""
+    if BAR in label:
+        letter, _, rest = label.partition(BAR)
+        return rf"\bar{{{_escaped(letter)}}}" + (f"_{{{_escaped(rest)}}}" if rest else "")
     found = re.fullmatch(r"([A-Za-z]+)_?([0-9]*)(?:\[([0-9, ]*)\])?", label)
     if found is None:
         return rf"\mathrm{{{_escaped(label)}}}"

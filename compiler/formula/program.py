@@ -47,19 +47,19 @@ class Program:
         """What an input is called as a whole."""
         return sp.Symbol(f"x{i}") if self.notation == "elements" else self.inputs[i]
 
-    def evaluate(self, arrays: Sequence[Array]) -> list[Array]:
-        """Run the formula on arrays, one for each input."""
-        values: list[Array] = local.mode.run(self._evaluate, arrays)
+    def evaluate(self, arrays: Sequence[Array], wide: bool = False) -> list[Array]:
+        """Run the formula on arrays, one for each input; `wide`, results stay in the type that they were computed in."""
+        values: list[Array] = local.mode.run(self._evaluate, arrays, wide)
         return values
 
-    def _evaluate(self, arrays: Sequence[Array]) -> list[Array]:
+    def _evaluate(self, arrays: Sequence[Array], wide: bool) -> list[Array]:
         run = IndexEvaluator(self.depth) if self.notation == "index" else Evaluator()
         for name, array in zip(self.inputs, arrays, strict=True):
             run.give(name, array.astype(_WIDE[kind(array.dtype)]) if kind(array.dtype) in _WIDE else array)
         for name, expression in self.bindings:
             run.give(name, run.value(expression))
         ends = zip(self.outputs, self.shapes, self.graph.outputs, strict=True)
-        return [run.output(e, shape, v.dtype) for e, shape, v in ends]
+        return [run.output(e, shape, _WIDE.get(kind(v.dtype), v.dtype) if wide else v.dtype) for e, shape, v in ends]
 
 
 @dataclass(frozen=True)

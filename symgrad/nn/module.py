@@ -249,6 +249,13 @@ class Module(Tree):
 
     register_backward_hook = register_full_backward_hook
 
+    def formula(self, *args: Any, wrt: Any = None, order: int = 1, notation: str = "auto") -> Any:
+        """The closed form of what the module computes from arguments, tensors or specs, with its parameters by their names; and of its
+        derivatives in `wrt`, names of parameters or arguments."""
+        from symgrad.compiler.api import module_formula
+
+        return module_formula(self, args, wrt, order=order, notation=notation)
+
     # printing
 
     def extra_repr(self) -> str:

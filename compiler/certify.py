@@ -1,0 +1,167 @@
+"""certify(): a formula beside eager execution and beside numerical derivatives, and by how much they differ.
+
+Derivatives are compared along random directions, so that the number of evaluations does not grow with the number of elements: by the
+complex step, which has no rounding error to speak of, where every op of the function is analytic; else by central differences.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from symgrad.autograd import grad
+from symgrad.compiler.ir import Graph
+from symgrad.tensor import Tensor, wrap
+
+_DIRECTIONS = 3
+_LIMITS = {"eager": 1e-10, "complex step": 1e-9, "central differences": 1e-5}
+"""How far apart may be what was computed in double precision."""
+_SINGLE = 1e6
+"""How much farther if the function brings along numbers of single precision."""
+_RAISED = str.maketrans("0123456789", "⁰¹²³⁴⁵⁶⁷⁸⁹")
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """One formula beside one other way to compute the same: the largest difference, relative to the largest value."""
+
+    formula: str
+    beside: str
+    difference: float
+    limit: float
+
+    @property
+    def ok(self) -> bool:
+        return self.difference <= self.limit
+
+    def __str__(self) -> str:
+        return f"{self.formula} and {self.beside}: {self.difference:.1e}{'' if self.ok else f', more than {self.limit:.0e}'}"
+
+
+@dataclass(frozen=True)
+class Certificate:
+    """What was compared; it is true if everything agrees."""
+
+    comparisons: tuple[Comparison, ...]
+
+    @property
+    def ok(self) -> bool:
+        return all(c.ok for c in self.comparisons)
+
+    def __bool__(self) -> bool:
+        return self.ok
+
+    def __str__(self) -> str:
+        lines = "\n".join(f"  {c}" for c in self.comparisons)
+        return f"{'the formula agrees' if self.ok else 'the formula does NOT agree'}; relative differences:\n{lines}"
+
+    __repr__ = __str__
+
+
+def certify(derivation: Any, source: Any, given: Sequence[Any]) -> Certificate:
+    """Compare at the arrays given; for specs, at random numbers. In double precision, unless the function brings other numbers along."""
+    rng = np.random.default_rng(0)
+    single = any(a.dtype.kind == "f" and a.dtype.itemsize < 8 for a in given[source.arguments :])
+    arrays = [_drawn(a, rng, single) for a in given]
+    formulas = derivation.evaluate(arrays, wide=True)
+    found = {(derivation.name, "eager"): _apart(formulas[0], _array(source.run(_tensors(source, arrays, False))))}
+    for d, formula in zip(derivation._derivatives, formulas[1:], strict=True):
+        for beside, wanted, directions in _others(derivation.graph, source, arrays, d.wrt, rng):
+            key = _name(derivation, d.wrt), beside
+            found[key] = max(found.get(key, 0.0), _apart(_along(formula, directions), wanted))
+    limits = {beside: limit * (_SINGLE if single else 1) for beside, limit in _LIMITS.items()}
+    return Certificate(tuple(Comparison(*key, difference, limits[key[1]]) for key, difference in found.items()))
+
+
+def _drawn(a: Any, rng: np.random.Generator, single: bool) -> Any:
+    if not isinstance(a, np.ndarray):
+        a = rng.normal(size=a.shape).astype(a.dtype)
+    return a.astype(np.float64) if a.dtype.kind == "f" and not single else a
+
+
+def _tensors(source: Any, arrays: list[Any], requires_grad: bool) -> list[Tensor]:
+    """Tensors of the arguments, and those that the function brings along."""
+    own = [wrap(a.copy(), requires_grad and a.dtype.kind == "f") for a in arrays[: source.arguments]]
+    return [*own, *source.captured]
+
+
+def _array(t: Any) -> Any:
+    return t.detach()._array
+
+
+def _name(derivation: Any, wrt: tuple[int, ...]) -> str:
+    power = "" if len(wrt) == 1 else str(len(wrt)).translate(_RAISED)
+    return f"∂{power}{derivation.name}/{''.join(f'∂{derivation.graph.labels[i]}' for i in wrt)}"
+
+
+def _apart(found: Any, wanted: Any) -> float:
+    scale = max(float(np.max(np.abs(wanted), initial=0)), float(np.max(np.abs(found), initial=0)), 1e-300)
+    difference = float(np.max(np.abs(np.asarray(found) - np.asarray(wanted)), initial=0)) / scale
+    return difference if np.isfinite(difference) else np.inf
+
+
+def _along(derivative: Any, directions: tuple[Any, ...]) -> Any:
+    """A derivative applied to directions, one for each of its last inputs."""
+    for v in reversed(directions):
+        derivative = np.tensordot(derivative, v, v.ndim) if v.ndim else derivative * v
+    return derivative
+
+
+def _others(
+    graph: Graph, source: Any, arrays: list[Any], wrt: tuple[int, ...], rng: np.random.Generator
+) -> Iterator[tuple[str, Any, tuple[Any, ...]]]:
+    """The derivative along random directions: of the eager gradient, and of the value by steps."""
+    for _ in range(_DIRECTIONS if arrays[wrt[-1]].ndim else 1):
+        directions = tuple(rng.normal(size=arrays[i].shape).astype(arrays[i].dtype) for i in wrt)
+        yield "eager", _eager(source, arrays, wrt, directions), directions
+        if len(wrt) == 1 and wrt[0] < source.arguments:
+            yield *_by_steps(graph, source, arrays, wrt[0], directions[0]), directions
+
+
+def _eager(source: Any, arrays: list[Any], wrt: tuple[int, ...], directions: tuple[Any, ...]) -> Any:
+    """Forward derivatives by transposing backward, for each direction in turn."""
+    leaves = _tensors(source, arrays, True)
+    value = source.run(leaves)
+    for i, v in zip(wrt, directions, strict=True):
+        seed = wrap(np.ones(value.shape, value._array.dtype), True)
+        (pulled,) = grad(value, [leaves[i]], seed, create_graph=True, materialize_grads=True)
+        if pulled._node is None:
+            return np.zeros(value.shape)
+        (value,) = grad(pulled, [seed], wrap(v), create_graph=True, materialize_grads=True)
+    return _array(value)
+
+
+def _by_steps(graph: Graph, source: Any, arrays: list[Any], i: int, v: Any) -> tuple[str, Any]:
+    if all(x.row is None or ("c" in x.row.kinds and x.row.complex == "analytic") for x in graph.values):
+        try:
+            return "complex step", _complex_step(source, arrays, i, v)
+        except (RuntimeError, TypeError):  # an op that refuses complex numbers
+            return "central differences", _difference(source, arrays, i, v)
+    return "central differences", _difference(source, arrays, i, v)
+
+
+def _complex_step(source: Any, arrays: list[Any], i: int, v: Any) -> Any:
+    """Im f(x + i h v) / h"""
+    double = arrays[i].dtype == np.float64
+    wide, step = (np.complex128, 1e-100) if double else (np.complex64, 1e-15)
+    moved = [a.astype(wide) if a.dtype.kind == "f" else a for a in arrays]
+    moved[i] = (arrays[i] + 1j * step * v).astype(wide)
+    result = _array(source.run(_tensors(source, moved, False)))
+    if result.dtype.kind != "c":
+        raise TypeError("the imaginary part was lost")
+    return result.imag / step
+
+
+def _difference(source: Any, arrays: list[Any], i: int, v: Any) -> Any:
+    """(f(x + h v) - f(x - h v)) / 2 h, extrapolated once."""
+
+    def value(h: float) -> Any:
+        moved = [(a + h * v).astype(a.dtype) if k == i else a for k, a in enumerate(arrays)]
+        return _array(source.run(_tensors(source, moved, False)))
+
+    slope: Callable[[float], Any] = lambda h: (value(h) - value(-h)) / (2 * h)
+    h = 1e-3 if arrays[i].dtype == np.float64 else 1e-2
+    return (4 * slope(h / 2) - slope(h)) / 3

@@ -1,0 +1,164 @@
+"""What can be done with a derivation: steps, certificates, formulas of recorded results and of modules, paths through Python's branches."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+import symgrad as sg
+from symgrad.errors import FormulaError, TraceError
+
+
+def normal(*shape, seed=0, **options):
+    return sg.tensor(np.random.default_rng(seed).normal(size=shape), **options)
+
+
+# steps
+
+
+def test_steps_of_a_net():
+    def loss(x, w, y):
+        return ((x @ w).relu() - y).square().sum()
+
+    steps = sg.derive(loss, wrt="w")(sg.spec((4, 3)), sg.spec((3, 2)), sg.spec((4, 2))).steps()
+    assert [(s.name, s.text) for s in steps.values] == [
+        ("v1", "x w"), ("v2", "max(0, v1)"), ("v3", "v2 - y"), ("v4", "v3^∘2"), ("v5", "sum(v4)"),
+    ]  # fmt: skip
+    assert [(s.name, s.text, s.rule) for s in steps.derivatives] == [
+        ("v̄5", "1", "∂f/∂f = 1"),
+        ("v̄4", "v̄5 1", "every term has slope 1"),
+        ("v̄3", "2 (v3 ∘ v̄4)", "square′(u) = 2*u"),
+        ("v̄2", "v̄3", "sum rule"),
+        ("v̄1", "(0 if v2 <= 0 else v̄2)", "relu′(u) = H(u)"),
+        ("w̄", "xᵀ v̄1", "product of matrices"),
+    ]
+    assert str(steps).splitlines()[6] == "derivatives, from the result back: v̄ is ∂loss/∂v"
+
+
+def test_a_value_that_is_used_twice_gets_both_parts():
+    steps = sg.derive(lambda x: x * x.sin())(sg.spec(())).steps()
+    assert str(steps).splitlines()[-1] == "  x̄ = v1*v̄2 + v̄1*cos(x)   product rule; sin′(u) = cos(u)"
+    assert r"\bar{x} &= v_{1} \bar{v}_{2} + \bar{v}_{1} \cos{\left(x \right)}" in steps.latex()
+
+
+def test_ops_without_a_closed_form_have_steps_too():
+    f = lambda x, y: (sg.logsumexp(x * y, 0) + (x.sort()[0] * y).sum()) / (1 + y.square().sum())
+    steps = sg.derive(f)(sg.spec(4), sg.spec(4)).steps()
+    rules = {s.name: s.rule for s in steps.derivatives}
+    assert rules["x\N{COMBINING MACRON}"] == "derivative of sort; product rule"
+    assert all(s.text and s.rule for s in steps)
+    assert len(steps) == len(steps.values) + len(steps.derivatives)
+
+
+# certificates
+
+
+def test_a_certificate_says_by_how_much_ways_differ():
+    certificate = sg.derive(lambda x, w: (x @ w).exp().sum(), order=2)(sg.spec((2, 3)), sg.spec((3, 2))).certify()
+    assert certificate
+    assert {c.beside for c in certificate.comparisons} == {"eager", "complex step"}
+    assert [c.formula for c in certificate.comparisons if c.beside == "eager"] == [
+        "f", "∂f/∂x", "∂f/∂w", "∂²f/∂x∂x", "∂²f/∂x∂w", "∂²f/∂w∂w",
+    ]  # fmt: skip
+    assert str(certificate).startswith("the formula agrees; relative differences:\n  f and eager: ")
+
+
+def test_what_is_not_analytic_is_certified_by_differences():
+    certificate = sg.derive(lambda x: x.relu().sum() * x.abs().max())(normal(5)).certify()
+    assert certificate.ok
+    assert {c.beside for c in certificate.comparisons} == {"eager", "central differences"}
+
+
+def test_a_wrong_formula_is_not_certified(monkeypatch):
+    derivation = sg.derive(lambda x: (x**3).sum())(normal(4))
+    right = derivation.program.evaluate
+    monkeypatch.setattr(type(derivation.program), "evaluate", lambda self, arrays, wide=False: [right(arrays, wide)[0], arrays[0] ** 2])
+    certificate = derivation.certify()
+    assert not certificate
+    assert [c.ok for c in certificate.comparisons] == [True, False, False]
+    assert "does NOT agree" in str(certificate)
+
+
+def test_a_module_is_certified_in_its_own_precision():
+    net = sg.nn.Sequential(sg.nn.Linear(3, 4), sg.nn.Tanh(), sg.nn.Linear(4, 1))
+    assert net.formula(sg.spec((5, 3)), wrt="0.weight").certify().ok
+
+
+# formulas of what was recorded
+
+
+def test_a_result_knows_its_formula_after_backward_too():
+    x, a = normal(3, requires_grad=True), normal(3, 3, seed=1)
+    x.name = "x"
+    y = (a @ x).tanh().sum()
+    y.backward()
+    assert str(y.formula()) == "y(c1, x) = sum(tanh(c1 x))"
+    formula = y.formula(wrt=x)
+    assert str(formula).splitlines()[1] == "∂y/∂x = c1ᵀ (1 - tanh(c1 x)^∘2)"
+    assert str(y.formula(wrt="x")) == str(formula)
+    value, gradient = formula(c1=a)
+    np.testing.assert_allclose(gradient.numpy(), x.grad.numpy(), rtol=1e-12)
+    np.testing.assert_allclose(value.numpy(), y.detach().numpy(), rtol=1e-12)
+    with pytest.raises(FormulaError, match=r"values of the constant c1 were not kept: give them by name"):
+        formula()
+    with pytest.raises(ValueError, match="begins at c1, x"):
+        y.formula(wrt=a)
+
+
+def test_leaves_are_read_again():
+    x = normal(2, requires_grad=True)
+    formula = (x * x).sum().formula(wrt=x)
+    with sg.no_grad():
+        x.fill_(3.0)
+    value, gradient = formula()
+    assert value.item() == 18
+    assert gradient.tolist() == [6, 6]
+
+
+def test_a_module_has_a_formula_with_the_names_of_its_parameters():
+    net = sg.nn.Sequential(sg.nn.Linear(3, 4, bias=False), sg.nn.ReLU(), sg.nn.Linear(4, 1, bias=False))
+    assert str(net.formula(sg.spec((5, 3)))) == "f(input) = max(0, input 0.weightᵀ) 2.weightᵀ"
+    x = normal(5, 3).float()
+    np.testing.assert_allclose(net.formula(x)(x).numpy(), net(x).detach().numpy(), rtol=1e-5)
+
+
+# branches
+
+
+def branching(x):
+    if x.sum() > 0:
+        return (x * x).sum()
+    return x.exp().sum()
+
+
+def test_the_path_that_was_taken_is_shown_with_its_condition():
+    taken = sg.derive(branching)(sg.tensor([1.0, 2.0]))
+    assert str(taken).splitlines() == ["branching(x) = ‖x‖²", "∂branching/∂x = 2 x", "for sum(x) > 0"]
+    other = sg.derive(branching)(sg.tensor([-1.0, -2.0]))
+    assert str(other).splitlines()[-1] == "for sum(x) <= 0"
+    assert r"\text{for } \operatorname{sum}\left(x\right) > 0" in taken.latex()
+    assert taken(sg.tensor([3.0, -1.0]))[1][0].tolist() == [6, -2]
+    with pytest.raises(FormulaError, match=r"this formula is for sum\(x\) > 0, which does not hold"):
+        taken(sg.tensor([-3.0, 1.0]))
+
+
+def test_a_loop_shows_how_often_it_ran():
+    def halved(x):
+        while x > 1:
+            x = x / 2
+        return x
+
+    assert str(sg.derive(halved)(sg.tensor(5.0))).splitlines() == [
+        "halved(x) = x/8", "∂halved/∂x = 1/8", "for x > 1 and x/2 > 1 and x/4 > 1 and x/8 <= 1",
+    ]  # fmt: skip
+
+
+def test_without_values_there_is_no_path():
+    with pytest.raises(TraceError, match=r"test_derivation.py:\d+: bool\(tensor\)"):
+        sg.derive(branching)(sg.spec(2))
+
+
+def test_notebooks_get_text_and_mathematics():
+    bundle = sg.derive(lambda x: x.sin())(sg.spec(()))._repr_mimebundle_()
+    assert bundle["text/plain"].startswith("f(x) = sin(x)")
+    assert bundle["text/latex"].startswith("$$\n\\begin{aligned}")
