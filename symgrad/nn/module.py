@@ -90,7 +90,7 @@ class Module(Tree):
             else:
                 p.grad = None
 
-    def apply(self, fn: Callable[[Any], Any]) -> Self:
+    def apply(self, fn: Callable[[Module], Any]) -> Self:
         """`fn` of every submodule, then of this one."""
         for module in self.children():
             module.apply(fn)
@@ -168,7 +168,7 @@ class Module(Tree):
 
     get_extra_state.only_raises = set_extra_state.only_raises = True  # type: ignore[attr-defined]
 
-    def state_dict(self, *args: Any, destination: Any = None, prefix: str = "", keep_vars: bool = False) -> Any:
+    def state_dict(self, *args: Any, destination: Any = None, prefix: str = "", keep_vars: bool = False) -> dict[str, Any]:
         """Parameters and persistent buffers by their paths, without history unless `keep_vars`."""
         if args:
             warnings.warn("Positional args are being deprecated, use kwargs instead.", FutureWarning, stacklevel=2)

@@ -202,7 +202,7 @@ def _write(writes: list[Callable[[], None]], pending: list[Callable[[], None]] |
             write()
 
 
-def save(module: Any, destination: Any, prefix: str, keep_vars: bool) -> Any:
+def save(module: Any, destination: Any, prefix: str, keep_vars: bool) -> dict[str, Any]:
     """See `Module.state_dict`."""
     if destination is None:
         destination = OrderedDict()
@@ -219,7 +219,7 @@ def save(module: Any, destination: Any, prefix: str, keep_vars: bool) -> Any:
     for hook in tuple(module._state_dict_hooks.values()):
         if hook(module, destination, prefix, local) is not None:
             raise RuntimeError("state_dict post-hook must return None")
-    return destination
+    return destination  # type: ignore[no-any-return]
 
 
 def save_own(module: Any, destination: Any, prefix: str, keep_vars: bool) -> None:

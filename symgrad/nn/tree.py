@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
-from typing import Any
+from typing import TYPE_CHECKING, Any, cast
 
 from symgrad.nn.hooks import registered
 from symgrad.nn.parameter import Buffer, Parameter
 from symgrad.tensor import Tensor
+
+if TYPE_CHECKING:
+    from symgrad.nn.module import Module
 
 GROUPS = ("_parameters", "_buffers", "_modules")
 
@@ -122,14 +125,14 @@ class Tree:
         self._buffers[name] = registered("buffer", self, name, tensor)
         (self._non_persistent_buffers_set.discard if persistent else self._non_persistent_buffers_set.add)(name)
 
-    def add_module(self, name: str, module: Any) -> None:
+    def add_module(self, name: str, module: Module | None) -> None:
         """Add a submodule under a name; None keeps the name free."""
         if module is not None and not isinstance(module, Tree):
             raise TypeError(f"{typename(module)} is not a Module subclass")
         self._check_name(name, "module", "_modules")
         self._modules[name] = registered("module", self, name, module)
 
-    def register_module(self, name: str, module: Any) -> None:
+    def register_module(self, name: str, module: Module | None) -> None:
         """The same as `add_module`."""
         self.add_module(name, module)
 
@@ -147,23 +150,23 @@ class Tree:
 
     # traversal
 
-    def named_modules(self, memo: set[Any] | None = None, prefix: str = "", remove_duplicate: bool = True) -> Iterator[tuple[str, Any]]:
+    def named_modules(self, memo: set[Any] | None = None, prefix: str = "", remove_duplicate: bool = True) -> Iterator[tuple[str, Module]]:
         """This module and all below it, each with its path."""
         seen = set() if memo is None else memo
         if self in seen:
             return
         if remove_duplicate:
             seen.add(self)
-        yield prefix, self
+        yield prefix, cast("Module", self)
         for name, module in self._modules.items():
             if module is not None:
                 yield from module.named_modules(seen, f"{prefix}.{name}" if prefix else name, remove_duplicate)
 
-    def modules(self) -> Iterator[Any]:
+    def modules(self) -> Iterator[Module]:
         """This module and all below it."""
         return (module for _, module in self.named_modules())
 
-    def named_children(self) -> Iterator[tuple[str, Any]]:
+    def named_children(self) -> Iterator[tuple[str, Module]]:
         """The modules right below this one, with their names."""
         seen = set()
         for name, module in self._modules.items():
@@ -171,7 +174,7 @@ class Tree:
                 seen.add(module)
                 yield name, module
 
-    def children(self) -> Iterator[Any]:
+    def children(self) -> Iterator[Module]:
         """The modules right below this one."""
         return (module for _, module in self.named_children())
 
@@ -211,16 +214,16 @@ class Tree:
 
     # by path
 
-    def get_submodule(self, target: str) -> Any:
+    def get_submodule(self, target: str) -> Module:
         """The module at a path such as `encoder.layers.0`; the empty path is this module."""
         module: Any = self
         for name in target.split(".") if target else []:
             module = _attribute(module, name)
             if not isinstance(module, Tree):
                 raise AttributeError(f"`{name}` is not an nn.Module")
-        return module
+        return module  # type: ignore[no-any-return]
 
-    def set_submodule(self, target: str, module: Any, strict: bool = False) -> None:
+    def set_submodule(self, target: str, module: Module, strict: bool = False) -> None:
         """Put a module at a path; with `strict` only in place of another."""
         if not target:
             raise ValueError("Cannot set the submodule without a target name!")
