@@ -184,3 +184,27 @@ def test_spectral_norm_makes_the_largest_singular_value_one():
     assert parametrizations.spectral_norm(nn.ConvTranspose2d(2, 5, 3)).parametrizations.weight[0]._u.shape == (5,)
     with pytest.raises(ValueError, match="Expected n_power_iterations to be positive"):
         parametrizations.spectral_norm(nn.Linear(2, 2), n_power_iterations=0)
+
+
+def test_the_older_spectral_norm():
+    sg.manual_seed(0)
+    layer = nn.utils.spectral_norm(nn.Linear(3, 4))
+    assert list(layer.state_dict()) == ["bias", "weight_orig", "weight_u", "weight_v"]
+    for _ in range(20):
+        layer(sg.ones(3))
+    values = np.linalg.svd(layer.weight.detach().numpy())[1]
+    assert values[0] == pytest.approx(1, abs=1e-3)
+    before = layer.eval()(sg.ones(3))
+    assert before.tolist() == layer(sg.ones(3)).tolist()
+    before.sum().backward()
+    assert layer.weight_orig.grad.shape == (4, 3)
+    with pytest.raises(RuntimeError, match="Cannot register two spectral_norm hooks on the same parameter weight"):
+        nn.utils.spectral_norm(layer)
+    nn.utils.remove_spectral_norm(layer)
+    assert list(layer.state_dict()) == ["bias", "weight"]
+    np.testing.assert_allclose(layer(sg.ones(3)).tolist(), before.tolist(), rtol=1e-6)
+    with pytest.raises(ValueError, match="spectral_norm of 'weight' not found"):
+        nn.utils.remove_spectral_norm(layer)
+    with pytest.raises(ValueError, match="Expected n_power_iterations to be positive"):
+        nn.utils.spectral_norm(layer, n_power_iterations=0)
+    assert isinstance(layer.weight, nn.Parameter)

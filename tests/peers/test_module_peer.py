@@ -731,7 +731,18 @@ def older_weight_norm(torch):
     return seen, repr(torch.nn.utils.remove_weight_norm(layer)), list(layer.state_dict())
 
 
-@pytest.mark.parametrize("program", [parametrized_modules, older_weight_norm], ids=lambda program: program.__name__)
+def older_spectral_norm(torch):
+    seen = []
+    for layer, x in ((torch.nn.Linear(3, 2), torch.ones(3)), (torch.nn.ConvTranspose2d(2, 3, 2), torch.ones(1, 2, 2, 2))):
+        torch.nn.utils.spectral_norm(layer, n_power_iterations=2)
+        layer(x).sum().backward()
+        seen += [list(layer.state_dict()), numbers(list(layer.state_dict().values())), numbers([p.grad for p in layer.parameters()])]
+        torch.nn.utils.remove_spectral_norm(layer)
+        seen += [list(layer.state_dict()), numbers(list(layer.state_dict().values()))]
+    return seen
+
+
+@pytest.mark.parametrize("program", [parametrized_modules, older_weight_norm, older_spectral_norm], ids=lambda program: program.__name__)
 def test_parametrization(program):
     test_program(program)
 

@@ -9,4 +9,5 @@ from symgrad.nn.utils.clip_grad import (
     get_total_norm as get_total_norm,
 )
 from symgrad.nn.utils.convert_parameters import parameters_to_vector as parameters_to_vector, vector_to_parameters as vector_to_parameters
+from symgrad.nn.utils.spectral_norm import remove_spectral_norm as remove_spectral_norm, spectral_norm as spectral_norm
 from symgrad.nn.utils.weight_norm import remove_weight_norm as remove_weight_norm, weight_norm as weight_norm

@@ -53,6 +53,34 @@ def weight_norm(module: Module, name: str = "weight", dim: int | None = 0) -> Mo
     return module
 
 
+@no_grad()
+def improve(matrix: Tensor, u: Tensor, v: Tensor, times: int, eps: float) -> None:
+    """Steps of power iteration, in place: u and v come nearer to the singular vectors of the largest singular value."""
+    for _ in range(times):
+        u.copy_(F.normalize(matrix.mv(v), dim=0, eps=eps))
+        v.copy_(F.normalize(matrix.mH.mv(u), dim=0, eps=eps))
+
+
+def as_matrix(weight: Tensor, dim: int) -> Tensor:
+    """A weight with one row for each output."""
+    return weight.movedim(dim, 0).flatten(1)  # type: ignore[no-any-return]
+
+
+def first_vectors(matrix: Tensor, eps: float) -> list[Tensor]:
+    """Where power iteration starts: two random directions."""
+    return [F.normalize(matrix.new_empty(size).normal_(0, 1), dim=0, eps=eps) for size in matrix.shape]
+
+
+def divided(weight: Tensor, matrix: Tensor, u: Tensor, v: Tensor) -> Tensor:
+    """A weight over its largest singular value. The vectors are copied, since the next forward changes them in place."""
+    return weight / u.clone().vdot(matrix.mv(v.clone()))  # type: ignore[no-any-return]
+
+
+def outputs_of(module: Module) -> int:
+    """The dimension of the outputs in the weight of a module."""
+    return int(isinstance(module, (ConvTranspose1d, ConvTranspose2d, ConvTranspose3d)))
+
+
 class _SpectralNorm(Module):
     """The two singular vectors are buffers, improved by some steps of power iteration at every forward of training."""
 
@@ -65,28 +93,19 @@ class _SpectralNorm(Module):
         self.dim, self.eps = dim % weight.ndim, eps
         if weight.ndim > 1:
             self.n_power_iterations = n_power_iterations
-            matrix = self._matrix(weight)
-            for name, size in zip(("_u", "_v"), matrix.shape, strict=True):
-                self.register_buffer(name, F.normalize(matrix.new_empty(size).normal_(0, 1), dim=0, eps=eps))
-            self._improve(matrix, 15)
-
-    def _matrix(self, weight: Tensor) -> Tensor:
-        return weight.movedim(self.dim, 0).flatten(1)  # type: ignore[no-any-return]
-
-    @no_grad()
-    def _improve(self, matrix: Tensor, times: int) -> None:
-        for _ in range(times):
-            self._u.copy_(F.normalize(matrix.mv(self._v), dim=0, eps=self.eps))
-            self._v.copy_(F.normalize(matrix.mH.mv(self._u), dim=0, eps=self.eps))
+            matrix = as_matrix(weight, self.dim)
+            u, v = first_vectors(matrix, eps)
+            self.register_buffer("_u", u)
+            self.register_buffer("_v", v)
+            improve(matrix, u, v, 15, eps)
 
     def forward(self, weight: Tensor) -> Tensor:
         if weight.ndim == 1:
             return F.normalize(weight, dim=0, eps=self.eps)
-        matrix = self._matrix(weight)
+        matrix = as_matrix(weight, self.dim)
         if self.training:
-            self._improve(matrix, self.n_power_iterations)
-        u, v = self._u.clone(), self._v.clone()  # which the next forward changes in place
-        return weight / u.vdot(matrix.mv(v))  # type: ignore[no-any-return]
+            improve(matrix, self._u, self._v, self.n_power_iterations, self.eps)
+        return divided(weight, matrix, self._u, self._v)
 
     def right_inverse(self, value: Tensor) -> Tensor:
         return value
@@ -99,6 +118,6 @@ def spectral_norm(
     weight = getattr(module, name, None)
     if not isinstance(weight, Tensor):
         raise ValueError(f"Module '{module}' has no parameter or buffer with name '{name}'")
-    if dim is None:
-        dim = int(isinstance(module, (ConvTranspose1d, ConvTranspose2d, ConvTranspose3d)))
-    return register_parametrization(module, name, _SpectralNorm(weight, n_power_iterations, dim, eps))
+    return register_parametrization(
+        module, name, _SpectralNorm(weight, n_power_iterations, outputs_of(module) if dim is None else dim, eps)
+    )

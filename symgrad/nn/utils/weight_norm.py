@@ -25,9 +25,10 @@ class WeightNorm:
         setattr(module, self.name, self.compute_weight(module))
 
 
-def _find(module: Module, name: str) -> int | None:
+def find_hook(module: Module, kind: type, name: str) -> int | None:
+    """The id of a hook of this kind for the tensor of this name."""
     for id, hook in module._forward_pre_hooks.items():
-        if isinstance(hook, WeightNorm) and hook.name == name:
+        if isinstance(hook, kind) and hook.name == name:
             return id  # type: ignore[no-any-return]
     return None
 
@@ -36,7 +37,7 @@ def weight_norm(module: Module, name: str = "weight", dim: int | None = 0) -> Mo
     """Train the lengths and the directions of a weight; `parametrizations.weight_norm` is the newer form."""
     words = "`torch.nn.utils.weight_norm` is deprecated in favor of `torch.nn.utils.parametrizations.weight_norm`."
     warnings.warn(words, FutureWarning, stacklevel=2)
-    if _find(module, name) is not None:
+    if find_hook(module, WeightNorm, name) is not None:
         raise RuntimeError(f"Cannot register two weight_norm hooks on the same parameter {name}")
     hook, weight = WeightNorm(name, dim), getattr(module, name)
     delattr(module, name)
@@ -49,7 +50,7 @@ def weight_norm(module: Module, name: str = "weight", dim: int | None = 0) -> Mo
 
 def remove_weight_norm(module: Module, name: str = "weight") -> Module:
     """Make the weight a plain parameter again."""
-    id = _find(module, name)
+    id = find_hook(module, WeightNorm, name)
     if id is None:
         raise ValueError(f"weight_norm of '{name}' not found in {module}")
     weight = module._forward_pre_hooks.pop(id).compute_weight(module).detach()
