@@ -25,7 +25,7 @@ class WeightNorm:
         setattr(module, self.name, self.compute_weight(module))
 
 
-def find_hook(module: Module, kind: type, name: str) -> int | None:
+def find_hook(module: Module, kind: type[Any], name: str) -> int | None:
     """The id of a hook of this kind for the tensor of this name."""
     for id, hook in module._forward_pre_hooks.items():
         if isinstance(hook, kind) and hook.name == name:
