@@ -42,6 +42,7 @@ class _Affine(Module):
 class _Tracked(_Affine):
     """With running statistics, if they are asked for."""
 
+    _version = 2
     ranks: ClassVar[tuple[int, ...]]
     running_mean: Tensor | None
     running_var: Tensor | None
@@ -70,6 +71,12 @@ class _Tracked(_Affine):
     def reset_parameters(self) -> None:
         self.reset_running_stats()
         super().reset_parameters()
+
+    def _load_from_state_dict(self, state_dict: dict[str, Any], prefix: str, local_metadata: dict[str, Any], *rest: Any) -> None:
+        """Version 1 did not count batches, nor need a file without versions."""
+        if local_metadata.get("version", 1) < 2 and self.num_batches_tracked is not None:
+            state_dict.setdefault(f"{prefix}num_batches_tracked", self.num_batches_tracked)
+        super()._load_from_state_dict(state_dict, prefix, local_metadata, *rest)
 
     def _check_input_dim(self, input: Tensor) -> None:
         if input.ndim not in self.ranks:

@@ -82,6 +82,17 @@ def test_running_statistics():
     assert [norm.running_mean.tolist(), norm.running_var.tolist(), norm.num_batches_tracked.item()] == [[0, 0], [1, 1], 0]
 
 
+def test_files_from_before_batches_were_counted():
+    net = nn.Sequential(nn.BatchNorm1d(2))
+    net(sg.tensor([[1.0, 2.0], [3.0, 6.0]]))
+    old = {name: value + 1 for name, value in net.state_dict().items() if "num_batches" not in name}
+    assert repr(net.load_state_dict(old)) == "<All keys matched successfully>"
+    assert net[0].num_batches_tracked.item() == 1
+    assert net[0].weight.tolist() == [2, 2]
+    with pytest.raises(RuntimeError, match=r'Missing key\(s\) in state_dict: "0\.running_mean"'):
+        net.load_state_dict({name: value for name, value in old.items() if "mean" not in name})
+
+
 def test_without_momentum_the_statistics_are_the_mean_of_all_batches():
     norm = nn.BatchNorm1d(1, momentum=None)
     for middle in (1.0, 2.0, 6.0):
@@ -142,6 +153,7 @@ def test_device_and_type_reach_every_parameter_and_buffer():
         (lambda: nn.Fold(4, 2)(sg.ones(1, 4, 8)), RuntimeError, "expected size of input's dimension 2 to match"),
         (lambda: nn.MultiMarginLoss(3), ValueError, "only p == 1 and p == 2 supported"),
         (lambda: nn.MSELoss(reduction="max")(sg.ones(2), sg.ones(2)), ValueError, "max is not a valid value for reduction"),
+        (lambda: nn.CrossEntropyLoss(ignore_index=1)(sg.ones(1, 2), sg.ones(1, 2)), RuntimeError, "ignore_index is not supported"),
         (lambda: nn.TripletMarginLoss(0), ValueError, "expected margin to be greater than 0, got 0"),
         (lambda: nn.CTCLoss()(sg.ones(4, 1, 3), sg.ones(1, 2).long(), (5,), (2,)), RuntimeError, "value at most 4, but got value 5"),
     ],
@@ -158,8 +170,8 @@ def test_a_network_of_layers_is_compiled():
     sg.manual_seed(0)
     net = nn.Sequential(
         nn.Conv2d(1, 4, 3, padding=1, padding_mode="reflect"), nn.BatchNorm2d(4), nn.GELU(), nn.MaxPool2d(2), nn.GroupNorm(2, 4),
-        nn.ConvTranspose2d(4, 2, 2, 2), nn.Hardswish(), nn.AdaptiveAvgPool2d(2), nn.Upsample(3), nn.Flatten(), nn.Linear(18, 6), nn.LayerNorm(6),
-        nn.Dropout(0.3),
+        nn.ConvTranspose2d(4, 2, 2, 2), nn.Hardswish(), nn.AdaptiveAvgPool2d(2), nn.Upsample(3), nn.Flatten(), nn.Linear(18, 6),
+        nn.LayerNorm(6), nn.Dropout(0.3),
     ).double().eval()  # fmt: skip
     loss, x, y = nn.CrossEntropyLoss(label_smoothing=0.1), sg.randn(3, 1, 6, 6, dtype=sg.float64), sg.tensor([1, 0, 5])
     expected = loss(net(x), y)

@@ -120,10 +120,10 @@ def _track(running_mean: Any, running_var: Any, mean: Tensor, rate: Tensor, coun
     recording, mode.recording = mode.recording, False
     try:
         if running_mean is not None:
-            running_mean.mul_(1 - momentum).add_(mean.reshape(-1) * momentum)
+            running_mean.lerp_(mean.reshape(-1), momentum)
         if running_var is not None:
             variance = (1 / (rate * rate) - eps).reshape(-1)
-            running_var.mul_(1 - momentum).add_(variance * (momentum * count / (count - 1)))
+            running_var.lerp_(variance * (count / (count - 1)), momentum)
     finally:
         mode.recording = recording
 
