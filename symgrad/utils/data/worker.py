@@ -106,13 +106,11 @@ def _listen(tasks: Connection, pending: queue.SimpleQueue[bytes | None]) -> None
 def _work(pending: queue.SimpleQueue[bytes | None], results: Connection, worker: int, parcel: Parcel | Arrived) -> None:
     job = _prepared(parcel, worker)
     fetch: Fetch | None = None
-    epoch, ended = 0, False
+    epoch = 0
     while (message := pending.get()) is not None:
         asked_epoch, number, index = pickle.loads(message)
         if asked_epoch != epoch:
-            epoch, fetch, ended = asked_epoch, None, False
-        if ended:
-            continue
+            epoch, fetch = asked_epoch, None
         outcome: tuple[str, Any] = ("failed", job)
         try:
             if isinstance(job, Job):

@@ -147,7 +147,6 @@ def _end(process: BaseProcess, until: float) -> None:
     if process.is_alive():
         process.kill()
         process.join()
-    process.close()
 
 
 def _ending(code: int | None) -> str:

@@ -48,7 +48,8 @@ def test_without_a_generator_an_epoch_takes_one_draw_of_the_default_one():
 def test_with_replacement_32_are_drawn_when_the_first_is_needed():
     generator = sg.Generator().manual_seed(4)
     iterator = iter(RandomSampler(range(100), replacement=True, num_samples=50, generator=generator))
-    assert next(iterator) == sg.randint(100, (32,), generator=(same := sg.Generator().manual_seed(4)))[0]
+    same = sg.Generator().manual_seed(4)
+    assert next(iterator) == sg.randint(100, (32,), generator=same)[0]
     assert sg.equal(generator.get_state(), same.get_state())
     list(iterator)
     sg.randint(100, (18,), generator=same)
