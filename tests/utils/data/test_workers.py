@@ -19,7 +19,12 @@ import symgrad as sg
 from symgrad.utils.data import DataLoader, TensorDataset
 from symgrad.utils.data.transfer import INLINE, receive, send
 
-pytestmark = pytest.mark.filterwarnings("ignore:This DataLoader will create:UserWarning")
+pytestmark = [
+    pytest.mark.filterwarnings("ignore:This DataLoader will create:UserWarning"),
+    # where other tests have loaded JAX, or Python is 3.12 or newer, the way to start that is called fork is warned of
+    pytest.mark.filterwarnings("ignore:os.fork:RuntimeWarning"),
+    pytest.mark.filterwarnings("ignore:This process .* is multi-threaded:DeprecationWarning"),
+]
 
 
 @pytest.fixture(scope="module", autouse=True)
