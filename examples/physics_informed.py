@@ -81,7 +81,7 @@ def on_grid(u, x, t):
     return (a.numpy().reshape(len(x), -1) for a in (u(*points).detach(), missed))
 
 
-def picture(path, u, x, t, value, missed, truth, error):
+def picture(path, x, t, value, missed, truth, error):
     figure, (left, middle, right) = canvas(f"Burgers' equation by a physics-informed net: relative error {error:.2%}", (3.8, 3.8, 3.8))
     for panel, shown, scheme, limit, title in (
         (left, value, "RdBu_r", 1, "Solution u"), (right, missed, "PuOr", np.abs(missed).max(), "Residual of the equation"),
@@ -108,7 +108,7 @@ def main(argv=None):
     truth = exact(x, t)
     error = np.linalg.norm(value - truth) / np.linalg.norm(truth)
     print(f"relative error against the exact solution: {error:.2%}")
-    picture(args.output, u, x, t, value, missed, truth, error)
+    picture(args.output, x, t, value, missed, truth, error)
     return {"losses": losses, "error": error}
 
 
