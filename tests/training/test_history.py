@@ -85,10 +85,20 @@ def test_the_plot_marks_the_best_epoch_of_validation(figure):
     assert len(rate) == 1
 
 
-def test_the_figure_is_known_to_pyplot(figure):
+def test_the_figure_is_known_to_pyplot_except_in_a_notebook(figure, monkeypatch):
+    """There it would be drawn twice: as the value of the cell, and as a figure that is open."""
     from matplotlib import pyplot
 
     assert pyplot.fignum_exists(figure.number)
+    monkeypatch.setattr("matplotlib.get_backend", lambda: "module://matplotlib_inline.backend_inline")
+    assert not pyplot.fignum_exists(history(ROWS).plot().number)
+
+
+def test_a_learning_rate_that_falls_far_is_drawn_on_a_logarithmic_axis():
+    from symgrad.training.plot import figure
+
+    scales = [figure(history([{"learning_rate": 1.0}, {"learning_rate": last}])).axes[0].get_yscale() for last in (0.5, 0.01, 0.0)]
+    assert scales == ["linear", "log", "linear"]
 
 
 def test_a_notebook_shows_the_plot_and_leaves_no_figure_open():

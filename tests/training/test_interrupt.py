@@ -54,9 +54,11 @@ def scripted(values):
 
 @pytest.fixture(autouse=True)
 def _the_handler_comes_back():
-    before = signal.getsignal(signal.SIGINT)
+    """It starts as Python's own, also where the tests run in the background and ignore Ctrl-C."""
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
     yield
-    assert signal.getsignal(signal.SIGINT) is before
+    after = signal.signal(signal.SIGINT, before)
+    assert after is signal.default_int_handler
 
 
 def test_the_best_epoch_by_validation_is_kept(capsys):
@@ -179,6 +181,8 @@ def test_in_another_thread_nobody_listens():
 
 
 PROGRAM = """
+import signal
+signal.signal(signal.SIGINT, signal.default_int_handler)
 import symgrad as sg
 from symgrad import nn
 
