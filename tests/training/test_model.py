@@ -154,7 +154,11 @@ def test_validation_data_and_frequency():
 
 
 def test_initial_epoch():
-    assert fitted(regressor(), *line(), epochs=5, initial_epoch=3).epoch == [3, 4]
+    model, done = regressor(), []
+    seen = sg.training.LambdaCallback(on_train_batch_begin=lambda batch, logs: done.append(model.epochs_done))
+    assert fitted(model, *line(), epochs=5, initial_epoch=3, callbacks=seen).epoch == [3, 4]
+    fitted(model, *line(), callbacks=seen)
+    assert done == [3, 4, 0]
 
 
 # --- what data may be
@@ -231,9 +235,11 @@ def test_steps_go_on_where_the_epoch_before_stopped():
 
 def test_a_generator_that_runs_out_ends_the_training():
     model = regressor()
+    begun = []
+    seen = sg.training.LambdaCallback(on_epoch_begin=lambda epoch, logs: begun.append(epoch))
     with pytest.warns(UserWarning, match="ran out before an epoch of 2 steps"):
-        history = fitted(model, (line() for _ in range(5)), epochs=9, steps_per_epoch=2)
-    assert history.epoch == [0, 1, 2]
+        history = fitted(model, (line() for _ in range(5)), epochs=9, steps_per_epoch=2, callbacks=seen)
+    assert history.epoch == begun == [0, 1, 2]
     with pytest.warns(UserWarning, match="ran out"):
         assert fitted(model, (line() for _ in range(4)), epochs=9, steps_per_epoch=2).epoch == [0, 1]
 
@@ -348,6 +354,7 @@ def test_losses_of_probabilities_are_those_of_keras():
     for name, target in (("sparse_categorical_crossentropy", [0, 1]), ("categorical_crossentropy", [[1, 0, 0], [0, 1, 0]])):
         model = sg.Model(nn.Identity(), loss=name)
         assert model.test_on_batch(probabilities, sg.tensor(target)) == pytest.approx(expected, rel=1e-6)
+        assert model.test_on_batch(2 * probabilities, sg.tensor(target)) == pytest.approx(expected, rel=1e-6)  # brought to the sum 1
         with pytest.raises(ValueError, match="loss='cross_entropy', which is of logits"):
             model.test_on_batch(-probabilities, sg.tensor(target))
     binary = sg.Model(nn.Identity(), loss="binary_crossentropy")
