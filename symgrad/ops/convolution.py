@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from math import prod
 from typing import Any
 
 import numpy as np
@@ -48,8 +49,9 @@ def _convolution(x, w, bias, *, stride, padding, dilation, groups):
 
 def _shifted(out, bias):
     """A number for each channel added, in place; repeated to the length of an image, so that NumPy adds long rows."""
-    rows = out.reshape(len(out), -1)
-    rows += bias.repeat(rows.shape[1] // max(len(bias), 1))
+    places = prod(out.shape[2:])
+    rows = out.reshape(len(out), len(bias) * places)
+    rows += bias.repeat(places)
     return out
 
 

@@ -64,6 +64,17 @@ def test_a_layer_with_options_can_be_extended_copied_and_hashed():
     assert nn.ReLU() != nn.ReLU()
 
 
+def test_a_batch_of_nothing():
+    for layer, shape in ((nn.Conv2d(2, 3, 3), (0, 2, 5, 5)), (nn.ConvTranspose1d(2, 3, 2), (0, 2, 4)), (nn.Linear(2, 3), (0, 2))):
+        x = sg.ones(shape, requires_grad=True)
+        out = layer(x)
+        out.sum().backward()
+        assert out.shape[0] == 0
+        assert x.grad.shape == x.shape
+        assert layer.weight.grad.abs().sum().item() == 0
+        assert layer.bias.grad.tolist() == [0, 0, 0]
+
+
 def test_hardtanh_has_older_names():
     with pytest.warns(FutureWarning, match="keyword argument `min_value` is deprecated and renamed to `min_val`"):
         assert nn.Hardtanh(min_value=-2.0).min_val == -2.0
