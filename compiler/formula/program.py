@@ -19,8 +19,18 @@ from symgrad.mode import local
 from symgrad.ops.promotion import kind
 from symgrad.typing import Array
 
-_SHARED_LEAVES, _MOST_LEAVES, _MOST_PARTS = 8, 48, 96
-"""An expression that mentions more symbols than this gets a name: if it is used more than once, or in any case; so does a deep one."""
+@dataclass(frozen=True)
+class Limits:
+    """An expression that mentions more symbols than this gets a name: if it is used more than once, or in any case; so does a deep one."""
+
+    shared: int
+    most: int
+    parts: int
+
+
+_SHORT, _LONG = Limits(8, 48, 96), Limits(2, 12, 32)
+_MANY = 150
+"""A graph of so many values is read line by line."""
 
 _WIDE = {"f": np.dtype(np.float64), "c": np.dtype(np.complex128)}
 """A formula is mathematics: it is computed in the widest type, and rounded to the type of the result."""
@@ -92,6 +102,7 @@ class Binder:
 
     def __init__(self, graph: Graph) -> None:
         self.uses = graph.uses()
+        self.limits = _LONG if len(graph) > _MANY else _SHORT
         self.ends = {v for v in graph.outputs if self.uses[v] == 1}
         self.bindings: list[tuple[Any, Any]] = []
         self.labels: dict[Any, str] = {}
@@ -99,8 +110,8 @@ class Binder:
     def wants(self, value: Any, expressions: Sequence[Any]) -> bool:
         if value in self.ends:  # it has a line of its own
             return False
-        limit = _SHARED_LEAVES if self.uses[value] > 1 else _MOST_LEAVES
-        return any(_longer(e, limit) for e in expressions)
+        leaves = self.limits.shared if self.uses[value] > 1 else self.limits.most
+        return any(_longer(e, leaves, self.limits.parts) for e in expressions)
 
     def bind(self, name: Any, label: str, expression: Any) -> Any:
         self.bindings.append((name, expression))
@@ -112,8 +123,8 @@ class Binder:
         return f"t{len(self.bindings) + 1}"
 
 
-def _longer(expression: Any, limit: int) -> bool:
-    """Does it have more symbols than the limit, or too many parts? Counting stops there."""
+def _longer(expression: Any, most_leaves: int, most_parts: int) -> bool:
+    """Does it have more symbols or more parts than that? Counting stops there."""
     leaves = parts = 0
     stack = [expression]
     while stack:
@@ -121,7 +132,7 @@ def _longer(expression: Any, limit: int) -> bool:
         leaf = isinstance(e, (sp.Symbol, sp.MatrixSymbol))
         leaves += leaf
         parts += 1
-        if leaves > limit or parts > _MOST_PARTS:
+        if leaves > most_leaves or parts > most_parts:
             return True
         if not leaf:
             stack.extend(e.args)
