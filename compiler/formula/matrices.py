@@ -81,11 +81,54 @@ class Rows(sp.MatrixExpr):  # type: ignore[misc]
 
 
 def added(matrices: list[Any]) -> Any:
-    return matrices[0] if len(matrices) == 1 else sp.MatAdd(*matrices)
+    """The sum, with what all terms begin or end with written once: A x + B x = (A + B) x"""
+    if len(matrices) == 1:
+        return matrices[0]
+    terms = [_parted(m) for m in matrices]
+    shared = _shared_scale([scale for scale, _ in terms])
+    if shared != 1:
+        return scaled(shared, added([scaled(scale / shared, times(*factors)) for scale, factors in terms]))
+    for end in (-1, 0):
+        common = _common([factors for _, factors in terms], end)
+        if common:
+            rest = [scaled(scale, times(*_without(factors, len(common), end))) for scale, factors in terms]
+            return times(added(rest), *common) if end else times(*common, added(rest))
+    return sp.MatAdd(*matrices)
+
+
+def _shared_scale(scales: list[Any]) -> Any:
+    """What all scalars have in common, but for rational numbers: a sign, and factors such as (xᵀ y)."""
+    sign = sp.Integer(-1) if all(scale.could_extract_minus_sign() for scale in scales) else sp.Integer(1)
+    factors = [set(sp.Mul.make_args(scale)) for scale in scales]
+    return sign * sp.Mul(*(f for f in set.intersection(*factors) if not f.is_Rational))
+
+
+def _parted(matrix: Any) -> tuple[Any, list[Any]]:
+    """The scalar and the factors of a product."""
+    if not isinstance(matrix, sp.MatMul):
+        return sp.Integer(1), [matrix]
+    parts = [_parted(f) if f.is_Matrix else (f, []) for f in matrix.args]
+    return sp.Mul(*(scale for scale, _ in parts)), [f for _, factors in parts for f in factors]
+
+
+def _common(products: list[list[Any]], end: int) -> list[Any]:
+    """The factors that all products share at one end, if every product has others, too."""
+    shared: list[Any] = []
+    for factors in zip(*(p[::-1] if end else p for p in products), strict=False):
+        if any(f != factors[0] for f in factors):
+            break
+        shared.append(factors[0])
+    return (shared[::-1] if end else shared) if len(shared) < min(map(len, products)) else []
+
+
+def _without(factors: list[Any], count: int, end: int) -> list[Any]:
+    return factors[: len(factors) - count] if end else factors[count:]
 
 
 def scaled(scale: Any, matrix: Any) -> Any:
-    return matrix if scale == 1 else sp.MatMul(scale, matrix)
+    inner, factors = _parted(matrix)
+    total = scale * inner
+    return sp.MatMul(*([] if total == 1 else [total]), *factors) if len(factors) > 1 or total != 1 else factors[0]
 
 
 def times(*matrices: Any) -> Any:

@@ -14,7 +14,7 @@ import sympy as sp
 
 from symgrad.compiler.differentiate import depending
 from symgrad.compiler.formula import linear, meaning
-from symgrad.compiler.formula.matrices import Det, Elementwise, Entry, Rows, Total, outer, scaled, times, transposed
+from symgrad.compiler.formula.matrices import Det, Elementwise, Entry, Rows, Total, added, outer, scaled, times, transposed
 from symgrad.compiler.formula.program import Binder, Job, Program
 from symgrad.compiler.ir import INPUT, LITERAL, OUTPUT, Value, type_text
 from symgrad.errors import FormulaError
@@ -38,6 +38,8 @@ class Matrices:
         self.atom_of: dict[Any, Any] = {}
         self.scalar_of: dict[Any, tuple[Any, tuple[int, ...]]] = {}
         """What a matrix expression was written from, with its shape."""
+        self.sums: set[Any] = set()
+        """Sums as they stand in the program."""
         self.on_the_way = depending(job.graph.values, tuple(job.all_directions))
         """What depends on a direction has no name: it is to be taken apart."""
 
@@ -46,7 +48,10 @@ class Matrices:
         names = {x: self.input(i, x, label) for i, (x, label) in enumerate(zip(graph.inputs, graph.labels, strict=True))}
         for v in graph.values:
             if v.op != INPUT and not isinstance(v.dtype, tuple):
-                self.known[v] = self.named(v, self.expression(v))
+                e = self.expression(v)
+                if isinstance(e, sp.Add) and v.op in ("add", "sub") and -e not in self.sums:
+                    self.sums.add(e)
+                self.known[v] = self.named(v, e)
         pairs = zip(graph.outputs, self.job.directions, strict=True)
         outputs = tuple(self.derivative(n, v, names[some[0]]) if some else self.whole(v) for n, (v, some) in enumerate(pairs))
         inputs = tuple(names[x] for x in self.job.inputs)
@@ -144,7 +149,7 @@ class Matrices:
             content, rest = e.primitive()
             if content != 1:
                 return scaled(content, self.matrix(rest, shape))
-            return sp.MatAdd(*(self.matrix(term, shape) for term in e.args))
+            return added([self.matrix(term, shape) for term in e.args])
         if isinstance(e, sp.Mul):
             factors = [f for f in e.args if self.atoms(f)]
             scale = sp.Mul(*(f for f in e.args if not self.atoms(f)))
@@ -169,6 +174,8 @@ class Matrices:
         e = self.known[v]
         if isinstance(e, sp.Add):
             scale, rest = e.primitive()
+            if rest not in self.sums and -rest in self.sums:  # the same difference, the other way round
+                scale, rest = -scale, -rest
         else:
             factors = e.args if isinstance(e, sp.Mul) else (e,)
             scale = sp.Mul(*(f for f in factors if not self.atoms(f)))

@@ -115,7 +115,7 @@ class _Printer:
         return " ".join([f"-{factors[1]}", *factors[2:]] if factors[0] == "-1" else factors)
 
     def _print_MatAdd(self, e: Any) -> str:
-        terms = sorted(e.args, key=lambda term: isinstance(term, sp.MatMul) and bool(term.args[0].is_negative))
+        terms = sorted(e.args, key=lambda t: (isinstance(t, sp.MatMul) and bool(t.args[0].is_negative), isinstance(t, sp.Transpose)))
         return " + ".join(self._print(term) for term in terms).replace("+ -", "- ")
 
     def _print_HadamardProduct(self, e: Any) -> str:
