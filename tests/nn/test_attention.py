@@ -108,6 +108,12 @@ def test_heads_by_hand(options):
     alone, nothing = net(q, k, v, need_weights=False)
     np.testing.assert_allclose(alone.detach().numpy(), wanted, rtol=1e-12)
     assert nothing is None
+    mask = values(4, 5, seed=3)
+    wanted, weights = by_hand(net, q, k, v, np.pad(mask.numpy(), ((0, 0), (0, weights.shape[-1] - 5))))
+    for padding in (None, sg.zeros(5, dtype=sg.float64)):
+        out, found = net(q, k, v, padding, attn_mask=mask, average_attn_weights=False)
+        np.testing.assert_allclose(out.detach().numpy(), wanted, rtol=1e-12)
+        np.testing.assert_allclose(found.detach().numpy(), weights, rtol=1e-12)
 
 
 def test_batches_stand_first_or_second():
@@ -148,6 +154,8 @@ def test_masks_hide(kind, need_weights):
     sg.testing.assert_close(joint[:2, 0], out[:2, 0])
     hinted, _ = net(x, x, x, attn_mask=typed(causal), is_causal=True, need_weights=need_weights)
     sg.testing.assert_close(hinted, out)
+    both = {"attn_mask": typed(causal), "key_padding_mask": typed(padding), "is_causal": True}
+    sg.testing.assert_close(net(x, x, x, need_weights=need_weights, **both)[0], joint)
 
 
 def test_dropout_of_weights_in_training_only():
