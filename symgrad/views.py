@@ -15,7 +15,8 @@ import numpy as np
 from symgrad.application import apply, edge_of, failure, keeps, make_node
 from symgrad.graph import Node, Output, next_sequence
 from symgrad.mode import local
-from symgrad.ops.promotion import compute_type, kind
+from symgrad.ops.kernels.axpy import axpy
+from symgrad.ops.promotion import FLOAT32, FLOAT64, compute_type, kind
 from symgrad.ops.spec import Row
 from symgrad.ops.table import TABLE
 from symgrad.tensor import Tensor, refresh, root_of, version_cell, wrap
@@ -74,6 +75,12 @@ def _without_history(root: Tensor) -> Tensor:
 def shadow(x: Tensor) -> Tensor:
     """`x` as it is now, values and history: what an in-place op reads."""
     return wrap(x._array, x._requires_grad, x._node)
+
+
+def rows_of(x: Tensor, count: int) -> list[Tensor]:
+    """`x` cut into tensors of so many rows. They share its memory and nothing else: who writes to them calls `mark_written(x)`."""
+    array = x._array
+    return [wrap(array[i : i + count]) for i in range(0, len(array), count)]
 
 
 # --- history of views -----------------------------------------------------------------------------------------------------
@@ -304,6 +311,25 @@ def _has_history(x: Tensor) -> bool:
     return x._requires_grad or (x._owner is not None and x._owner._requires_grad)
 
 
+def added(x: Tensor, y: Any, alpha: float) -> bool:
+    """x += alpha * y straight in the memory, if both are floats of one type and nothing is recorded. Whether that was so."""
+    mode = local.mode
+    array = x._array
+    dtype = array.dtype
+    if not isinstance(y, Tensor) or y._array.dtype is not dtype or (dtype is not FLOAT32 and dtype is not FLOAT64):
+        return False
+    if mode.capture is not None or (mode.recording and (_has_history(x) or _has_history(y))):
+        return False
+    if not array.flags.c_contiguous and overlapping(array):
+        return False
+    try:
+        mode.run(axpy, array, y._array, alpha)
+    except ValueError:
+        return False
+    mark_written(x)
+    return True
+
+
 def inplace_ufunc(row: Row) -> Callable[..., Tensor]:
     """The in-place form of an arithmetic row: writes straight into the memory when nothing is recorded."""
     kernel, takes_bools = row.numpy, "b" in row.kinds
@@ -317,10 +343,13 @@ def inplace_ufunc(row: Row) -> Callable[..., Tensor]:
             return general(x, y)
         if not array.flags.c_contiguous and overlapping(array):
             raise RuntimeError(OVERLAP)
-        if compute_type(row.policy, (array, other)) != array.dtype:
-            return general(x, y)
-        if not takes_bools and (y.__class__ is bool or (other is not y and other.dtype.kind == "b")):
-            return general(x, y)  # refuses it
+        dtype = array.dtype
+        alike = (y.__class__ is float or y.__class__ is int) if other is y else other.dtype is dtype
+        if not alike or (dtype is not FLOAT32 and dtype is not FLOAT64):
+            if compute_type(row.policy, (array, other)) != dtype:
+                return general(x, y)
+            if not takes_bools and (y.__class__ is bool or (other is not y and other.dtype.kind == "b")):
+                return general(x, y)  # refuses it
         try:
             mode.run(kernel, array, other, out=array, casting="same_kind")
         except (ValueError, TypeError):

@@ -10,7 +10,7 @@ from symgrad.ops.promotion import COMPLEX128, FLOAT64, kind, result_type, word
 from symgrad.ops.table import TABLE
 from symgrad.tensor import Tensor
 from symgrad.typing import Scalar
-from symgrad.views import inplace, inplace_ufunc
+from symgrad.views import added, inplace, inplace_ufunc
 
 __all__ = [
     "abs", "absolute", "acos", "acosh", "add", "addcdiv", "addcmul", "arccos", "arccosh", "arcsin", "arcsinh", "arctan", "arctan2",
@@ -183,11 +183,15 @@ _div_rounded_ = inplace(div)
 
 def add_(self: Tensor, other: Any, *, alpha: Scalar = 1) -> Tensor:
     """self += alpha * other"""
+    if alpha.__class__ is float and added(self, other, alpha):
+        return self
     return _add_(self, _scaled("add_", self, other, alpha))
 
 
 def sub_(self: Tensor, other: Any, *, alpha: Scalar = 1) -> Tensor:
     """self -= alpha * other"""
+    if alpha.__class__ is float and added(self, other, -alpha):
+        return self
     return _sub_(self, _scaled("sub_", self, other, alpha))
 
 

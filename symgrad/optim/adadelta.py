@@ -45,7 +45,7 @@ class Adadelta(Optimizer):
         state["step"].add_(1)
         for p, g, square, moved in pieces(param, grad, state["square_avg"], state["acc_delta"]):
             g = decayed(g, p, group, lr)
-            square.mul_(rho).addcmul_(g, g * (1 - rho))
+            square.mul_(rho).add_(g * g, alpha=1 - rho)
             delta = (moved + eps).sqrt() / (square + eps).sqrt() * g
-            moved.mul_(rho).addcmul_(delta, delta * (1 - rho))
-            p.sub_(delta * lr)
+            moved.mul_(rho).add_(delta * delta, alpha=1 - rho)
+            p.sub_(delta, alpha=lr)

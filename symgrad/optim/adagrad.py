@@ -50,5 +50,5 @@ class Adagrad(Optimizer):
         size = lr / (1 + (step - 1) * group["lr_decay"])
         for p, g, total in pieces(param, grad, state["sum"]):
             g = decayed(g, p, group, lr)
-            total.addcmul_(g, g)
-            p.addcdiv_(g * -size, total.sqrt() + group["eps"])
+            total.add_(g * g)
+            p.sub_(g / (total.sqrt() + group["eps"]), alpha=size)

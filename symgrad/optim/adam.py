@@ -55,11 +55,11 @@ class Adam(Optimizer):
         largest = (state["max_exp_avg_sq"],) if group["amsgrad"] else ()
         for p, g, mean, square, *most in pieces(param, grad, state["exp_avg"], state["exp_avg_sq"], *largest):
             g = decayed(g, p, group, lr)
-            mean.lerp_(g, 1 - beta1)
-            square.mul_(beta2).addcmul_(g, g * (1 - beta2))
+            mean.mul_(beta1).add_(g, alpha=1 - beta1)
+            square.mul_(beta2).add_(g * g, alpha=1 - beta2)
             if most:
                 square = most[0].clamp_(min=square)
-            p.addcdiv_(mean * (-size * root), square.sqrt() + eps * root)
+            p.sub_(mean / (square.sqrt() + eps * root), alpha=size * root)
 
 
 def _flat(beta: Any) -> Any:

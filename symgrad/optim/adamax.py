@@ -45,6 +45,6 @@ class Adamax(Optimizer):
         size = lr / (1 - beta1**step)
         for p, g, mean, largest in pieces(param, grad, state["exp_avg"], state["exp_inf"]):
             g = decayed(g, p, group, lr)
-            mean.lerp_(g, 1 - beta1)
+            mean.mul_(beta1).add_(g, alpha=1 - beta1)
             largest.mul_(beta2).clamp_(min=g.abs() + group["eps"])
-            p.addcdiv_(mean * -size, largest)
+            p.sub_(mean / largest, alpha=size)

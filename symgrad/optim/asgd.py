@@ -43,8 +43,8 @@ class ASGD(Optimizer):
         eta, mu = (number(state[name].clone(), group) for name in ("eta", "mu"))  # which are written to below
         for p, g, average in pieces(param, grad, state["ax"]):
             g = decayed(g, p, group, lr)
-            p.mul_(1 - lambd * eta).sub_(g * eta)
-            average.add_((p - average) * mu)
+            p.mul_(1 - lambd * eta).sub_(g, alpha=eta)
+            average.add_(p - average, alpha=mu)
         state["eta"].fill_(lr / (1 + lambd * lr * step) ** group["alpha"])
         state["mu"].fill_(1 / _at_least_one(step - group["t0"]))
 

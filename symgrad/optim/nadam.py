@@ -48,9 +48,10 @@ class NAdam(Optimizer):
         (beta1, beta2), decay = group["betas"], group["momentum_decay"]
         momentum, later = (beta1 * (1.0 - 0.5 * 0.96 ** (n * decay)) for n in (step, step + 1))
         product = number(state["mu_product"].mul_(momentum), group)
-        of_gradient, of_mean = -lr * (1.0 - momentum) / (1.0 - product), -lr * later / (1.0 - product * later)
+        of_gradient, of_mean = lr * (1.0 - momentum) / (1.0 - product), lr * later / (1.0 - product * later)
+        root = (1 - beta2**step) ** 0.5
         for p, g, mean, square in pieces(param, grad, state["exp_avg"], state["exp_avg_sq"]):
             g = decayed(g, p, group, lr)
-            mean.lerp_(g, 1 - beta1)
-            square.mul_(beta2).addcmul_(g, g * (1 - beta2))
-            p.addcdiv_(g * of_gradient + mean * of_mean, (square / (1 - beta2**step)).sqrt() + group["eps"])
+            mean.mul_(beta1).add_(g, alpha=1 - beta1)
+            square.mul_(beta2).add_(g * g, alpha=1 - beta2)
+            p.sub_((g * of_gradient).add_(mean, alpha=of_mean) / (square.sqrt() + group["eps"] * root), alpha=root)

@@ -147,16 +147,22 @@ class Optimizer:
         return loss
 
     def _step_group(self, group: Group) -> None:
+        kept, plain = self.state, not group["differentiable"]
         for p in group["params"]:
             g = p.grad
             if g is None:
                 continue
-            state = self.state.get(p)
+            state = kept.get(p)
             if not state:
                 state = self._begin(p, group)
                 if state:
-                    self.state[p] = state
-            self._step_parameter(p, -g if group["maximize"] else g, state, group)
+                    kept[p] = state
+            if group["maximize"]:
+                g = -g
+            if plain and not p.is_complex():
+                self._move(p, g, state, group)
+            else:
+                self._step_parameter(p, g, state, group)
 
     def _step_parameter(self, p: Any, g: Any, state: State, group: Group) -> None:
         if group["differentiable"]:  # what was recorded of the state so far is not written to

@@ -48,9 +48,9 @@ class RAdam(Optimizer):
         size, seen = lr / (1 - beta1**step), 1 - beta2**step
         for p, g, mean, square in pieces(param, grad, state["exp_avg"], state["exp_avg_sq"]):
             g = decayed(g, p, group, lr)
-            mean.lerp_(g, 1 - beta1)
-            square.mul_(beta2).addcmul_(g, g * (1 - beta2))
-            p.sub_(mean * size * _rectified(square, step, seen, beta2, eps))
+            mean.mul_(beta1).add_(g, alpha=1 - beta1)
+            square.mul_(beta2).add_(g * g, alpha=1 - beta2)
+            p.sub_(mean * _rectified(square, step, seen, beta2, eps), alpha=size)
 
 
 def _rectified(square: Any, step: Any, seen: Any, beta2: float, eps: float) -> Any:

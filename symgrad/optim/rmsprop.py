@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import Any
 
 from symgrad.creation import zeros_like
-from symgrad.functional import addcmul
 from symgrad.optim.optimizer import Optimizer, Parameters
 from symgrad.optim.options import Group, State, check_positive, check_rate, counter, decayed, number
 from symgrad.optim.pieces import pieces
@@ -51,12 +50,9 @@ class RMSprop(Optimizer):
         names = ["square_avg"] + ["grad_avg"] * bool(group["centered"]) + ["momentum_buffer"] * (momentum > 0)
         for p, g, square, *more in pieces(param, grad, *(state[name] for name in names)):
             g = decayed(g, p, group, lr)
-            square.mul_(alpha).addcmul_(g, g * (1 - alpha))
+            square.mul_(alpha).add_(g * g, alpha=1 - alpha)
             if group["centered"]:
-                mean = more.pop(0).lerp_(g, 1 - alpha)
-                square = addcmul(square, mean, mean, value=-1)
-            scale = square.sqrt() + eps
-            if momentum > 0:
-                p.sub_(more[0].mul_(momentum).addcdiv_(g, scale) * lr)
-            else:
-                p.addcdiv_(g * -lr, scale)
+                mean = more.pop(0).mul_(alpha).add_(g, alpha=1 - alpha)
+                square = square - mean * mean
+            g = g / (square.sqrt() + eps)
+            p.sub_(more[0].mul_(momentum).add_(g) if momentum > 0 else g, alpha=lr)

@@ -47,8 +47,11 @@ class SGD(Optimizer):
         if group["momentum"] != 0:
             return self._roll(param, grad, state, group)
         lr = number(group["lr"], group)
+        if group["weight_decay"].__class__ in (int, float) and group["weight_decay"] == 0:
+            param.sub_(grad, alpha=lr)
+            return None
         for p, g in pieces(param, grad):
-            p.sub_(decayed(g, p, group, lr) * lr)
+            p.sub_(decayed(g, p, group, lr), alpha=lr)
         return None
 
     def _roll(self, param: Any, grad: Any, state: State, group: Group) -> None:
@@ -61,4 +64,4 @@ class SGD(Optimizer):
             g = decayed(g, p, group, lr)
             if not first:
                 v.mul_(momentum).add_(g, alpha=keep)
-            p.sub_((g + v * momentum if group["nesterov"] else v) * lr)
+            p.sub_(g + v * momentum if group["nesterov"] else v, alpha=lr)
