@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
+
 import numpy as np
 import torch
 from harness import Task
@@ -177,8 +179,42 @@ def digits():
     )
 
 
+def perceptrons():
+    """Linear and ReLU layers with an optimizer: the whole step, and the optimizer's part of it."""
+
+    def prepared(lib, sizes, name, options, whole):
+        nn = lib.nn
+        lib.manual_seed(0)
+        layers = [layer for a, b in pairwise(sizes) for layer in (nn.Linear(a, b), nn.ReLU())]
+        net = nn.Sequential(*layers[:-1])
+        optimizer = getattr(lib.optim, name)(net.parameters(), **options)
+        x, y = lib.randn(64, sizes[0]), lib.randn(64, sizes[-1])
+
+        def step():
+            optimizer.zero_grad()
+            loss = nn.functional.mse_loss(net(x), y)
+            loss.backward()
+            optimizer.step()
+            return loss.detach()
+
+        def update():
+            optimizer.step()
+            return next(net.parameters()).detach()
+
+        step()
+        return step if whole else update
+
+    for sizes in ((10, 16, 16, 1), (784, 256, 256, 10), (1000, 2000, 10)):
+        for name, options in (("SGD", {"lr": 1e-7}), ("SGD", {"lr": 1e-7, "momentum": 0.9}), ("Adam", {"lr": 1e-7})):
+            for whole in (True, False):
+                words = f"{name}{' with momentum' if 'momentum' in options else ''}, {'training step' if whole else 'optimizer.step'}"
+                contenders = {lib.__name__: prepared(lib, sizes, name, options, whole) for lib in (torch, sg)}
+                yield Task(f"MLP {sizes}, {words}, batch 64, float32", contenders, targets={"torch": 1.0}, rtol=1e-3)
+
+
 def tasks():
     yield from two_layer()
+    yield from perceptrons()
     yield from convolution()
     yield from lstm()
     yield from layers_of_lstm()

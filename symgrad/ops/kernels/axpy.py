@@ -22,4 +22,4 @@ def axpy(x: Any, y: Any, alpha: float) -> None:
 def _blas_can(x: Any, y: Any) -> bool:
     if not _FROM <= x.size < _TO or x.shape != y.shape or not x.flags.carray:
         return False
-    return y.flags.c_contiguous and y.flags.aligned and not np.may_share_memory(x, y)  # type: ignore[no-any-return]
+    return bool(y.flags.c_contiguous and y.flags.aligned) and not np.may_share_memory(x, y)
