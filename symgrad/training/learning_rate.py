@@ -111,8 +111,7 @@ class ReduceLROnPlateau(_LearningRate):
         value = (logs or {}).get(self.monitor.name)
         if value is None:
             return
-        if self._cooling:
-            self._cooling, self.wait = self._cooling - 1, 0
+        self._cooling = max(self._cooling - 1, 0)
         if self.monitor.better(value, self.best):
             self.best, self.wait = value, 0
         elif not self._cooling:

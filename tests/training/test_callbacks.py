@@ -149,6 +149,7 @@ def test_early_stopping_knows_what_larger_is_better_for():
     assert stopped(values, monitor="val_error", mode="max")[0] == 3
     assert stopped(values, monitor="val_accuracy", mode="min")[0] == 2
     assert stopped([1.0, math.nan, math.nan, 0.5], patience=2)[0] == 3
+    assert stopped([math.nan, 1.0, 0.5, 0.25], patience=2)[0] == 4
 
 
 def test_early_stopping_restores_the_best_weights(capsys):
