@@ -5,7 +5,7 @@ from __future__ import annotations
 import copy
 import math
 from collections.abc import Callable
-from typing import Any
+from typing import Any, ClassVar
 
 from symgrad.creation import full
 from symgrad.nn import functional as F, init
@@ -34,19 +34,36 @@ def _activation(given: Activation) -> Callable[[Tensor], Tensor]:
 class _Layer(Module):
     """What layers of encoder and decoder share: blocks, each added to its input, with a norm before or after."""
 
-    norm_first: bool
+    attentions: ClassVar[tuple[str, ...]]
 
-    def _feed_forward(self, width: int, inner: int, bias: bool, dropout: float, where: dict[str, Any]) -> None:
-        self.linear1 = Linear(width, inner, bias=bias, **where)
+    def __init__(
+        self,
+        d_model: int,
+        nhead: int,
+        dim_feedforward: int = 2048,
+        dropout: float = 0.1,
+        activation: Activation = F.relu,
+        layer_norm_eps: float = 1e-5,
+        batch_first: bool = False,
+        norm_first: bool = False,
+        bias: bool = True,
+        device: Any = None,
+        dtype: Any = None,
+    ) -> None:
+        super().__init__()
+        where = {"device": device, "dtype": dtype}
+        for name in self.attentions:
+            setattr(self, name, MultiheadAttention(d_model, nhead, dropout=dropout, bias=bias, batch_first=batch_first, **where))
+        self.linear1 = Linear(d_model, dim_feedforward, bias=bias, **where)
         self.dropout = Dropout(dropout)
-        self.linear2 = Linear(inner, width, bias=bias, **where)
-
-    def _ends(self, count: int, width: int, eps: float, bias: bool, dropout: float, where: dict[str, Any]) -> None:
-        """A norm and a dropout for each block."""
-        for i in range(1, count + 1):
-            setattr(self, f"norm{i}", LayerNorm(width, eps=eps, bias=bias, **where))
-        for i in range(1, count + 1):
+        self.linear2 = Linear(dim_feedforward, d_model, bias=bias, **where)
+        self.norm_first = norm_first
+        blocks = range(1, len(self.attentions) + 2)
+        for i in blocks:
+            setattr(self, f"norm{i}", LayerNorm(d_model, eps=layer_norm_eps, bias=bias, **where))
+        for i in blocks:
             setattr(self, f"dropout{i}", Dropout(dropout))
+        self.activation = _activation(activation)
 
     def _added(self, x: Tensor, number: int, block: Callable[[Tensor], Tensor]) -> Tensor:
         norm, dropout = getattr(self, f"norm{number}"), getattr(self, f"dropout{number}")
@@ -61,27 +78,7 @@ class _Layer(Module):
 class TransformerEncoderLayer(_Layer):
     """Self-attention, then a feed-forward network."""
 
-    def __init__(
-        self,
-        d_model: int,
-        nhead: int,
-        dim_feedforward: int = 2048,
-        dropout: float = 0.1,
-        activation: Activation = F.relu,
-        layer_norm_eps: float = 1e-5,
-        batch_first: bool = False,
-        norm_first: bool = False,
-        bias: bool = True,
-        device: Any = None,
-        dtype: Any = None,
-    ) -> None:
-        super().__init__()
-        where = {"device": device, "dtype": dtype}
-        self.self_attn = MultiheadAttention(d_model, nhead, dropout=dropout, bias=bias, batch_first=batch_first, **where)
-        self._feed_forward(d_model, dim_feedforward, bias, dropout, where)
-        self.norm_first = norm_first
-        self._ends(2, d_model, layer_norm_eps, bias, dropout, where)
-        self.activation = _activation(activation)
+    attentions = ("self_attn",)
 
     def forward(
         self, src: Tensor, src_mask: Tensor | None = None, src_key_padding_mask: Tensor | None = None, is_causal: bool = False
@@ -95,28 +92,7 @@ class TransformerEncoderLayer(_Layer):
 class TransformerDecoderLayer(_Layer):
     """Self-attention, attention to the encoder's output, then a feed-forward network."""
 
-    def __init__(
-        self,
-        d_model: int,
-        nhead: int,
-        dim_feedforward: int = 2048,
-        dropout: float = 0.1,
-        activation: Activation = F.relu,
-        layer_norm_eps: float = 1e-5,
-        batch_first: bool = False,
-        norm_first: bool = False,
-        bias: bool = True,
-        device: Any = None,
-        dtype: Any = None,
-    ) -> None:
-        super().__init__()
-        where = {"device": device, "dtype": dtype}
-        self.self_attn = MultiheadAttention(d_model, nhead, dropout=dropout, bias=bias, batch_first=batch_first, **where)
-        self.multihead_attn = MultiheadAttention(d_model, nhead, dropout=dropout, bias=bias, batch_first=batch_first, **where)
-        self._feed_forward(d_model, dim_feedforward, bias, dropout, where)
-        self.norm_first = norm_first
-        self._ends(3, d_model, layer_norm_eps, bias, dropout, where)
-        self.activation = _activation(activation)
+    attentions = ("self_attn", "multihead_attn")
 
     def forward(
         self,
