@@ -10,19 +10,19 @@ Interning compares types and bits: 1, 1.0, True, 0.0 and -0.0 differ. Names are 
 
 from __future__ import annotations
 
-import struct
 import threading
 import weakref
 from collections.abc import Iterable, Mapping
 from functools import cached_property
 from hashlib import blake2b
-from types import EllipsisType, MappingProxyType
 from typing import Any, cast
 
 import numpy as np
 
+from symgrad.compiler.attributes import freeze as freeze, key_of, plain
 from symgrad.errors import GraphError
 from symgrad.ops.spec import Meta, Row
+from symgrad.ops.table import TABLE
 
 INPUT, LITERAL, OUTPUT = "input", "literal", "output"
 _table: weakref.WeakValueDictionary[Any, Value] = weakref.WeakValueDictionary()
@@ -70,12 +70,13 @@ class Value:
 
 def intern(op: str, row: Row | None, args: tuple[Any, ...], attrs: Mapping[str, Any], shape: Any, dtype: Any) -> Value:
     """The one value of this structure."""
-    key = (op, id(row), tuple(map(id, args)), freeze(dict(attrs)), shape, str(dtype))  # ids: the value keeps row and args alive
+    attrs = plain(attrs)
+    key = (op, id(row), tuple(map(id, args)), key_of(attrs), shape, str(dtype))  # ids: the value keeps row and args alive
     with _lock:
         value = _table.get(key)
         if value is None:
             value = Value.__new__(Value)
-            slots = {"op": op, "row": row, "args": args, "attrs": MappingProxyType(dict(attrs)), "shape": shape, "dtype": dtype}
+            slots = {"op": op, "row": row, "args": args, "attrs": attrs, "shape": shape, "dtype": dtype}
             for name, content in slots.items():
                 object.__setattr__(value, name, content)
             _table[key] = value
@@ -105,38 +106,29 @@ def output(value: Value, index: int) -> Value:
     return intern(OUTPUT, None, (value,), {"index": index}, value.shape[index], value.dtype[index])
 
 
-def freeze(x: Any) -> Any:
-    """A hashable key of an attribute that tells types and bits apart, and is the same in every process."""
-    if x is None or isinstance(x, EllipsisType):
-        return repr(x)
-    if isinstance(x, (bool, int, str)):
-        return type(x).__name__, x
-    if isinstance(x, float):
-        return "float", struct.pack("<d", x)
-    if isinstance(x, complex):
-        return "complex", struct.pack("<dd", x.real, x.imag)
-    if isinstance(x, (tuple, list)):
-        return "tuple", tuple(map(freeze, x))
-    if isinstance(x, Mapping):
-        return "mapping", tuple((k, freeze(x[k])) for k in sorted(x))
-    if isinstance(x, slice):
-        return "slice", freeze((x.start, x.stop, x.step))
-    if isinstance(x, (np.ndarray, np.generic)):
-        return "array", str(x.dtype), x.shape, x.tobytes()
-    if isinstance(x, (np.dtype, type)) or hasattr(x, "dtype"):
-        return "dtype", str(np.dtype(getattr(x, "dtype", x) if not isinstance(x, np.dtype) else x))
-    raise GraphError(f"a graph cannot hold an attribute of type {type(x).__name__}: {x!r}")
-
-
 class Graph:
-    """A program: inputs in order, each with a label, and outputs. Everything between hangs off the outputs."""
+    """A program: inputs in order, each with a label, and outputs. Everything between hangs off the outputs.
+
+    `print(graph)` shows it as text, which `Graph.parse` reads back; `graph.draw()` as a picture. Equal graphs have the same inputs,
+    outputs and labels."""
+
+    inputs: tuple[Value, ...]
+    outputs: tuple[Value, ...]
+    labels: tuple[str, ...]
 
     def __init__(self, inputs: Iterable[Value], outputs: Iterable[Value], labels: Iterable[str] | None = None) -> None:
-        self.inputs = tuple(inputs)
-        self.outputs = tuple(outputs)
-        self.labels = tuple(labels) if labels is not None else tuple(f"x{i}" for i in range(len(self.inputs)))
-        if len(self.labels) != len(self.inputs):
-            raise GraphError(f"a graph with {len(self.inputs)} inputs needs as many labels, got {self.labels}")
+        inputs = tuple(inputs)
+        labels = tuple(labels) if labels is not None else tuple(f"x{i}" for i in range(len(inputs)))
+        if len(labels) != len(inputs):
+            raise GraphError(f"a graph with {len(inputs)} inputs needs as many labels, got {labels}")
+        self.__dict__.update(inputs=inputs, outputs=tuple(outputs), labels=labels)
+
+    @staticmethod
+    def parse(text: str, rows: Mapping[str, Row] = TABLE) -> Graph:
+        """The graph that was printed as this text; GraphError names the line and column of what is wrong. `rows` are the ops it may use."""
+        from symgrad.compiler.parser import parse
+
+        return parse(text, rows)
 
     @cached_property
     def values(self) -> tuple[Value, ...]:
@@ -150,7 +142,8 @@ class Graph:
         digest = blake2b(digest_size=16)
         for v in self.values:
             args = tuple(None if a is None else number[id(a)] for a in v.args)
-            digest.update(repr((v.op, args, freeze(v.attrs), v.shape, str(v.dtype))).encode())
+            ours = v.row is TABLE.get(v.op)  # else it is a user's row, whatever its name
+            digest.update(repr((v.op, ours, args, key_of(v.attrs), v.shape, str(v.dtype))).encode())
         ends = [(x.shape, str(x.dtype)) for x in self.inputs], [number[id(v)] for v in self.outputs]
         digest.update(repr(ends).encode())
         return digest.hexdigest()
@@ -165,6 +158,31 @@ class Graph:
 
     def __len__(self) -> int:
         return len(self.values)
+
+    def __bool__(self) -> bool:
+        return True
+
+    def __setattr__(self, name: str, value: Any) -> None:
+        raise AttributeError(f"a graph is immutable: cannot set {name!r}")
+
+    def __delattr__(self, name: str) -> None:
+        raise AttributeError(f"a graph is immutable: cannot delete {name!r}")
+
+    def _key(self) -> Any:
+        return tuple(map(id, self.inputs)), tuple(map(id, self.outputs)), self.labels
+
+    def __eq__(self, other: object) -> bool:
+        return self._key() == other._key() if isinstance(other, Graph) else NotImplemented
+
+    def __hash__(self) -> int:
+        return hash(self._key())
+
+    def __str__(self) -> str:
+        from symgrad.compiler.printer import text
+
+        return text(self)
+
+    __repr__ = __str__
 
 
 def toposort(outputs: Iterable[Value]) -> list[Value]:
@@ -184,9 +202,11 @@ def toposort(outputs: Iterable[Value]) -> list[Value]:
 
 
 def type_text(x: Any) -> str:
-    """`float32[2, 3]`."""
+    """`float32[2, 3]`; of an application with several outputs, or of several types, `(float32[2], int64[2])`."""
+    if isinstance(x, tuple):
+        return f"({', '.join(map(type_text, x))}{',' if len(x) == 1 else ''})"
     if isinstance(x.dtype, tuple):
-        return ", ".join(f"{d}{list(s)}" for s, d in zip(x.shape, x.dtype, strict=True))
+        return type_text(tuple(map(Meta, x.shape, x.dtype)))
     return f"{x.dtype}{list(x.shape)}"
 
 

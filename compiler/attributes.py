@@ -1,0 +1,75 @@
+"""What an attribute of a graph value may be: None, `...`, Python's numbers and strings, number types, slices, arrays, tuples and mappings
+of them. A graph holds attributes in a plain, immutable form, and compares them by type and bits."""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Mapping
+from types import EllipsisType, MappingProxyType
+from typing import Any
+
+import numpy as np
+
+from symgrad import dtypes
+from symgrad.errors import GraphError
+
+_NUMBERS = (bool, int, float, complex)
+_PLAIN = (*_NUMBERS, str, type(None), EllipsisType)
+
+
+def plain(x: Any) -> Any:
+    """The attribute in the form that a graph holds: of exact types, with nothing that anyone could write to."""
+    if type(x) in _PLAIN or isinstance(x, np.dtype):
+        return x
+    if isinstance(x, (tuple, list)):
+        return tuple(map(plain, x))
+    if isinstance(x, Mapping):
+        return MappingProxyType({k: plain(x[k]) for k in sorted(x, key=_name)})
+    if isinstance(x, slice):
+        return slice(plain(x.start), plain(x.stop), plain(x.step))
+    base: Any
+    for base in (int, float, complex, str):
+        if isinstance(x, base):  # a subclass of it, such as NumPy's float64
+            return base(x)
+    if isinstance(x, (np.ndarray, np.generic)) and not x.dtype.hasobject:
+        native = x.astype(x.dtype.newbyteorder("="))
+        return np.ndarray(native.shape, native.dtype, native.tobytes())  # bytes cannot be written to
+    if _is_number_type(x):
+        return np.dtype(x.dtype if isinstance(x, dtypes.dtype) else x)
+    raise GraphError(f"a graph cannot hold an attribute of type {type(x).__name__}: {x!r}")
+
+
+def freeze(x: Any) -> Any:
+    """A hashable key of an attribute that tells types and bits apart, and is the same in every process."""
+    return key_of(plain(x))
+
+
+def key_of(x: Any) -> Any:
+    """The key of an attribute that is plain already."""
+    if x is None or isinstance(x, EllipsisType):
+        return repr(x)
+    if isinstance(x, (bool, int, str)):
+        return type(x).__name__, x
+    if isinstance(x, float):
+        return "float", struct.pack("<d", x)
+    if isinstance(x, complex):
+        return "complex", struct.pack("<dd", x.real, x.imag)
+    if isinstance(x, tuple):
+        return "tuple", tuple(map(key_of, x))
+    if isinstance(x, Mapping):
+        return "mapping", tuple((k, key_of(v)) for k, v in x.items())
+    if isinstance(x, slice):
+        return "slice", key_of((x.start, x.stop, x.step))
+    if isinstance(x, np.ndarray):
+        return "array", str(x.dtype), x.shape, x.tobytes()
+    return "dtype", str(x)
+
+
+def _name(k: Any) -> str:
+    if type(k) is str:
+        return k
+    raise GraphError(f"the keys of a mapping in a graph are strings, got {k!r}")
+
+
+def _is_number_type(x: Any) -> bool:
+    return x in _NUMBERS or isinstance(x, dtypes.dtype) or (isinstance(x, type) and issubclass(x, np.generic) and x is not np.object_)
