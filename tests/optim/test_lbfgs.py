@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import math
+
 import numpy as np
 import pytest
 
 import symgrad as sg
 from symgrad import optim
-from symgrad.optim.line_search import Point, cubic_minimum
+from symgrad.optim.line_search import Point, cubic_minimum, strong_wolfe
 
 
 def rosenbrock(x):
@@ -146,3 +148,26 @@ def test_minimum_of_a_cubic(ends, wanted):
     a, b = (Point(t, loss, sg.zeros(1), slope) for t, loss, slope in ends)
     low, high = sorted((a.t, b.t))
     assert cubic_minimum(a, b, low, high) == pytest.approx(wanted)
+
+
+@pytest.mark.parametrize(
+    ("coefficients", "first", "places"),
+    [
+        ((2.45, 0.9, 0.62, 4.51, 5.39), 4.11, [4.11, 1.687599851, 1.216435674]),
+        ((1.12, 0.67, 1.45, 2.71, 4.89), 4.47, [4.47, 0.3593072, 0.03593072]),
+        ((1.8, 0.11, 1.83, 0.67, 0.43), 4.18, [4.18, 11.119429356]),
+    ],
+)
+def test_where_the_line_search_looks(coefficients, first, places):
+    """On waves on a parabola: PyTorch's looks there too."""
+    slope, bend, height, width, phase = coefficients
+    seen = []
+
+    def at(t):
+        seen.append(t)
+        loss = bend * t * t - slope * t + height * math.sin(width * t + phase)
+        return Point(t, loss, sg.zeros(1), 2 * bend * t - slope + height * width * math.cos(width * t + phase))
+
+    start = at(0.0)
+    strong_wolfe(at, start, first, 1.0, 1e-9, 25)
+    assert seen[1:] == pytest.approx(places, rel=1e-7)

@@ -313,3 +313,21 @@ def test_a_schedule_that_is_refused_changes_no_group():
     with pytest.raises(ValueError, match="optimizer must support momentum"):
         lr_scheduler.OneCycleLR(optimizer, 1, 9)
     assert optimizer.param_groups[0] == before
+
+
+def test_a_resumed_line_goes_on_from_the_rate_it_finds():
+    optimizer = sgd(0.2)
+    optimizer.param_groups[0]["initial_lr"] = 0.4
+    scheduler = lr_scheduler.LinearLR(optimizer, 0.25, 1.0, total_iters=6, last_epoch=1)  # at 0.4 (0.25 + 2 / 8)
+    assert rates(scheduler, 3) == pytest.approx([0.2, 0.25, 0.3])
+
+
+def test_the_amplitude_of_a_cycle_is_that_of_the_momentum_too():
+    optimizer = sgd(momentum=0.5)
+    scheduler = lr_scheduler.CyclicLR(optimizer, 0.1, 0.2, step_size_up=1, mode="triangular2", base_momentum=0.5, max_momentum=0.9)
+    momenta = []
+    for _ in range(6):
+        momenta.append(optimizer.param_groups[0]["momentum"])
+        optimizer.step()
+        scheduler.step()
+    assert momenta == pytest.approx([0.9, 0.5, 0.9, 0.7, 0.9, 0.8])

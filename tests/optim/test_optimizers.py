@@ -354,3 +354,13 @@ def test_hooks_around_state_dicts():
 def test_refused(make, error, words):
     with pytest.raises(error, match=words):
         make(start())
+
+
+def test_a_parameter_twice_in_a_group_has_one_position():
+    p = start()
+    with pytest.warns(UserWarning, match="duplicate parameters"):
+        optimizer = optim.SGD([p, p], lr=0.1, momentum=0.5)
+    walk(p, optimizer, 1)
+    saved = optimizer.state_dict()
+    assert saved["param_groups"][0]["params"] == [0, 0]
+    assert list(saved["state"]) == [0]

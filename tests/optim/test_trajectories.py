@@ -130,3 +130,35 @@ def test_derivatives_go_through_functional_steps(name):
     walk(sg, after, getattr(optim, name)([after], **differentiable(name)), 3)
     np.testing.assert_allclose(trained(start(sg)).tolist(), after.tolist(), rtol=1e-6)
     assert leaf.tolist() == start(sg).tolist()
+
+
+def test_derivatives_go_through_a_rate():
+    p, rate = start(sg), sg.tensor(0.05, dtype=sg.float64, requires_grad=True)
+    optimizer = optim.Adam([p], lr=0.1)
+    optimizer.param_groups[0]["lr"] = rate
+    (moved,), _ = optimizer.functional_step([p.detach()], [sg.ones_like(p)])
+    moved.sum().backward()
+    assert rate.grad.item() == pytest.approx(-3)  # the first step of Adam is the rate against the sign of the gradient
+
+
+def test_a_large_parameter_stays_whole_for_derivatives_and_its_writes_are_noticed(monkeypatch):
+    monkeypatch.setattr(pieces, "ELEMENTS", 1)
+    x = start(sg)
+    (moved,), _ = optim.Adam([x]).functional_step([x], [sg.ones_like(x)])
+    moved.sum().backward()
+    assert x.grad.tolist() == [1, 1, 1]
+    loss = (x * x).sum()
+    optim.SGD([x], lr=0.1, momentum=0.5).step()
+    with pytest.raises(RuntimeError, match="modified by an inplace operation"):
+        loss.backward()
+
+
+def test_the_average_of_asgd_begins_at_t0():
+    p = sg.zeros(1, dtype=sg.float64, requires_grad=True)
+    optimizer = optim.ASGD([p], lr=1.0, lambd=0.0, alpha=0.0, t0=2)
+    averages = []
+    for _ in range(6):
+        p.grad = -sg.ones_like(p)
+        optimizer.step()
+        averages.append(optimizer.state[p]["ax"].item())
+    assert averages == pytest.approx([1, 2, 3, 4, 4.5, 5], rel=1e-6)
