@@ -373,6 +373,7 @@ def test_a_net_without_a_graph_is_trained_all_the_same(tmp_path):
             return super().forward(x) if x.sum() > -1e9 else x
 
     model = sg.Model(Branch(1, 1), "sgd", "mse")
-    with pytest.warns(UserWarning, match="TensorBoard: the net has no graph to show"):
-        model.fit(*line(), callbacks=[training.TensorBoard(tmp_path, write_graph=True)], verbose=0)
+    with pytest.warns(UserWarning, match="TensorBoard: the net has no graph to show") as warned:
+        model.fit(*line(), batch_size=5, callbacks=[training.TensorBoard(tmp_path, write_graph=True)], verbose=0)
+    assert len(warned) == 1
     assert model.history.epoch == [0]

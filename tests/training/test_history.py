@@ -35,6 +35,13 @@ def test_columns():
     assert made.to_dict()["epoch"] == [0, 1, 2, 3]
 
 
+def test_what_happens_to_the_logs_later_changes_nothing():
+    logs = {"loss": 0.5}
+    made = history([logs])
+    logs["loss"] = 1.0
+    assert made.history == {"loss": [0.5]}
+
+
 def test_table():
     assert repr(history(ROWS[:2])) == (
         "epoch    loss  accuracy  val_loss  val_accuracy\n"

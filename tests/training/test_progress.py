@@ -156,6 +156,11 @@ def test_an_unfinished_line_is_ended():
     shown.leave()
     shown.leave()
     assert terminal.getvalue().endswith("left  100ms/step\n")
+    shown.leave(echoed=True)  # the terminal wrote ^C where no line stood
+    assert terminal.getvalue().endswith("left  100ms/step\n\n")
+    file = io.StringIO()
+    bar(file).leave(echoed=True)
+    assert file.getvalue() == ""
 
 
 def test_without_any_stream(monkeypatch):
