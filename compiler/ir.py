@@ -10,6 +10,7 @@ Interning compares types and bits: 1, 1.0, True, 0.0 and -0.0 differ. Names are 
 
 from __future__ import annotations
 
+import os
 import threading
 import weakref
 from collections.abc import Iterable, Mapping
@@ -27,6 +28,8 @@ from symgrad.ops.table import TABLE
 INPUT, LITERAL, OUTPUT = "input", "literal", "output"
 _table: weakref.WeakValueDictionary[Any, Value] = weakref.WeakValueDictionary()
 _lock = threading.Lock()
+_SHOWN_IN_NOTEBOOKS = 200
+"""A picture of more boxes is shown only to who asks for it."""
 
 
 class Value:
@@ -129,6 +132,19 @@ class Graph:
         from symgrad.compiler.parser import parse
 
         return parse(text, rows)
+
+    def draw(self, path: str | os.PathLike[str] | None = None, format: str | None = None, *, limit: int = 1000) -> str:
+        """A picture of the graph, as the text of an SVG (which notebooks show) or, with format="mermaid", of a flowchart; written to `path`
+        if there is one. Above `limit` boxes, runs of elementwise operations are drawn as one; if that is not enough it is a GraphError."""
+        from symgrad.compiler.drawing import draw
+
+        return draw(self, path, format, limit)
+
+    def _repr_svg_(self) -> str | None:
+        try:
+            return str(self.draw(limit=_SHOWN_IN_NOTEBOOKS))
+        except GraphError:
+            return None  # the text is shown instead
 
     @cached_property
     def values(self) -> tuple[Value, ...]:

@@ -1,4 +1,4 @@
-"""A module or a function as TensorBoard's GraphDef: traced, frozen, and one node for each value.
+"""A module, a function or a frozen graph as TensorBoard's GraphDef: one node for each value.
 
 A node is named after the module that computes it, as PyTorch names them: `Net/Sequential[body]/Linear[0]/linear_1`; arguments are
 `input/x`, results `output/output.1`. In the frozen graph equal subexpressions are one value: it belongs to the module that came first.
@@ -19,7 +19,7 @@ from tensorboard.compat.proto.tensor_shape_pb2 import TensorShapeProto
 from tensorboard.compat.proto.versions_pb2 import VersionDef
 from tensorboard.compat.tensorflow_stub.dtypes import as_dtype
 
-from symgrad.compiler.capture import Capture, Trace, trace
+from symgrad.compiler.capture import Capture, trace
 from symgrad.compiler.ir import INPUT, LITERAL, OUTPUT, Graph, Value
 from symgrad.compiler.printer import attribute
 from symgrad.compiler.signature import Signature
@@ -40,7 +40,12 @@ def draw(model: Callable[..., Any], args: tuple[Any, ...]) -> Drawing:
 
     with scopes.watching(), _evaluating(model):
         traced = trace(watched, call.leaves, call.labels)
-    return Drawing(traced, scopes)
+    return Drawing(traced.graph, traced.captured, scopes)
+
+
+def draw_graph(graph: Graph) -> Drawing:
+    """A graph that is frozen already; no module claims any of its values."""
+    return Drawing(graph, (), Scopes(graph))
 
 
 def _modules(model: Any) -> list[tuple[str, Any]]:
@@ -112,15 +117,15 @@ class Scopes:
 
 
 class Drawing:
-    """A traced model, with a name for every value of its graph."""
+    """A graph, the tensors behind its last inputs, and a name for every value."""
 
-    def __init__(self, traced: Trace, scopes: Scopes) -> None:
-        self.graph = traced.graph
+    def __init__(self, graph: Graph, captured: Sequence[Tensor], scopes: Scopes) -> None:
+        self.graph = graph
         self._names: dict[Value, str] = {}
         self._kinds: dict[Value, str] = {}
         self._taken: set[str] = set()
         scopes.spread(self.graph)
-        tensors = [None] * (len(self.graph.inputs) - len(traced.captured)) + list(traced.captured)  # arguments come first
+        tensors = [*[None] * (len(graph.inputs) - len(captured)), *captured]  # arguments come first
         for value, label, t in zip(self.graph.inputs, self.graph.labels, tensors, strict=True):
             brought_along = f"{scopes.of.get(value, scopes.root)}/{_word(label)}", "Constant"
             self._call(value, *((f"input/{_word(label)}", "IO Node") if t is None else scopes.states.get(id(t), brought_along)))

@@ -25,9 +25,10 @@ try:
 except ImportError as error:
     raise ImportError("symgrad.utils.tensorboard needs the package tensorboard: pip install 'symgrad[tensorboard]'") from error
 
+from symgrad.compiler.ir import Graph
 from symgrad.errors import require
 from symgrad.utils import pictures, summaries
-from symgrad.utils.graph_def import draw
+from symgrad.utils.graph_def import draw, draw_graph
 
 
 class SummaryWriter:
@@ -134,14 +135,17 @@ class SummaryWriter:
                 run._add(value, global_step, None)
 
     def add_graph(
-        self, model: Callable[..., Any], input_to_model: Any = None, verbose: bool = False, use_strict_trace: bool = True
+        self, model: Callable[..., Any] | Graph, input_to_model: Any = None, verbose: bool = False, use_strict_trace: bool = True
     ) -> None:
-        """What a module, or any function of tensors, computes from `input_to_model`: one argument, a tuple or list of them, or none.
+        """What a module, or any function of tensors, computes from `input_to_model`: one argument, a tuple or list of them, or none;
+        or a frozen graph, such as that of a derivation.
 
         A module is traced in evaluation mode. `verbose` prints the graph. Containers are traced whatever `use_strict_trace` is.
         """
         several = isinstance(input_to_model, (tuple, list))
-        drawing = draw(model, tuple(input_to_model) if several else () if input_to_model is None else (input_to_model,))
+        args = tuple(input_to_model) if several else () if input_to_model is None else (input_to_model,)
+        require(not (args and isinstance(model, Graph)), "a frozen graph has its inputs: add_graph(graph) takes nothing else", TypeError)
+        drawing = draw_graph(model) if isinstance(model, Graph) else draw(model, args)
         if verbose:
             print(drawing.graph)
         self._write(Event(graph_def=drawing.proto().SerializeToString()), None, None)

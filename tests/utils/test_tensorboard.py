@@ -17,6 +17,8 @@ from tensorboard.util.tensor_util import make_ndarray
 
 import symgrad as sg
 from symgrad import nn
+from symgrad.compiler.builder import xp
+from symgrad.compiler.ir import Graph, input_value
 from symgrad.utils.tensorboard import SummaryWriter
 
 
@@ -155,6 +157,30 @@ def test_shared_weights_are_one_node_and_missing_arguments_are_named(tmp_path):
     assert nodes["Sequential/Linear[1]/linear_1"][1] == ["Sequential/Linear[0]/linear_1", "Sequential/Linear[0]/weight"]
     with SummaryWriter(tmp_path) as writer, pytest.raises(TypeError, match="missing a required argument: 'input'"):
         writer.add_graph(model)
+
+
+def test_a_frozen_graph(tmp_path):
+    """That of a derivation: the value and its gradient."""
+    graph = sg.derive(lambda x, w: (x @ w).tanh().sum(), wrt="w")(sg.spec((4, 3)), sg.spec(3)).graph
+    nodes = graph_of(tmp_path, graph, None)
+    assert nodes["input/x"] == ("IO Node", [], [(4, 3)], [FLOAT])
+    assert nodes["Graph/matmul_1"] == ("matmul", ["input/x", "input/w"], [(4,)], [FLOAT])
+    assert nodes["output/output.1"] == ("IO Node", ["Graph/sum_1"], [()], [FLOAT])
+    assert nodes["output/output.2"][2] == [(3,)]
+    readers = {name for _, inputs, *_ in nodes.values() for name in inputs}
+    assert readers <= set(nodes)
+    assert len(nodes) == len(graph) + 2
+    with SummaryWriter(tmp_path) as writer, pytest.raises(TypeError, match="a frozen graph has its inputs"):
+        writer.add_graph(graph, sg.ones(3))
+
+
+def test_a_frozen_graph_with_several_outputs_and_odd_names(tmp_path):
+    x = input_value(0, (2, 3), np.float64)
+    values, indices = xp.max_along(x, axis=1, keepdims=False)
+    nodes = graph_of(tmp_path, Graph([x], [values, indices], ["a/b <c>"]), None)
+    assert nodes["input/a_b__c_"][0] == "IO Node"
+    assert nodes["output/output.1"][1] == ["Graph/max_along_1"]
+    assert nodes["output/output.2"][1] == ["Graph/max_along_1:1"]
 
 
 def test_verbose_prints_the_graph(tmp_path, capsys):
