@@ -14,6 +14,7 @@ import numpy as np
 from symgrad.compiler.fold import FOLDS, normal_attrs
 from symgrad.compiler.ir import Value, application, literal, output
 from symgrad.errors import GraphError, describe
+from symgrad.ops.exact import Exact, exact, is_exact
 from symgrad.ops.infix import install
 from symgrad.ops.namespace import namespace
 from symgrad.ops.promotion import compute_type, scalar_type
@@ -44,6 +45,8 @@ def _operand(row: Row, arg: Any) -> Any:
         return arg.item()
     if isinstance(arg, _NUMBERS):
         return arg
+    if is_exact(arg):
+        return exact(arg)
     raise GraphError(f"{row.name}: a graph is built from values and numbers, got {describe(arg)}")
 
 
@@ -59,7 +62,15 @@ def _typed(arg: Any, dtype: Any) -> Any:
         return None
     if isinstance(arg, Value):
         return arg if dtype is None or arg.dtype == dtype else apply(TABLE["cast"], (arg,), {"dtype": dtype})
-    return literal(arg, scalar_type(arg) if dtype is None else dtype)
+    return _number(arg, scalar_type(arg) if dtype is None else dtype)
+
+
+def _number(x: Any, dtype: Any) -> Value:
+    """A literal; an exact number is the application that it remembers, in the type of the computation."""
+    if not isinstance(x, Exact):
+        return literal(x, dtype)
+    name, *args = x.form
+    return apply(TABLE[name], tuple(_number(a, dtype) for a in args), {})  # type: ignore[no-any-return]
 
 
 def _unspread(args: tuple[Any, ...], shape: tuple[int, ...]) -> tuple[Any, ...]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+from fractions import Fraction
 from typing import Any
 
 import numpy as np
@@ -11,6 +12,7 @@ from symgrad.dtypes import type_word
 from symgrad.errors import SymgradError, describe
 from symgrad.graph import Constant, Node, Output, next_sequence
 from symgrad.mode import local
+from symgrad.ops.exact import Exact, exact, is_exact
 from symgrad.ops.promotion import BOOL, FLOAT32, FLOAT64, compute_type, kind, require_one_type
 from symgrad.ops.spec import Row
 from symgrad.ops.variants import is_half, variant
@@ -19,6 +21,7 @@ from symgrad.tensor import Tensor, refresh, version_cell, wrap
 ndarray, asarray = np.ndarray, np.asarray
 new: Any = Tensor.__new__
 new_node: Any = Node.__new__
+_FOREIGN = (np.generic, Fraction)
 
 
 def edge_of(x: Tensor) -> Any:
@@ -97,7 +100,7 @@ def apply(row: Row, args: tuple[Any, ...], attrs: dict[str, Any]) -> Any:
     """Run a row on any mixture of tensors, arrays, Python scalars and None."""
     mode = local.mode
     if attrs and has_numpy_numbers(attrs):
-        attrs = {name: value.item() if isinstance(value, np.generic) else value for name, value in attrs.items()}
+        attrs = {name: number(value) for name, value in attrs.items()}
     arrays, needs, args = _operands(row, args, attrs)
     try:
         if row.policy == "same":
@@ -122,11 +125,16 @@ def apply(row: Row, args: tuple[Any, ...], attrs: dict[str, Any]) -> Any:
 
 
 def has_numpy_numbers(attrs: dict[str, Any]) -> bool:
-    """NumPy's own numbers would decide on the result's type, where Python's leave it to the tensor."""
+    """NumPy's own numbers would decide on the result's type, where Python's leave it to the tensor; kernels take no Fraction."""
     for value in attrs.values():  # noqa: SIM110  (a generator costs more than the tests)
-        if isinstance(value, np.generic):
+        if isinstance(value, _FOREIGN):
             return True
     return False
+
+
+def number(value: Any) -> Any:
+    """An attribute as it is recorded."""
+    return value.item() if isinstance(value, np.generic) else exact(value) if isinstance(value, Fraction) else value
 
 
 def _operands(
@@ -152,7 +160,7 @@ def _operands(
             needs.append(False)
     if not agree:
         args = tuple([x if isinstance(x, Tensor) else _operand(row, x) for x in args])
-        arrays = [x._array if isinstance(x, Tensor) else x for x in args]
+        arrays = [x._array if isinstance(x, Tensor) else float(x) if x.__class__ is Exact else x for x in args]
     if row.policy not in ("each", "same") and (not agree or (row.policy == "float" and dtype.kind != "f")):
         arrays = _promoted(row, arrays, attrs)
     return arrays, tuple(needs), args
@@ -179,6 +187,8 @@ def _operand(row: Row, arg: Any) -> Any:
         return wrap(arg)
     if isinstance(arg, (bool, int, float, complex)):
         return arg
+    if is_exact(arg):
+        return exact(arg)
     raise TypeError(f"{row.name}(): arguments must be tensors or numbers, got {describe(arg)}")
 
 

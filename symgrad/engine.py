@@ -15,10 +15,11 @@ import numpy as np
 from symgrad.dtypes import type_word
 from symgrad.graph import Constant, Node, Output
 from symgrad.mode import Mode, local
+from symgrad.ops.exact import Exact
 from symgrad.ops.shapes import unbroadcast
 
 _sequence = attrgetter("sequence")
-_SCALARS = frozenset((float, int, bool, complex, type(None)))
+_SCALARS = frozenset((float, int, bool, complex, Exact, type(None)))
 _DEAD_ENDS = _SCALARS | {Constant}
 
 FREED = (

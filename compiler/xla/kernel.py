@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 
 from symgrad.compiler.ir import Graph, type_text
+from symgrad.compiler.passes.constants import constants
 from symgrad.compiler.passes.decompose import decompose
 from symgrad.compiler.verify import verify
 from symgrad.compiler.xla.emit import default_name, module, source
@@ -24,7 +25,7 @@ class Kernel:
     """Call with one array for each input of the graph; gives one array for each output."""
 
     def __init__(self, graph: Graph, name: str = "forward") -> None:
-        self.graph = graph = verify(decompose(graph, lambda row: row.jax is None))
+        self.graph = graph = verify(constants(decompose(graph, lambda row: row.jax is None)))
         self.name = name
         self.wide = _has_64_bit(graph)
         self.function = _jitted(graph, name)

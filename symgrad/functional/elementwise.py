@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-from typing import Any, Protocol
+from fractions import Fraction
+from typing import Any, Protocol, overload
 
 from symgrad.dispatch import tensors as ops
 from symgrad.functional.names import METHODS, into, method, method_inplace, public
+from symgrad.ops.exact import is_exact, root
 from symgrad.ops.promotion import COMPLEX128, FLOAT64, kind, result_type, word
 from symgrad.ops.table import TABLE
 from symgrad.tensor import Tensor
@@ -74,7 +76,20 @@ def alias(name: str, of: str) -> None:
 
 # --- functions of one tensor
 
-abs, neg, reciprocal, square, sqrt, rsqrt = map(unary, ("abs", "neg", "reciprocal", "square", "sqrt", "rsqrt"))
+abs, neg, reciprocal, square, rsqrt, _sqrt = map(unary, ("abs", "neg", "reciprocal", "square", "rsqrt", "sqrt"))
+
+
+@overload
+def sqrt(input: Tensor, *, out: Tensor | None = None) -> Tensor: ...
+@overload
+def sqrt(input: int | Fraction) -> float: ...
+
+
+def sqrt(input: Any, *, out: Tensor | None = None) -> Any:
+    """sqrt of every element. That of a Python integer or Fraction is a number, which formulas show exactly."""
+    return root(input) if is_exact(input) and out is None else _sqrt(input, out=out)
+
+
 exp, exp2, expm1, log, log2, log10, log1p = map(unary, ("exp", "exp2", "expm1", "log", "log2", "log10", "log1p"))
 sin, cos, tan, asin, acos, atan = map(unary, ("sin", "cos", "tan", "asin", "acos", "atan"))
 sinh, cosh, tanh, asinh, acosh, atanh = map(unary, ("sinh", "cosh", "tanh", "asinh", "acosh", "atanh"))

@@ -7,14 +7,15 @@ from typing import Any
 
 import numpy as np
 
+from symgrad.ops.exact import PI, root
 from symgrad.ops.kernels.blocks import in_blocks
 from symgrad.ops.kernels.select import select
 from symgrad.ops.spec import Meta
 from symgrad.ops.table import elementwise, row
 
 ROOT_HALF = math.sqrt(0.5)
-NORMAL = 1 / math.sqrt(2 * math.pi)
-GELU_ROOT = math.sqrt(2 / math.pi)
+NORMAL = 1 / root(2 * PI)
+GELU_ROOT = root(2 / PI)
 GELU_CUBE = 0.044715
 
 

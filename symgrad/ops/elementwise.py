@@ -12,13 +12,14 @@ from typing import Any
 
 import numpy as np
 
+from symgrad.ops.exact import PI, is_exact, logarithm
 from symgrad.ops.promotion import FLOAT64, kind, result_type
 from symgrad.ops.shapes import elementwise_type
 from symgrad.ops.spec import Meta
 from symgrad.ops.table import elementwise
 from symgrad.ops.variants import is_complex
 
-LN2, LN10, RADIAN = math.log(2), math.log(10), math.pi / 180
+LN2, LN10, RADIAN = logarithm(2), logarithm(10), PI / 180
 
 
 # --- arithmetic
@@ -210,7 +211,9 @@ def _pow(x, y):
 
 def _logarithm(x: Any) -> Any:
     """Of a Python number."""
-    return cmath.log(x) if isinstance(x, complex) else math.log(x) if x > 0 else math.nan
+    if isinstance(x, complex):
+        return cmath.log(x)
+    return math.nan if x <= 0 else logarithm(x) if is_exact(x) else math.log(x)
 
 
 def _pow_x(xp, g, out, x, y):

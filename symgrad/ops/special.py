@@ -7,11 +7,10 @@ from typing import Any
 
 import numpy as np
 
+from symgrad.ops.exact import PI, logarithm, root
 from symgrad.ops.table import elementwise
 
-LN2 = math.log(2)
-ERF_SLOPE = 2 / math.sqrt(math.pi)
-NORMAL = math.sqrt(2 * math.pi)
+LN2, ERF_SLOPE, NORMAL = logarithm(2), 2 / root(PI), root(2 * PI)
 
 
 def scipy_kernel(name: str) -> Any:
