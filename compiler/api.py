@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 from symgrad.compiler.compiled import Compiled
 from symgrad.compiler.derivation import Derivation
 from symgrad.compiler.derive import Deriver, Plan, of_call, of_result
+from symgrad.compiler.formula import user
 from symgrad.compiler.signature import Signature, Spec
 from symgrad.tensor import Tensor
 
@@ -25,6 +26,14 @@ def spec(shape: int | Iterable[int], dtype: Any = None) -> Spec:
 def derive(function: Callable[..., Any], wrt: Any = None, *, order: int = 1, notation: str = "auto") -> Deriver:
     """The closed form of `function` and of its derivatives up to `order` in `wrt` (names or positions): `derive(loss, wrt="w")(x, w)`."""
     return Deriver(function, Plan(wrt, order, notation))
+
+
+def elementwise(name: str, expression: Any, symbols: Sequence[Any] | None = None) -> Callable[..., Tensor]:
+    """The op that applies an expression of SymPy's to every element: `swish = elementwise("swish", lambda x: x / (1 + sympy.exp(-x)))`.
+
+    Instead of a function of symbols it may be an expression, with its `symbols` in the order of the op's arguments. Derivatives of every
+    order, formula and kernel follow. Where it has a kink, derivatives are those of the table: 0 for Abs at 0, halves for Max at a tie."""
+    return user.elementwise(name, expression, symbols)
 
 
 def formula(result: Tensor, wrt: Any = None, *, order: int = 1, notation: str = "auto") -> Derivation:

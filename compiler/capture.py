@@ -10,6 +10,8 @@ names the line.
 
 from __future__ import annotations
 
+import dataclasses
+import functools
 import sys
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -21,15 +23,17 @@ import numpy as np
 
 import symgrad
 from symgrad.compiler.builder import apply, xp
+from symgrad.compiler.formula.user import of_function
 from symgrad.compiler.ir import Graph, Value, input_value, literal
 from symgrad.compiler.tree import flatten
+from symgrad.dispatch import tensors
 from symgrad.engine import key_of, node_of
-from symgrad.errors import TraceError, describe
+from symgrad.errors import GraphError, TraceError, describe
 from symgrad.graph import Constant, Node, Output
 from symgrad.mode import Observer, local
 from symgrad.ops.generator import Generator, default_generator
 from symgrad.ops.promotion import kind
-from symgrad.ops.spec import Row
+from symgrad.ops.spec import Meta, Row
 from symgrad.ops.table import TABLE
 from symgrad.tensor import Tensor, refresh, wrap
 
@@ -68,6 +72,15 @@ class Way:
     @property
     def outcomes(self) -> tuple[Any, ...]:
         return tuple(self.answers)
+
+
+@functools.cache
+def undifferentiable(row: Row) -> Row:
+    """The row of what a Function gave: its first argument, of which there is no derivative in the others."""
+    return dataclasses.replace(
+        row, numpy=lambda x, *others, line: x, type=lambda x, *others, line: Meta(x.shape, x.dtype), attrs=("line",), outputs=1,
+        compose=lambda xp, x, *others, line: x,
+    )  # fmt: skip
 
 
 class Capture:
@@ -117,6 +130,17 @@ class Capture:
             f"{user_line()}: {how} takes a value out of the graph of a traced function, and its formula and kernel cannot follow it there;"
             f" {way}, or leave the function eager"
         )
+
+    def meaning(self, row: Row, args: tuple[Any, ...]) -> Any:
+        """A Function that says what it means is traced as that, with recorded ops; its own forward and backward do not run."""
+        return of_function(tensors, row, args, lambda x: isinstance(x, Tensor))
+
+    def called(self, row: Row, args: tuple[Any, ...], results: tuple[Any, ...]) -> None:
+        """A Function that does not: its forward was traced, and its backward cannot be."""
+        given = tuple(self.value(a) for a in args if isinstance(a, Tensor) and a._requires_grad)
+        for t in results:
+            if isinstance(t, Tensor) and t._requires_grad:
+                self.enter(t, apply(undifferentiable(row), (self.value(t), *given), {"line": user_line()}))
 
     def refuse_random(self) -> None:
         """What was drawn while tracing would be drawn once and for all."""
@@ -255,12 +279,27 @@ def history(result: Tensor) -> History:
         return known[key]
 
     for node in _oldest_first(root):
-        values = apply(TABLE.get(node.row.name, node.row), tuple(map(value, node.inputs)), node.attrs)
+        values = _applied(node, tuple(map(value, node.inputs)))
         if isinstance(values, tuple):
             known.update({(node, i): v for i, v in enumerate(values)})
         else:
             known[node] = values
     return History(Graph(inputs, [value(root)], labels), tuple(leaves))
+
+
+def _applied(node: Node, args: tuple[Any, ...]) -> Any:
+    """The values of a recorded node, given those of its arguments."""
+    row = node.row
+    if row.pullback is None:
+        return apply(TABLE.get(row.name, row), args, node.attrs)
+    if row.sympy is None:
+        raise GraphError(
+            f"{row.name} is a Function of the user's, whose history has no formula; give it a static method symbolic(*args): its meaning as"
+            " an expression of SymPy's"
+        )
+    given = tuple(a if a is not None else x for a, x in zip(args, node.ctx._given, strict=True))  # type: ignore[attr-defined]
+    found = of_function(xp, row, given, lambda x: isinstance(x, Value))
+    return found if isinstance(found, tuple) else (found,)
 
 
 def _oldest_first(root: Any) -> list[Node]:

@@ -60,7 +60,10 @@ def _pull_one(value: Value, pending: dict[Value, Value], on_the_way: set[Value])
     if g is None:
         return
     if row.pullback is not None:
-        raise GraphError(f"{row.name} is a Function of the user's: its backward is Python code, which no graph can differentiate yet")
+        raise GraphError(
+            f"{value.attrs['line']}: {row.name} is a Function of the user's, whose backward is Python code that no graph can follow; give"
+            " it a static method symbolic(*args): its meaning as an expression of SymPy's, for symbols in place of tensors"
+        )
     args = tuple(a.value if a is not None and a.op == LITERAL else a for a in value.args)  # numbers stay weak, as in eager rules
     if row.prepare is not None:
         g = row.prepare(xp, g, out, *args, **value.attrs)

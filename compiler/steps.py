@@ -13,7 +13,7 @@ from typing import Any
 from symgrad.compiler.builder import apply, xp
 from symgrad.compiler.differentiate import depending
 from symgrad.compiler.fold import filled
-from symgrad.compiler.formula import lower
+from symgrad.compiler.formula.lower import lower
 from symgrad.compiler.formula.printing import BAR, FormulaLatexPrinter, TextPrinter, latex_label
 from symgrad.compiler.ir import INPUT, LITERAL, OUTPUT, Graph, Value, input_value, output, row_of, toposort
 from symgrad.errors import FormulaError

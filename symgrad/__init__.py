@@ -68,9 +68,11 @@ from symgrad.tensor import Size as Size, Tensor as Tensor
 from symgrad import cuda as cuda, interop as interop  # isort: skip
 from symgrad import random as random  # isort: skip
 
+globals().pop("elementwise", None)  # a module of symgrad.functional, in front of the function of this name, which is loaded later
+
 if TYPE_CHECKING:
     from symgrad import func as func, io as io, nn as nn, optim as optim, testing as testing, training as training, utils as utils
-    from symgrad.compiler.api import compile as compile, derive as derive, spec as spec
+    from symgrad.compiler.api import compile as compile, derive as derive, elementwise as elementwise, spec as spec
     from symgrad.io import load as load, save as save
     from symgrad.training import Model as Model
 
@@ -79,6 +81,7 @@ _LATER = {  # what is loaded when it is first asked for: a module, or a name in 
     "Model": "symgrad.training:Model",
     "compile": "symgrad.compiler.api:compile",
     "derive": "symgrad.compiler.api:derive",
+    "elementwise": "symgrad.compiler.api:elementwise",
     "func": "symgrad.func",
     "io": "symgrad.io",
     "load": "symgrad.io:load",

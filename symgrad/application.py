@@ -160,7 +160,7 @@ def _operands(
             needs.append(False)
     if not agree:
         args = tuple([x if isinstance(x, Tensor) else _operand(row, x) for x in args])
-        arrays = [x._array if isinstance(x, Tensor) else float(x) if x.__class__ is Exact else x for x in args]
+        arrays = [x._array if isinstance(x, Tensor) else float(x) if x.__class__ is Exact else x for x in args]  # type: ignore[misc]
     if row.policy not in ("each", "same") and (not agree or (row.policy == "float" and dtype.kind != "f")):
         arrays = _promoted(row, arrays, attrs)
     return arrays, tuple(needs), args

@@ -19,7 +19,8 @@ class Mode:
     `capture`, unless it is None, sees what a traced function does. It is called as `capture(row, args, attrs, result)` after every
     op, `capture.written(tensor)` before memory is written to, and `capture.left(tensor, how)` before a value leaves for Python
     (`bool(t)`, `t.item()`, `t.numpy()`: see `leaving`); `capture.filled(tensor, number)` tells it of a tensor made of one number.
-    If `capture.abstract`, kernels do not run: results have a type and no values.
+    `capture.meaning(row, args)` gives what stands for a call of a Function that says what it means, `capture.called(row, args, results)`
+    tells it of one that does not. If `capture.abstract`, kernels do not run: results have a type and no values.
     """
 
     __slots__ = ("anomaly", "capture", "inference", "recording", "run")
@@ -63,6 +64,13 @@ class Observer:
     def left(self, tensor: Any, how: str) -> None:
         if self.outer is not None:
             self.outer.left(tensor, how)
+
+    def meaning(self, row: Any, args: Any) -> Any:
+        return None if self.outer is None else self.outer.meaning(row, args)
+
+    def called(self, row: Any, args: Any, results: Any) -> None:
+        if self.outer is not None:
+            self.outer.called(row, args, results)
 
 
 class _Local(threading.local):

@@ -93,6 +93,7 @@ def indicator(condition: Any) -> Any:
 def _assuming(e: Any, condition: Any) -> Any:
     """A branch, given that its condition holds: choices inside that ask the same again are made."""
     known = {p: p.args[0].expr for p in e.atoms(sp.Piecewise) if p.args[0].cond == condition}
+    known |= {p: sp.Integer(1) for p in e.atoms(sp.Heaviside) if p == indicator(condition)}
     known |= {p: p.args[1].expr for p in e.atoms(sp.Piecewise) if p.args[0].cond == sp.Not(condition) and p.args[1].cond == sp.true}
     if isinstance(condition, sp.LessThan):  # x where x < c, else c, is x up to c itself
         least = ((condition.lhs, sp.Lt(condition.lhs, condition.rhs)), (condition.rhs, True))

@@ -138,7 +138,8 @@ class TextPrinter(_Printer, IndexText, StrPrinter):  # type: ignore[misc]
         return repr(float(e))
 
     def _print_Heaviside(self, e: Any) -> str:
-        return f"H({self._print(e.args[0])})" if e.args[1] == 0 else f"[{self._print(e.args[0])} >= 0]"
+        shown = {0: "H({})", 1: "[{} >= 0]"}.get(e.args[1], f"H({{}}, {self._print(e.args[1])})")
+        return shown.format(self._print(e.args[0]))
 
     def _print_Max(self, e: Any) -> str:
         return f"max({', '.join(self._print(a) for a in sorted(e.args, key=sp.default_sort_key))})"
@@ -232,7 +233,8 @@ class FormulaLatexPrinter(_Printer, IndexLatex, LatexPrinter):  # type: ignore[m
 
     def _print_Heaviside(self, e: Any, exp: Any = None) -> str:
         argument = self._print(e.args[0])
-        return _raised(rf"H\left({argument}\right)" if e.args[1] == 0 else rf"\left[{argument} \ge 0\right]", exp)
+        shown = {0: rf"H\left({argument}\right)", 1: rf"\left[{argument} \ge 0\right]"}
+        return _raised(shown.get(e.args[1], rf"H\left({argument}, {self._print(e.args[1])}\right)"), exp)
 
     def _print_HadamardPower(self, e: Any) -> str:
         return rf"{self.inside(e.base, 3)}^{{\circ {self._print(e.exp)}}}"

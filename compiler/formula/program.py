@@ -19,6 +19,7 @@ from symgrad.mode import local
 from symgrad.ops.promotion import kind
 from symgrad.typing import Array
 
+
 @dataclass(frozen=True)
 class Limits:
     """An expression that mentions more symbols than this gets a name: if it is used more than once, or in any case; so does a deep one."""

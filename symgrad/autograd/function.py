@@ -53,6 +53,8 @@ class FunctionCtx:
     _dirty: tuple[Any, ...] = ()
     _constant_outputs: tuple[Any, ...] = ()
     _node: Any = None
+    _given: tuple[Any, ...] = ()
+    """What was passed, without tensors: a formula may depend on it."""
 
     def save_for_backward(self, *tensors: Any) -> None:
         """Keep tensors for backward, where they are `ctx.saved_tensors`. Writing to one in between is an error."""
@@ -114,11 +116,14 @@ class _Saved:
 class Function(FunctionCtx):
     """Subclass it, write `forward(ctx, *args)` and `backward(ctx, *grad_outputs)` as static methods, call `apply`.
 
+    With a static `symbolic(*args)` that gives its meaning as an expression of SymPy's, for a symbol in place of each tensor (elementwise;
+    other arguments are passed as they are; a tuple for several results), it has a formula and compiles.
     With a static `setup_context(ctx, inputs, output)`, forward has no ctx. In the oldest style, forward and backward are ordinary methods,
     the instance is its own ctx, and it is the instance that is called.
     """
 
     _row: Row
+    symbolic: Any = None
 
     def __init_subclass__(cls, **options: Any) -> None:
         super().__init_subclass__(**options)
@@ -160,6 +165,7 @@ def _row_of(cls: type[Function]) -> Row:
     return Row(
         cls.__name__, ("*args",), _no_kernel, (_no_kernel,), (frozenset(),), "each", _no_kernel,
         pullback=functools.partial(_pullback, cls), outputs=0, display=f"{cls.__name__}Backward",
+        sympy=None if cls.symbolic is None else lambda sp, *args: cls.symbolic(*args),
     )  # fmt: skip
 
 
@@ -173,6 +179,10 @@ def _call(row: Row, ctx: Any, args: tuple[Any, ...], forward: Callable[..., Any]
             refresh(arg)
     ctx.needs_input_grad = tuple(isinstance(arg, Tensor) and arg._requires_grad for arg in args)
     mode = local.mode
+    if mode.capture is not None and row.sympy is not None:
+        meant = mode.capture.meaning(row, args)
+        if meant is not None:
+            return meant
     recording, mode.recording = mode.recording, False
     try:
         result = forward(*args)
@@ -188,6 +198,8 @@ def _call(row: Row, ctx: Any, args: tuple[Any, ...], forward: Callable[..., Any]
     if node is not None:
         _save(ctx, node, finished)
     ctx._dirty = ctx._constant_outputs = ()
+    if mode.capture is not None:
+        mode.capture.called(row, args, finished)
     return finished[0] if single else finished
 
 
@@ -212,6 +224,8 @@ def _node(row: Row, ctx: Any, args: tuple[Any, ...], outputs: tuple[Any, ...]) -
     node.shape = tuple(o._array.shape if isinstance(o, Tensor) else None for o in outputs)
     node.dtype = tuple(o._array.dtype if isinstance(o, Tensor) else None for o in outputs)
     ctx._node = weakref.ref(node)
+    if row.sympy is not None:
+        ctx._given = tuple(None if isinstance(arg, Tensor) else arg for arg in args)
     if local.mode.anomaly is not None:
         remember(node)
     return node

@@ -1,4 +1,4 @@
-"""Exact numbers: floats that remember which number they round, so that a formula shows sqrt(2) and 1/3 where a kernel computes with 1.414 and 0.333.
+"""Exact numbers: floats that remember which number they round, so that a formula shows sqrt(2) and 1/3.
 
 A form is a row of the table applied to integers and exact numbers: `("sqrt", 2)`, `("div", 1, 3)`. What arithmetic makes of exact numbers
 is exact, as long as it is short.
@@ -47,8 +47,8 @@ def exact(x: int | Fraction | Exact) -> int | Exact:
     return x.numerator if x.denominator == 1 else Exact(float(x), ("div", x.numerator, x.denominator))
 
 
-def root(x: int | Fraction | Exact) -> float:
-    """The square root, exactly."""
+def root(x: Any) -> float:
+    """The square root of an exact number, exactly."""
     return Exact(math.sqrt(x), ("sqrt", exact(x))) if x >= 0 else math.nan
 
 
