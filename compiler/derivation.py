@@ -10,6 +10,7 @@ from symgrad.compiler.formula import Program
 from symgrad.compiler.formula.indices import free
 from symgrad.compiler.formula.meaning import condition_of
 from symgrad.compiler.formula.printing import FormulaLatexPrinter, TextPrinter, latex_label
+from symgrad.compiler.formula.program import Line
 from symgrad.compiler.ir import Graph
 from symgrad.errors import FormulaError
 from symgrad.tensor import wrap
@@ -46,22 +47,26 @@ class Derivation:
 
     @property
     def value(self) -> Any:
-        return self.program.outputs[0]
+        return self.program.ends[0].expression
 
     @property
-    def _slopes(self) -> tuple[Any, ...]:
-        return self.program.outputs[1 : 1 + len(self._derivatives)]
+    def _slopes(self) -> tuple[Line, ...]:
+        return self.program.ends[1 : 1 + len(self._derivatives)]
 
     @property
     def conditions(self) -> tuple[Any, ...]:
         """What held on the path that Python took: the formulas are for arguments for which it holds."""
-        asked = self.program.outputs[1 + len(self._derivatives) :]
-        return tuple(condition_of(e, outcome) for e, outcome in zip(asked, self._outcomes, strict=True))
+        asked = self.program.ends[1 + len(self._derivatives) :]
+        return tuple(condition_of(e.expression, outcome) for e, outcome in zip(asked, self._outcomes, strict=True))
+
+    @property
+    def _lines(self) -> dict[tuple[str, ...], Line]:
+        return {tuple(self.graph.labels[i] for i in d.wrt): e for d, e in zip(self._derivatives, self._slopes, strict=True)}
 
     @property
     def derivatives(self) -> Mapping[tuple[str, ...], Any]:
         """Every derivative by the names of the inputs that it is taken in, one after the other."""
-        return {tuple(self.graph.labels[i] for i in d.wrt): e for d, e in zip(self._derivatives, self._slopes, strict=True)}
+        return {names: line.expression for names, line in self._lines.items()}
 
     @property
     def gradients(self) -> Mapping[str, Any]:
@@ -70,11 +75,11 @@ class Derivation:
 
     def __getitem__(self, names: str | tuple[str, ...]) -> Any:
         wanted = (names,) if isinstance(names, str) else names
-        found = self.derivatives
+        found = self._lines
         if wanted not in found:
             known = "; ".join(", ".join(names) for names in found) or "nothing: ask for wrt"
             raise KeyError(f"{names!r}: this derivation has the derivatives in {known}")
-        return found[wanted]
+        return found[wanted].expression
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         """The value, the gradients, and the higher derivatives, computed by the formula: as tensors if `wrt` was one name, else as tuples
@@ -148,15 +153,15 @@ class Derivation:
         (at, _), *heads = self._heads()
         at_text: Callable[[Any], str] = lambda at: f"[{show.places(at)}]" if at else ""
         arguments = ", ".join(self._source.labels[: self._source.arguments])
-        lines = [f"{self.name}({arguments}){at_text(at)} = {show.continued(self.value)}"]
-        for (at, below), e in zip(heads, self._slopes, strict=True):
+        lines = [f"{self.name}({arguments}){at_text(at)} = {show.line(self.program.ends[0])}"]
+        for (at, below), line in zip(heads, self._slopes, strict=True):
             show.letters = {}
             power = "" if len(below) == 1 else str(len(below)).translate(_RAISED)
             head = f"∂{power}{self.name}{at_text(at)}/{''.join(f'∂{show._print(x)}' for x in below)}"
-            lines.append(f"{head} = {show.continued(e)}")
+            lines.append(f"{head} = {show.line(line)}")
         lines += ["for " + " and ".join(map(show.doprint, self.conditions))] if self.conditions else []
-        lines += ["where"] if self.program.bindings else []
-        lines += [f"    {show.doprint(name)} = {show.continued(e)}" for name, e in self.program.bindings]
+        lines += ["where"] if self.program.lines else []
+        lines += [f"    {show.doprint(line.name)} = {show.line(line)}" for line in self.program.lines]
         text = "\n".join(lines)
         return f"{text}\n({_STEP})" if "H(" in text else text
 
@@ -168,14 +173,14 @@ class Derivation:
         name = latex_label(self.name)
         (at, _), *heads = self._heads()
         named: Callable[[Any], str] = lambda at: f"{name}_{{{show.places(at)}}}" if at else name
-        lines = [rf"{named(at)} &= {show.continued(self.value)}"]
-        for (at, below), e in zip(heads, self._slopes, strict=True):
+        lines = [rf"{named(at)} &= {show.line(self.program.ends[0])}"]
+        for (at, below), line in zip(heads, self._slopes, strict=True):
             show.letters = {}
             power = "" if len(below) == 1 else f"^{{{len(below)}}}"
             under = " ".join(rf"\partial {show._print(x)}" for x in below)
-            lines.append(rf"\frac{{\partial{power} {named(at)}}}{{{under}}} &= {show.continued(e)}")
+            lines.append(rf"\frac{{\partial{power} {named(at)}}}{{{under}}} &= {show.line(line)}")
         lines += [rf"&\text{{for }} {show.doprint(condition)}" for condition in self.conditions]
-        lines += [rf"{show.doprint(x)} &= {show.continued(e)}" for x, e in self.program.bindings]
+        lines += [rf"{show.doprint(line.name)} &= {show.line(line)}" for line in self.program.lines]
         return "\\begin{aligned}\n" + " \\\\\n".join(lines) + "\n\\end{aligned}"
 
     def _repr_latex_(self) -> str:

@@ -11,10 +11,10 @@ from typing import Any
 import numpy as np
 import sympy as sp
 
-from symgrad.compiler.differentiate import depending
 from symgrad.compiler.formula import meaning
-from symgrad.compiler.formula.program import Binder, Job, Program
-from symgrad.compiler.ir import INPUT, LITERAL, Value, row_of, type_text
+from symgrad.compiler.formula.lowering import Lowering
+from symgrad.compiler.formula.program import Job, Program
+from symgrad.compiler.ir import LITERAL, Value, row_of, type_text
 from symgrad.errors import FormulaError
 
 _MOST, _PLEASANT = 512, 16
@@ -23,41 +23,56 @@ _KERNELS: dict[str, Any] = {"expand": lambda x, shape: np.broadcast_to(x, shape)
 
 
 def fits(job: Job) -> bool:
-    """Whether the graph is small enough to be spelled out, and all its rows can be."""
+    """Whether the graph is small enough to be spelled out."""
     if any(v.dtype.__class__ is tuple or v.size > _PLEASANT for v in job.graph.values):
         return False
-    if any(len(shape) > 2 or np.prod(shape) > _PLEASANT for shape in job.shapes):
-        return False
-    try:
-        lower(job)
-    except FormulaError:
-        return False
-    return True
+    return not any(len(shape) > 2 or np.prod(shape) > _PLEASANT for shape in job.shapes)
 
 
 def lower(job: Job) -> Program:
     """Every tensor as its elements, each an expression."""
-    graph, binder = job.graph, Binder(job.graph)
-    known: dict[Value, Any] = {}
-    for i, (x, label) in enumerate(zip(graph.inputs, graph.labels, strict=True)):
-        known[x] = _symbols(binder, f"x{i}", label, x)
-        binder.labels[sp.Symbol(f"x{i}")] = label
-    on_the_way = depending(graph.values, tuple(job.all_directions))
-    for v in graph.values:
-        if v.op != INPUT:
-            array = _array(v, known)
-            if v not in on_the_way and binder.wants(v, list(array.ravel())):
-                array = _bound(binder, v, array)
-            known[v] = array
-    outputs = tuple(_sliced(known[v], [known[d] for d in some]) for v, some in zip(graph.outputs, job.directions, strict=True))
-    inputs = tuple(known[x] for x in job.inputs)
-    return Program(graph, "elements", inputs, tuple(binder.bindings), outputs, binder.labels, job.shapes)
+    return _Elements(job).program()
+
+
+class _Elements(Lowering):
+    notation = "elements"
+
+    def enter(self, i: int, x: Value, label: str) -> Any:
+        if x.size > _MOST:
+            raise FormulaError(f"elements notation is for small tensors: {label} is {type_text(x)}")
+        self.name(x, f"x{i}")
+        self.called(x, label)
+        self.labels[sp.Symbol(f"x{i}")] = label
+        return self.known[x]
+
+    def name(self, v: Value, name: str) -> list[Any]:
+        array = np.empty(v.shape, object)
+        for index in np.ndindex(v.shape):
+            array[index] = meaning.symbol("_".join(map(str, (name, *index))), v.dtype)
+        self.known[v], self.symbols[v] = array, tuple(array.ravel())
+        return list(array.ravel())
+
+    def called(self, v: Value, label: str) -> None:
+        for symbol, index in zip(self.symbols[v], np.ndindex(v.shape), strict=True):
+            self.labels[symbol] = f"{label}[{', '.join(map(str, index))}]" if index else label
+
+    def whole(self, v: Value, e: Any) -> Any:
+        return e if e.shape else e[()]
+
+    def parts(self, whole: Any) -> list[Any]:
+        return list(whole.ravel()) if isinstance(whole, np.ndarray) else [whole]
+
+    def lower(self, v: Value) -> Any:
+        return _array(v, self.known)
+
+    def finish(self, n: int, v: Value, directions: tuple[Value, ...]) -> Any:
+        return _sliced(self.known[v], [self.known[d] for d in directions])
 
 
 def _sliced(array: Any, directions: list[Any]) -> Any:
     """A linear form as an array: each direction is set to 1 at one place after the other."""
     if not directions:
-        return array if array.shape else array[()]
+        return array
     first, *rest = directions
     result = np.empty((*first.shape, *(n for d in rest for n in d.shape), *array.shape), object)
     for place in np.ndindex(first.shape):
@@ -67,24 +82,6 @@ def _sliced(array: Any, directions: list[Any]) -> Any:
             fixed[index] = array[index].xreplace(values)
         result[place] = _sliced(fixed, rest)
     return result
-
-
-def _symbols(binder: Binder, name: str, label: str, v: Value) -> Any:
-    if v.size > _MOST:
-        raise FormulaError(f"elements notation is for small tensors: {label} is {type_text(v)}")
-    array = np.empty(v.shape, object)
-    for index in np.ndindex(v.shape):
-        array[index] = meaning.symbol("_".join(map(str, (name, *index))), v.dtype)
-        binder.labels[array[index]] = f"{label}[{', '.join(map(str, index))}]" if index else label
-    return array
-
-
-def _bound(binder: Binder, v: Value, array: Any) -> Any:
-    name = binder.next_name
-    symbols = _symbols(binder, name, name, v)
-    for index in np.ndindex(v.shape):
-        binder.bindings.append((symbols[index], array[index]))
-    return symbols
 
 
 def _array(v: Value, known: dict[Value, Any]) -> Any:

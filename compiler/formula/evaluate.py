@@ -31,6 +31,17 @@ class Evaluator:
         else:
             self.known[name] = value
 
+    def standing_in(self, line: Any) -> Evaluator:
+        """What computes the first line of a line's form: it finds the names of this one under those of the first."""
+        if line.first is line:
+            return self
+        inner = self.fresh()
+        inner.known = {first: self.known[own] for first, own in zip(line.first.names, line.names, strict=True) if own in self.known}
+        return inner
+
+    def fresh(self) -> Evaluator:
+        return Evaluator()
+
     def output(self, expression: Any, shape: tuple[int, ...], dtype: Any) -> Array:
         if isinstance(expression, np.ndarray):
             flat = [np.asarray(self.value(e)).astype(dtype) for e in expression.ravel()]

@@ -6,7 +6,6 @@ has its scalar meaning; what has no closed form (sort, eigh) is a function of wh
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -15,14 +14,16 @@ import sympy as sp
 from symgrad.compiler.formula import indices, meaning
 from symgrad.compiler.formula.element import ELEMENTS
 from symgrad.compiler.formula.element.indexing import Indexing
-from symgrad.compiler.formula.program import Binder, Job, Program
-from symgrad.compiler.ir import INPUT, LITERAL, OUTPUT, Value, row_of
+from symgrad.compiler.formula.lowering import Lowering, read
+from symgrad.compiler.formula.program import Job, Program
+from symgrad.compiler.ir import LITERAL, OUTPUT, Value, row_of
 from symgrad.errors import FormulaError
 
 
 def lower(job: Job) -> Program:
     """Every output as the expression of its element."""
-    return _Indexed(job).program()
+    run = _Indexed(job)
+    return run.program(lambda: max(run.depth.values(), default=0))
 
 
 @dataclass(frozen=True)
@@ -44,30 +45,21 @@ class Operand:
         return self.lowering.element(self.value, at)
 
 
-class _Indexed:
-    def __init__(self, job: Job) -> None:
-        self.job = job
-        self.binder = Binder(job.graph)
-        self.known: dict[Value, Any] = {}
-        """The element of each value at its own free indices."""
-        self.depth: dict[Value, int] = {}
-        """How deep sums are nested in it."""
-        self.whole: dict[Value, Any] = {}
-        """The name of a value as a whole tensor, where it has one."""
-        self.deepest = 0
+class _Indexed(Lowering):
+    notation = "index"
 
-    def program(self) -> Program:
-        graph = self.job.graph
-        labels = dict(zip(graph.inputs, graph.labels, strict=True))
-        inputs = tuple(self.name(f"x{i}", labels[x], x) for i, x in enumerate(self.job.inputs))
-        for some in self.job.directions:
+    def __init__(self, job: Job) -> None:
+        super().__init__(job)
+        self.unnamed = set()
+        """A name may have the indices of directions, besides its own."""
+        self.places: dict[Value, tuple[Any, ...]] = {}
+        """Those of the values that have names."""
+        self.depth: dict[Value, int] = {}
+        """How deep sums are nested in the expression of a value."""
+        self.asked = {a for v in job.graph.values if is_opaque(v) for a in read(v)}
+        """What stands in functions of whole tensors needs a name."""
+        for some in job.directions:
             self.point(some)
-        for v in graph.values:
-            if v.op != INPUT and not isinstance(v.dtype, tuple):
-                self.lower(v)
-        outputs = tuple(self.sliced(v, some) for v, some in zip(graph.outputs, self.job.directions, strict=True))
-        bindings = tuple(self.binder.bindings)
-        return Program(graph, "index", inputs, bindings, outputs, self.binder.labels, self.job.shapes, self.deepest)
 
     def point(self, directions: tuple[Value, ...]) -> None:
         """Each direction is 1 at one place, with indices of its own, and 0 elsewhere."""
@@ -75,46 +67,47 @@ class _Indexed:
         for d in directions:
             places = (indices.place(start + p, n) for p, n in enumerate(d.shape))
             self.known[d] = sp.Mul(*map(sp.KroneckerDelta, own(d), places))
-            self.depth[d] = 0
             start += len(d.shape)
 
-    def sliced(self, v: Value, directions: tuple[Value, ...]) -> Any:
+    def finish(self, n: int, v: Value, directions: tuple[Value, ...]) -> Any:
         """The element of a derivative: the indices of its directions come first, then its own."""
         sizes = [n for d in directions for n in d.shape]
         names: dict[Any, Any] = {indices.place(p, n): indices.free(p, n) for p, n in enumerate(sizes)}
         names |= {i: indices.free(len(sizes) + p, n) for p, (i, n) in enumerate(zip(own(v), v.shape, strict=True))}
         return self.known[v].xreplace(names) if sizes else self.known[v]
 
-    def name(self, name: str, label: str, v: Value, places: Sequence[Any] = ()) -> Any:
-        """A symbol for a whole tensor: a plain one for a number."""
+    def enter(self, i: int, x: Value, label: str) -> Any:
+        if x in self.job.all_directions:
+            return None
+        self.name(x, f"x{i}")
+        self.called(x, label)
+        return self.symbols[x][0]
+
+    def name(self, v: Value, name: str) -> list[Any]:
+        """A symbol for a whole tensor: a plain one for a number. It is a function of its free indices, and of the places of directions."""
         real = {} if v.dtype.kind == "c" else {"real": True}
-        at = (*own(v), *places)
+        at = (*own(v), *self.places.get(v, ()))
         symbol = sp.IndexedBase(name, **real) if at else meaning.symbol(name, v.dtype)
-        self.binder.labels[symbol] = label
-        if not places:
-            self.whole[v] = symbol
         element = symbol[at] if at else symbol
         self.known[v] = sp.Ne(element, 0) if at and v.dtype.kind == "b" else element
-        self.depth[v] = 0
-        return symbol
+        self.symbols[v] = (symbol,)
+        return [element]
 
-    def lower(self, v: Value) -> None:
-        scope = Indexing(v.shape, max((self.depth.get(a, 0) for a in _read(v)), default=0))
+    def kind(self, v: Value) -> Any:
+        """The places of directions, the same for all values of a form."""
+        first = self.first.get((self.forms.of(v)[0], 0))
+        e = self.known[v] if first is None else first.expression
+        self.places[v] = tuple(sorted((s for s in e.free_symbols if indices.is_place(s)), key=lambda s: s.name))
+        return self.places[v]
+
+    def wants(self, v: Value, leaves: int) -> bool:
+        return v in self.asked or super().wants(v, leaves)
+
+    def lower(self, v: Value) -> Any:
+        scope = Indexing(v.shape, max((self.depth.get(a, 0) for a in read(v) if a not in self.symbols), default=0))
         e = self.expression(v, scope)
-        self.known[v], self.depth[v] = e, scope.depth
-        self.deepest = max(self.deepest, scope.depth)
-        if self.binder.wants(v, [e]):
-            self.bind(v)
-
-    def bind(self, v: Value) -> Any:
-        """Give a value a name; it is a function of its free indices, and of the places of directions."""
-        e = self.known[v]
-        places = sorted((s for s in e.free_symbols if indices.is_place(s)), key=lambda s: s.name)
-        label = self.binder.next_name
-        symbol = self.name(label, label, v, places)
-        at = (*own(v), *places)
-        self.binder.bindings.append((symbol[at] if at else symbol, e))
-        return symbol
+        self.depth[v] = scope.depth
+        return e
 
     def element(self, v: Value, at: tuple[Any, ...]) -> Any:
         """The element of `v` at given places; where a dimension has size 1 there is only one."""
@@ -137,11 +130,10 @@ class _Indexed:
 
     def opaque(self, v: Value, at: tuple[Any, ...], output: int | None) -> Any:
         """A function of whole tensors, each of which has a name."""
-        for a in v.args:
-            if a is not None and a not in self.whole and any(map(indices.is_place, self.known[a].free_symbols)):
+        for a in read(v):
+            if a not in self.symbols or self.places.get(a):
                 raise FormulaError(f"this derivative has no closed form: {v.op} is applied to every slice of a tensor")
-        args = [None if a is None else self.whole[a] if a in self.whole else self.bind(a) for a in v.args]
-        whole = meaning.opaque(v, args, output)
+        whole = meaning.opaque(v, [None if a is None else self.symbols[a][0] for a in v.args], output)
         return indices.Element(whole, *at) if at else whole
 
 
@@ -150,6 +142,9 @@ def own(v: Value) -> tuple[Any, ...]:
     return tuple(indices.free(p, n) for p, n in enumerate(v.shape))
 
 
-def _read(v: Value) -> tuple[Value, ...]:
-    whole = v.args[0] if v.op == OUTPUT else v
-    return tuple(a for a in whole.args if a is not None)
+def is_opaque(v: Value) -> bool:
+    """Whether a value is given by a function of whole tensors."""
+    whole, output = (v.args[0], v.attrs["index"]) if v.op == OUTPUT else (v, None)
+    if whole.row is None or whole.row.elementwise or isinstance(v.dtype, tuple):
+        return False
+    return (whole.op, output) not in ELEMENTS and (whole.op, None) not in ELEMENTS

@@ -29,7 +29,10 @@ class IndexEvaluator(Evaluator):
 
     def __init__(self, depth: int) -> None:
         super().__init__()
-        self.ndim = _FREE + depth
+        self.depth, self.ndim = depth, _FREE + depth
+
+    def fresh(self) -> IndexEvaluator:
+        return IndexEvaluator(self.depth)
 
     def give(self, name: Any, value: Any) -> None:
         if isinstance(name, sp.Indexed):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
+from functools import cached_property
 from typing import Any
 
 import sympy as sp
@@ -22,13 +23,19 @@ class IndexPrinter:
     letters: dict[Any, str]
     comma: str
 
+    @cached_property
+    def free_letters(self) -> list[str]:
+        """Letters that are not the name of anything."""
+        taken = set(self.labels.values())
+        return [c for c in (*_LETTERS, *(f"{c}{n}" for n in range(1, 99) for c in _LETTERS)) if c not in taken]
+
     def letter(self, index: Any) -> str:
         if index not in self.letters:
-            taken = {*self.letters.values(), *self.labels.values()}
-            names = (*_LETTERS, *(f"{c}{n}" for n in range(1, 99) for c in _LETTERS))
-            free = [c for c in names if c not in self.labels.values()]
-            own = free[int(index.name[1:].partition("_")[0])] if index.name[0] == "i" else ""
-            self.letters[index] = own or next(c for c in names if c not in taken)
+            if index.name[0] == "i":
+                self.letters[index] = self.free_letters[int(index.name[1:].partition("_")[0])]
+            else:
+                taken = set(self.letters.values())
+                self.letters[index] = next(c for c in self.free_letters if c not in taken)
         return self.letters[index]
 
     def name_indices(self, e: Any) -> None:

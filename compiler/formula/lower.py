@@ -35,7 +35,10 @@ def lower(
         return _LOWERINGS[notation](job)
     if scalar.fits(job):
         return scalar.lower(job)
-    try:
-        return matrix.lower(job)
-    except FormulaError:
-        return elements.lower(job) if elements.fits(job) else index.lower(job)
+    candidates = [matrix.lower, *([elements.lower] if elements.fits(job) else [])]
+    for candidate in candidates:
+        try:
+            return candidate(job)
+        except FormulaError:
+            continue
+    return index.lower(job)

@@ -12,11 +12,11 @@ from typing import Any
 
 import sympy as sp
 
-from symgrad.compiler.differentiate import depending
 from symgrad.compiler.formula import linear, meaning
+from symgrad.compiler.formula.lowering import Lowering
 from symgrad.compiler.formula.matrices import Det, Elementwise, Entry, Rows, Total, added, outer, scaled, times, transposed
-from symgrad.compiler.formula.program import Binder, Job, Program
-from symgrad.compiler.ir import INPUT, LITERAL, OUTPUT, Value, type_text
+from symgrad.compiler.formula.program import Job, Program
+from symgrad.compiler.ir import LITERAL, OUTPUT, Value, type_text
 from symgrad.errors import FormulaError
 
 
@@ -27,55 +27,44 @@ def lower(job: Job) -> Program:
     return Matrices(job).program()
 
 
-class Matrices:
+class Matrices(Lowering):
     """The lowering of one graph: what each value is as a scalar expression, and the matrices behind the atoms."""
 
+    notation = "matrix"
+
     def __init__(self, job: Job) -> None:
-        self.job = job
-        self.binder = Binder(job.graph)
-        self.known: dict[Value, Any] = {}
+        super().__init__(job)
         self.matrix_of: dict[Any, Any] = {}
         self.atom_of: dict[Any, Any] = {}
         self.scalar_of: dict[Any, tuple[Any, tuple[int, ...]]] = {}
         """What a matrix expression was written from, with its shape."""
         self.sums: set[Any] = set()
         """Sums as they stand in the program."""
-        self.on_the_way = depending(job.graph.values, tuple(job.all_directions))
-        """What depends on a direction has no name: it is to be taken apart."""
 
-    def program(self) -> Program:
-        graph = self.job.graph
-        names = {x: self.input(i, x, label) for i, (x, label) in enumerate(zip(graph.inputs, graph.labels, strict=True))}
-        for v in graph.values:
-            if v.op != INPUT and not isinstance(v.dtype, tuple):
-                e = self.expression(v)
-                if isinstance(e, sp.Add) and v.op in ("add", "sub") and -e not in self.sums:
-                    self.sums.add(e)
-                self.known[v] = self.named(v, e)
-        pairs = zip(graph.outputs, self.job.directions, strict=True)
-        outputs = tuple(self.derivative(n, v, names[some[0]]) if some else self.whole(v) for n, (v, some) in enumerate(pairs))
-        inputs = tuple(names[x] for x in self.job.inputs)
-        return Program(graph, "matrix", inputs, tuple(self.binder.bindings), outputs, self.binder.labels, self.job.shapes)
+    def enter(self, i: int, x: Value, label: str) -> Any:
+        if isinstance(x.dtype, tuple) or len(x.shape) > 2:
+            raise FormulaError(f"matrix notation is for at most two dimensions: {label} is {type_text(x)}")
+        (symbol,) = self.name(x, f"x{i}")
+        self.labels[symbol] = label
+        return symbol
 
-    def whole(self, v: Value) -> Any:
-        return self.matrix(self.known[v], v.shape) if v.shape else self.known[v]
+    def name(self, v: Value, name: str) -> list[Any]:
+        symbol = sp.MatrixSymbol(name, *_size(v.shape)) if v.shape else meaning.symbol(name, v.dtype)
+        self.known[v] = self.atom(symbol, v.dtype) if v.shape else symbol
+        self.symbols[v] = (symbol,)
+        return [symbol]
 
-    def derivative(self, n: int, v: Value, direction: Any) -> Any:
+    def whole(self, v: Value, e: Any) -> Any:
+        return self.matrix(e, v.shape) if v.shape else e
+
+    def measured(self, v: Value, e: Any) -> int:
+        return super().measured(v, e) if isinstance(e, sp.Expr) or self.atoms(e) else 0
+
+    def finish(self, n: int, v: Value, directions: tuple[Value, ...]) -> Any:
         """The direction's index comes first: of a matrix M with v = M g, the transpose, unless it is symmetric."""
+        (direction,) = self.symbols[directions[0]]
         matrix = linear.coefficient(self, self.known[v], direction, v.shape)
         return matrix if n in self.job.symmetric else transposed(matrix)
-
-    def input(self, i: int, x: Value, label: str) -> Any:
-        name = self.symbol(f"x{i}", label, x)
-        self.known[x] = self.atom(name, x.dtype) if x.shape else name
-        return name
-
-    def symbol(self, name: str, label: str, v: Value) -> Any:
-        if isinstance(v.dtype, tuple) or len(v.shape) > 2:
-            raise FormulaError(f"matrix notation is for at most two dimensions: {label} is {type_text(v)}")
-        symbol = sp.MatrixSymbol(name, *_size(v.shape)) if v.shape else meaning.symbol(name, v.dtype)
-        self.binder.labels[symbol] = label
-        return symbol
 
     def atom(self, matrix: Any, dtype: Any) -> Any:
         """The symbol that stands for a matrix in scalar expressions; one for each matrix."""
@@ -87,16 +76,11 @@ class Matrices:
     def atoms(self, e: Any) -> list[Any]:
         return sorted(e.free_symbols & self.matrix_of.keys(), key=lambda s: int(s.name[1:]))
 
-    def named(self, v: Value, e: Any) -> Any:
-        """`e`, or the name that was given to it."""
-        if v in self.on_the_way:
-            return e
-        matrix = self.matrix(e, v.shape) if v.shape and self.atoms(e) else e
-        if not self.binder.wants(v, [matrix]):
-            return e
-        label = self.binder.next_name
-        name = self.binder.bind(self.symbol(label, label, v), label, matrix)
-        return self.atom(name, v.dtype) if v.shape else name
+    def lower(self, v: Value) -> Any:
+        e = self.expression(v)
+        if isinstance(e, sp.Add) and v.op in ("add", "sub") and -e not in self.sums:
+            self.sums.add(e)
+        return e
 
     def expression(self, v: Value) -> Any:
         if v.op == LITERAL:

@@ -23,6 +23,7 @@ _GREEK = frozenset(
 )  # fmt: skip
 _ESCAPES = {c: f"\\{c}" for c in "{}$&#_%"} | {"\\": r"\backslash ", "^": r"\hat{}", "~": r"\sim "}
 _RAISED = str.maketrans("0123456789", "⁰¹²³⁴⁵⁶⁷⁸⁹")
+_HOLE = re.compile("\ue000([0-9]+)[_^]*\ue001")
 _KINDS = ((sp.Add, sp.MatAdd), sp.HadamardProduct, (sp.Mul, sp.MatMul), (sp.Pow, sp.HadamardPower))
 
 
@@ -63,6 +64,9 @@ class _Printer:
         self.inserted: dict[Any, Any] = {}
         self.letters: dict[Any, str] = {}
         self.around = 2
+        self.holes: dict[Any, str] = {}
+        """What stands in place of names in the text that is common to all lines of a form."""
+        self.texts: dict[Any, list[str]] = {}
 
     def doprint(self, e: Any) -> str:
         self.letters = {}  # each formula has its own indices
@@ -74,6 +78,22 @@ class _Printer:
             self.name_indices(e)  # type: ignore[attr-defined]
         return super().doprint(e)  # type: ignore[misc, no-any-return]
 
+    def line(self, line: Any) -> str:
+        """A line after its left side: the text of the first one of its form, with its own names."""
+        own = [self.named(name) for name in line.names]
+        marks = tuple("".join(c for c in "_^" if c in text) for text in own)  # what decides on brackets
+        key = (line.first, marks, *self.letters.items())
+        if key not in self.texts:
+            self.holes = {name: f"\ue000{i}{mark}\ue001" for i, (name, mark) in enumerate(zip(line.first.names, marks, strict=True))}
+            self.texts[key] = _HOLE.split(self.continued(line.first.expression))
+            self.holes = {}
+        text = self.texts[key]
+        return "".join(own[int(part)] if n % 2 else part for n, part in enumerate(text))
+
+    def named(self, e: Any) -> str:
+        """The label of a symbol."""
+        return self.holes[e] if e in self.holes else self.label(self.labels.get(e, str(e.name)))
+
     def label(self, text: str) -> str:
         raise NotImplementedError
 
@@ -84,7 +104,7 @@ class _Printer:
         if isinstance(e, np.ndarray):
             return self.array(e)
         if isinstance(e, sp.IndexedBase):
-            return self.label(self.labels.get(e, str(e.label)))
+            return self.named(e)
         before = self.around
         if isinstance(e, sp.Basic) and e.args:
             self.around = -1 if isinstance(e, (sp.Function, sp.Max, sp.Min)) else 0 if isinstance(e, sp.Add) else 2
@@ -100,11 +120,11 @@ class _Printer:
 
     def _print_Symbol(self, e: Any, style: str = "plain") -> str:
         if e not in self.inserted:
-            return self.letter(e) if is_index(e) else self.label(self.labels.get(e, e.name))  # type: ignore[attr-defined]
+            return self.letter(e) if is_index(e) else self.named(e)  # type: ignore[attr-defined]
         return self.inside(self.inserted[e], self.around)
 
     def _print_MatrixSymbol(self, e: Any) -> str:
-        return self.label(self.labels.get(e, e.name))
+        return self.named(e)
 
     def _print_Elementwise(self, e: Any) -> str:
         self.inserted.update(zip(e.function.variables, e.matrices, strict=True))

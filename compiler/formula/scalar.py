@@ -5,7 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 from symgrad.compiler.formula import meaning
-from symgrad.compiler.formula.program import Binder, Job, Program
+from symgrad.compiler.formula.lowering import Lowering
+from symgrad.compiler.formula.program import Job, Program
 from symgrad.compiler.ir import INPUT, LITERAL, Graph, Value, row_of, type_text
 from symgrad.errors import FormulaError
 
@@ -40,23 +41,24 @@ def lower(job: Job) -> Program:
     if misfit is not None:
         given = f"{misfit.op} gives {type_text(misfit)}"
         raise FormulaError(f"scalar notation is for elementwise functions: {given}; try 'elements' or 'index'")
-    binder = Binder(graph)
-    known: dict[Value, Any] = {}
-    for i, (x, label) in enumerate(zip(graph.inputs, graph.labels, strict=True)):
-        known[x] = meaning.symbol(f"x{i}", x.dtype)
-        binder.labels[known[x]] = label
-    for v in graph.values:
-        if v.op == INPUT:
-            continue
-        e = _expression(v, [None if a is None else known[a] for a in v.args])
-        if binder.wants(v, [e]):
-            e = binder.bind(meaning.symbol(binder.next_name, v.dtype), binder.next_name, e)
-        known[v] = e
-    outputs = tuple(known[v] for v in graph.outputs)
-    return Program(graph, "scalar", tuple(known[x] for x in graph.inputs), tuple(binder.bindings), outputs, binder.labels, job.shapes)
+    return _Scalar(job).program()
 
 
-def _expression(v: Value, args: list[Any]) -> Any:
-    if v.op == LITERAL:
-        return meaning.literal(v)
-    return meaning.elementwise(v, args) if row_of(v).elementwise else args[0]
+class _Scalar(Lowering):
+    notation = "scalar"
+
+    def enter(self, i: int, x: Value, label: str) -> Any:
+        (symbol,) = self.name(x, f"x{i}")
+        self.labels[symbol] = label
+        return symbol
+
+    def name(self, v: Value, name: str) -> list[Any]:
+        self.known[v] = meaning.symbol(name, v.dtype)
+        self.symbols[v] = (self.known[v],)
+        return [self.known[v]]
+
+    def lower(self, v: Value) -> Any:
+        if v.op == LITERAL:
+            return meaning.literal(v)
+        args = [None if a is None else self.known[a] for a in v.args]
+        return meaning.elementwise(v, args) if row_of(v).elementwise else args[0]

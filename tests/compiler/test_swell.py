@@ -1,0 +1,143 @@
+"""No swell: work and text grow with the number of different layers, not with their number, and depth is no limit."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+import sympy as sp
+from sympy.core.cache import clear_cache
+from sympy.printing.latex import LatexPrinter
+from sympy.printing.str import StrPrinter
+
+import symgrad as sg
+from symgrad.compiler.formula import meaning
+from symgrad.compiler.formula.lowering import Lowering
+
+
+def chain(depth):
+    def f(e):
+        for _ in range(depth):
+            e = e * e.sin() + 1
+        return e
+
+    return f
+
+
+def mlp(x, *layers):
+    for w in layers:
+        x = (x @ w).tanh()
+    return x.sum()
+
+
+def biased(x, ws, bs):
+    for w, b in zip(ws, bs, strict=True):
+        x = (x @ w + b).sigmoid()
+    return (x * x).sum()
+
+
+def conv(x, *kernels):
+    for k in kernels:
+        x = sg.nn.functional.conv2d(x, k, padding=1).tanh()
+    return x.sum()
+
+
+def layers(depth, shape=(3, 3)):
+    return [sg.spec(shape, dtype=sg.float64) for _ in range(depth)]
+
+
+CASES = {
+    "scalar": lambda n: (chain(n), [sg.spec((), dtype=sg.float64)], "scalar"),
+    "matrix": lambda n: (mlp, [*layers(1, (2, 3)), *layers(n)], "matrix"),
+    "biases": lambda n: (biased, [*layers(1, (2, 3)), layers(n), layers(n, (3,))], "matrix"),
+    "elements": lambda n: (mlp, [*layers(1, (1, 2)), *layers(n, (2, 2))], "elements"),
+    "index": lambda n: (mlp, [*layers(1, (2, 3)), *layers(n)], "index"),
+    "conv": lambda n: (conv, [*layers(1, (1, 1, 4, 4)), *layers(n, (1, 1, 3, 3))], "index"),
+}
+
+
+def numbers(given, rng):
+    if isinstance(given, list):
+        return [numbers(x, rng) for x in given]
+    return sg.tensor(rng.normal(0, 0.5, given.shape))
+
+
+@pytest.fixture
+def count(monkeypatch):
+    """How often something of SymPy's is built or printed."""
+    calls = {"lower": 0, "flatten": 0, "print": 0}
+
+    def counted(owner, name, key):
+        before = getattr(owner, name)
+
+        def call(*args, **kwargs):
+            calls[key] += 1
+            return before(*args, **kwargs)
+
+        monkeypatch.setattr(owner, name, staticmethod(call) if isinstance(owner.__dict__.get(name), classmethod) else call)
+
+    counted(meaning, "elementwise", "lower")
+    counted(sp.Mul, "flatten", "flatten")
+    counted(StrPrinter, "_print_Mul", "print")
+    counted(LatexPrinter, "_print_Function", "print")
+    counted(Lowering, "again", "lower")
+    return calls
+
+
+def work(name, depth, calls):
+    """What SymPy is asked for by a derivation that is derived, printed and run."""
+    clear_cache()
+    calls |= dict.fromkeys(calls, 0)
+    function, given, notation = CASES[name](depth)
+    d = sg.derive(function, notation=notation)(*given)
+    text, latex = str(d), d.latex()
+    d(*numbers(given, np.random.default_rng(0)))
+    return dict(calls), len(text), len(latex)
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_equal_layers_are_lowered_printed_and_run_as_one(name, count):
+    work(name, 40, count)  # SymPy remembers what it has found out of some symbols
+    first, *lengths = work(name, 40, count)
+    second, *longer = work(name, 80, count)
+    assert (second["lower"], second["print"]) == (first["lower"], first["print"]) != (0, 0)
+    assert abs(second["flatten"] - first["flatten"]) < 10  # SymPy asks for assumptions in a random order
+    for a, b in zip(lengths, longer, strict=True):
+        assert 1.5 * a < b < 2.6 * a
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_what_is_instantiated_is_right(name):
+    function, given, notation = CASES[name](9)
+    d = sg.derive(function, notation=notation)(*given)
+    args = numbers(given, np.random.default_rng(1))
+    leaves = [x.requires_grad_() for part in args for x in (part if isinstance(part, list) else [part])]
+    value, grads = d(*args)
+    wanted = function(*args)
+    wanted.backward()
+    np.testing.assert_allclose(value, wanted.detach(), rtol=1e-12)
+    for got, x in zip(grads, leaves, strict=True):
+        np.testing.assert_allclose(got, x.grad, rtol=1e-11, atol=1e-13)
+    for e in (*d.program.outputs, *(e for _, e in d.program.bindings)):
+        assert all(isinstance(part, sp.Basic) for part in parts(e))
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_a_line_of_a_form_is_the_first_with_other_names(name):
+    """The text and the numbers come from the first line of a form: here against the expression that the line has itself."""
+    function, given, notation = CASES[name](12)
+    program = sg.derive(function, notation=notation)(*given).program
+    instances = [line for line in (*program.lines, *program.ends) if line.first is not line]
+    assert instances
+    for line in instances:
+        names = {first.name: own.name for first, own in zip(line.first.names, line.names, strict=True)}
+        for own, first in zip(parts(line.expression), parts(line.first.expression), strict=True):
+            assert atoms(own) == {names.get(a, a) for a in atoms(first)}
+
+
+def parts(e):
+    return e.ravel() if isinstance(e, np.ndarray) else [e]
+
+
+def atoms(e):
+    named = (sp.Symbol, sp.MatrixSymbol, sp.IndexedBase)
+    return {a.name for a in sp.preorder_traversal(e) if isinstance(a, named) and a.name[0] in "xt"}
