@@ -14,7 +14,9 @@ from symgrad import dtypes
 from symgrad.errors import GraphError
 
 _NUMBERS = (bool, int, float, complex)
-_PLAIN = (*_NUMBERS, str, type(None), EllipsisType)
+_PLAIN = frozenset((*_NUMBERS, str, type(None), EllipsisType))
+_TYPES = frozenset(d.name for d in dtypes.ALL)
+_EMPTY: Mapping[str, Any] = MappingProxyType({})
 
 
 def plain(x: Any) -> Any:
@@ -23,15 +25,15 @@ def plain(x: Any) -> Any:
         return x
     if isinstance(x, (tuple, list)):
         return tuple(map(plain, x))
-    if isinstance(x, Mapping):
-        return MappingProxyType({k: plain(x[k]) for k in sorted(x, key=_name)})
+    if isinstance(x, (dict, Mapping)):  # dict first: most are, and Mapping is slow to ask
+        return MappingProxyType({k: plain(x[k]) for k in sorted(x, key=_name)}) if x else _EMPTY
     if isinstance(x, slice):
         return slice(plain(x.start), plain(x.stop), plain(x.step))
     base: Any
     for base in (int, float, complex, str):
         if isinstance(x, base):  # a subclass of it, such as NumPy's float64
             return base(x)
-    if isinstance(x, (np.ndarray, np.generic)) and not x.dtype.hasobject:
+    if isinstance(x, (np.ndarray, np.generic)) and x.dtype.name in _TYPES:
         native = x.astype(x.dtype.newbyteorder("="))
         return np.ndarray(native.shape, native.dtype, native.tobytes())  # bytes cannot be written to
     if _is_number_type(x):
@@ -56,7 +58,7 @@ def key_of(x: Any) -> Any:
         return "complex", struct.pack("<dd", x.real, x.imag)
     if isinstance(x, tuple):
         return "tuple", tuple(map(key_of, x))
-    if isinstance(x, Mapping):
+    if isinstance(x, MappingProxyType):
         return "mapping", tuple((k, key_of(v)) for k, v in x.items())
     if isinstance(x, slice):
         return "slice", key_of((x.start, x.stop, x.step))

@@ -133,9 +133,10 @@ class Graph:
 
         return parse(text, rows)
 
-    def draw(self, path: str | os.PathLike[str] | None = None, format: str | None = None, *, limit: int = 1000) -> str:
+    def draw(self, path: str | os.PathLike[str] | None = None, format: str | None = None, *, limit: int | None = None) -> str:
         """A picture of the graph, as the text of an SVG (which notebooks show) or, with format="mermaid", of a flowchart; written to `path`
-        if there is one. Above `limit` boxes, runs of elementwise operations are drawn as one; if that is not enough it is a GraphError."""
+        if there is one. Above `limit` boxes, by default 1,000 (300 for Mermaid, which draws no more), runs of elementwise operations are
+        drawn as one; if that is not enough it is a GraphError."""
         from symgrad.compiler.drawing import draw
 
         return draw(self, path, format, limit)

@@ -12,6 +12,8 @@ from symgrad.compiler.drawing.svg import svg
 from symgrad.compiler.ir import Graph
 
 _WRITERS = {"svg": svg, "mermaid": mermaid}
+_LIMITS = {"svg": 1000, "mermaid": 300}
+"""Mermaid itself refuses more than 500 edges."""
 _SUFFIXES = {".mmd": "mermaid", ".mermaid": "mermaid"}
 
 
@@ -26,13 +28,13 @@ class Picture(str):
         return {"text/vnd.mermaid": str(self), "text/plain": str(self)}
 
 
-def draw(graph: Graph, path: str | os.PathLike[str] | None, format: str | None, limit: int) -> Picture:
+def draw(graph: Graph, path: str | os.PathLike[str] | None, format: str | None, limit: int | None) -> Picture:
     """See `Graph.draw`."""
     if format is None:
         format = "svg" if path is None else _SUFFIXES.get(Path(path).suffix, "svg")
     if format not in _WRITERS:
         raise ValueError(f"a graph is drawn as {' or '.join(_WRITERS)}, not as {format!r}")
-    picture = Picture(_WRITERS[format](sketch(graph, limit)))
+    picture = Picture(_WRITERS[format](sketch(graph, _LIMITS[format] if limit is None else limit)))
     picture.kind = format
     if path is not None:
         Path(path).write_text(picture, encoding="utf-8")

@@ -14,7 +14,7 @@ import symgrad as sg
 from symgrad.compiler.builder import xp
 from symgrad.compiler.differentiate import grad
 from symgrad.compiler.drawing.boxes import sketch
-from symgrad.compiler.drawing.layout import lay_out
+from symgrad.compiler.drawing.layout import _crossings, lay_out
 from symgrad.compiler.ir import Graph, input_value
 from symgrad.errors import GraphError
 
@@ -152,6 +152,8 @@ def test_large_graphs_are_drawn_in_runs_or_refused():
     assert all(e.source < e.target for e in fewer.edges)
     with pytest.raises(GraphError, match=r"boxes to draw, more than limit=9: draw a part of it"):
         graph.draw(limit=9)
+    with pytest.raises(GraphError, match="more than limit=300"):
+        chain(400).draw(format="mermaid")
     assert chain(10_000)._repr_svg_() is None
 
 
@@ -171,6 +173,33 @@ def test_layers():
     assert len(straight.routes[3]) == 4
     x = [straight.nodes[n].x for n in straight.routes[3][1:-1]]
     assert abs(x[0] - x[1]) < 1
+
+
+def test_what_many_edges_hold_up_stays_up():
+    found = lay_out([(50, 20)] * 7, [(0, 2), (1, 2), (0, 3), (1, 3), (3, 4), (4, 5), (2, 6), (5, 6)], [30] * 7, far=9)
+    assert [n.layer for n in found.nodes[:7]] == [0, 0, 1, 1, 2, 3, 4]
+
+
+def test_outputs_leave_from_places_of_their_own():
+    root = ElementTree.fromstring(Graph([X], xp.max_along(X, axis=1, keepdims=False)).draw())
+    places = {t.text: float(t.get("x")) for t in root.iter(f"{SVG}text")}
+    assert places["[1]"] - places["[0]"] > 15
+
+
+def test_no_order_is_taken_that_crosses_more_edges():
+    rng = np.random.default_rng(2)
+    better = 0
+    for _ in range(40):
+        edges = sorted({(int(s), int(t)) for s, t in rng.integers(0, 30, size=(40, 2)) if s < t})
+        nodes = lay_out([(50, 20)] * 30, edges, [30] * 30, far=9).nodes
+        ports = {(i, j): k / (len(n.above) + 1) for j, n in enumerate(nodes) for k, i in enumerate(n.above)}
+        crossings = []
+        for key in (lambda i: i, lambda i, nodes=nodes: nodes[i].x):
+            rows = [sorted((i for i, n in enumerate(nodes) if n.layer == layer), key=key) for layer in range(30)]
+            crossings.append(_crossings(nodes, rows, {i: float(p) for row in rows for p, i in enumerate(row)}, ports))
+        assert crossings[1] <= crossings[0]
+        better += crossings[1] < crossings[0]
+    assert better > 20
 
 
 def test_edges_that_need_not_cross_do_not():

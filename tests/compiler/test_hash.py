@@ -66,7 +66,9 @@ def test_order_of_inputs_and_operands():
     z = input_value(1, (4,), np.float64)
     assert Graph([x, y], [x - y]).hash != Graph([x, y], [y - x]).hash
     assert Graph([x, y], [x, y]).hash != Graph([x, y], [y, x]).hash
+    assert Graph([x, y], [x, y, x - y]).hash != Graph([x, y], [x, y, y - x]).hash
     assert Graph([x, y], [x]).hash != Graph([x, z], [x]).hash
+    assert Graph([x], [literal(1, np.float32)]).hash != Graph([x], [literal(1, np.float64)]).hash
 
 
 def test_the_names_of_inputs_do_not_count():

@@ -73,7 +73,7 @@ def test_attributes_are_held_in_plain_types_that_nobody_writes_to():
         mapping["b"] = 1
 
 
-@pytest.mark.parametrize("bad", [object(), {1: 2}, object, dict, np.array([None]), {"a": (object(),)}])
+@pytest.mark.parametrize("bad", [object(), {1: 2}, object, dict, np.array([None]), np.array(["a"]), {"a": (object(),)}])
 def test_what_no_graph_holds(bad):
     with pytest.raises(GraphError, match=r"a graph cannot hold|keys of a mapping"):
         freeze(bad)

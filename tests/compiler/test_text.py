@@ -67,8 +67,13 @@ def test_every_attribute_comes_back(a):
     assert freeze(found.outputs[0].attrs["a"]) == freeze(a)
 
 
-def test_very_long_integers_come_back():
-    graph = with_attribute(-(2**20_000))
+@pytest.mark.parametrize(
+    "a",
+    [-(2**20_000), ((),) * 40, np.array([0x7FA00001], np.uint32).view(np.float32), np.array([1.0, 2.0], ">f8"), np.float32(0.1)],
+    ids=["long", "many tuples", "odd NaN", "other byte order", "scalar"],
+)
+def test_odd_attributes_come_back(a):
+    graph = with_attribute(a)
     assert Graph.parse(str(graph), {"keep": KEEP}) == graph
 
 
