@@ -26,5 +26,5 @@ def mermaid(sketch: Sketch) -> str:
 
 
 def _escaped(text: str) -> str:
-    """Mermaid writes a character by its number as #35;."""
-    return "".join(c if c in _SAFE else f"#{ord(c)};" for c in text)
+    """Mermaid writes a character by its number, as in #35;. Two percent signs would begin a comment."""
+    return "".join(c if c in _SAFE else f"#{ord(c)};" for c in text).replace("%%", "#37;#37;")

@@ -23,7 +23,7 @@ W = input_value(1, (3,), np.float64)
 SVG = "{http://www.w3.org/2000/svg}"
 HOSTILE = [
     '"]; click n0 "x"', "</text><script>alert(1)</script>", "a&b<c>", "`md`", "\u202eevil", "\x00", "\ud800", "#quot;", "a" * 500,
-    "数" * 50, "",
+    "数" * 50, "", "%%{init: {}}%%",
 ]  # fmt: skip
 
 
@@ -107,8 +107,8 @@ def test_labels_are_only_text(label):
     assert all(t.isprintable() for t in texts)
     graph.draw().encode()
     lines = graph.draw(format="mermaid").splitlines()
-    assert re.fullmatch(r'    n0\(\["[\w #;.,()\[\]%<>/…�-]*"\]\):::input', lines[1])
-    assert not re.search(r"<(?!br/>)", lines[1])
+    assert re.fullmatch(r'    n0\(\["[\w #:;.,()\[\]%<>/…�-]*"\]\):::input', lines[1])
+    assert not re.search(r"<(?!br/>)|%%", lines[1])
     assert len(lines) == len(Graph([X, W], [X @ W]).draw(format="mermaid").splitlines())
 
 
