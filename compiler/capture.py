@@ -35,7 +35,9 @@ from symgrad.ops.generator import Generator, default_generator
 from symgrad.ops.promotion import kind
 from symgrad.ops.spec import Meta, Row
 from symgrad.ops.table import TABLE
+from symgrad.ops.writing import follow
 from symgrad.tensor import Tensor, refresh, wrap
+from symgrad.views import path_of
 
 _PACKAGE = str(Path(symgrad.__file__).parent)
 
@@ -83,13 +85,50 @@ def undifferentiable(row: Row) -> Row:
     )  # fmt: skip
 
 
-class Capture:
-    """What the dispatcher calls while a function is traced: see `symgrad.mode.Mode.capture`."""
+class Box:
+    """What an array holds now. A view's box knows its parent's, and the way there: a write to either is seen in the other."""
 
-    def __init__(self, abstract: bool, names: Mapping[int, str], follow: bool = False) -> None:
+    __slots__ = ("outside", "parent", "path", "seen", "value", "writes")
+
+    def __init__(self, value: Value, parent: Box | None = None, path: Any = (), outside: Tensor | None = None) -> None:
+        self.value = value
+        self.parent = parent
+        self.path = path
+        self.outside = outside
+        """The tensor that was there before the function ran, and will be there when it runs again."""
+        self.writes = 0
+        self.seen = 0 if parent is None else parent.count()
+
+    def count(self) -> int:
+        return self.writes + (0 if self.parent is None else self.parent.count())
+
+    def now(self) -> Value:
+        if self.parent is not None and self.seen != self.parent.count():
+            self.value, self.seen = follow(xp, self.parent.now(), self.path), self.parent.count()
+        return self.value
+
+    def assign(self, value: Value) -> Box:
+        """Write; the box whose memory it is, is returned."""
+        if self.parent is None:
+            self.value = value
+            self.writes += 1
+            return self
+        root = self.parent.assign(xp.view_write(self.parent.now(), value, path=self.path))
+        self.value, self.seen = value, self.parent.count()
+        return root
+
+
+class Capture:
+    """What the dispatcher calls while a function is traced: see `symgrad.mode.Mode.capture`.
+
+    If it follows, Python may ask for the truth of a tensor, and take the way that it takes. With `effects` the function may write to
+    tensors that it brings along, call backward(), and draw random numbers: all that is part of the program.
+    """
+
+    def __init__(self, abstract: bool, names: Mapping[int, str], follow: bool = False, effects: bool = False) -> None:
         self.abstract = abstract
         self.follow = follow and not abstract
-        """Whether Python may ask for the truth of a tensor, and take the way that it takes."""
+        self.effects = effects and not abstract
         self.path = Way()
         self.names = names
         """What tensors that the function brings along are called, by their ids."""
@@ -97,10 +136,21 @@ class Capture:
         self.inputs: list[Value] = []
         self.labels: list[str] = []
         self.captured: list[Tensor] = []
-        self.known: dict[int, Value] = {}
-        self.arrays: dict[int, Value] = {}
+        self.sources: list[Callable[[], Any] | Draw] = []
+        """How to find the array of each input that is no argument."""
+        self.draws: list[tuple[Any, Callable[[], Any]]] = []
+        self.dependencies: list[tuple[Callable[[], Any], Any]] = []
+        self.scalars: dict[Any, Tensor] = {}
+        self.outside: list[Tensor] = []
+        """The tensors behind the inputs."""
+        self.had: dict[int, Any] = {}
+        """The gradients that tensors had before the call, by their ids."""
+        self.written_outside: dict[int, tuple[Tensor, Box]] = {}
+        self.backward_ran = False
+        self.known: set[int] = set()
+        self.boxes: dict[int, Box] = {}
         self.nodes: dict[Any, Value] = {}
-        self.alive: list[Tensor] = []
+        self.alive: list[Any] = []
 
     def __call__(self, row: Row, args: tuple[Any, ...], attrs: dict[str, Any], result: Any) -> None:
         operands = tuple(self.value(a) if isinstance(a, Tensor) else a for a in args)
@@ -113,13 +163,40 @@ class Capture:
         for t, v in zip(result, values, strict=True):
             self.enter(t, v if local.mode.recording else xp.detach(v))
 
-    def written(self, t: Tensor) -> None:
-        raise TraceError(
-            f"{user_line()}: a tensor is written to in place inside a traced function; write y = x + 1 in place of x += 1,"
-            " or leave the function eager"
-        )
+    # writing
 
-    def left(self, t: Tensor, how: str) -> None:
+    def written(self, t: Tensor) -> None:
+        """Called before memory is written to: may it be?"""
+        if t._owner is not None and None in path_of(t):
+            raise TraceError(f"{user_line()}: one of several views is written to inside a traced function; index the tensor instead")
+        if self.effects or (id(t._array) not in self.boxes and t._owner is None):
+            return
+        box = self.boxes.get(id(t._array))
+        while box is not None and box.parent is not None:
+            box = box.parent
+        if box is None or box.outside is not None:
+            raise TraceError(
+                f"{user_line()}: a tensor from outside is written to in place inside a traced function; write y = x + 1 in place of"
+                " x += 1, or leave the function eager"
+            )
+
+    def stored(self, x: Tensor, result: Tensor) -> None:
+        """`x` has taken on the values of `result`."""
+        value = xp.expand(xp.cast(self.value(result), dtype=x._array.dtype), shape=x._array.shape)
+        self.value(x)  # so that it is known
+        root = self.boxes[id(x._array)].assign(value)
+        if root.outside is not None:
+            self.written_outside[id(root.outside)] = root.outside, root
+        for t in (x, x._owner):
+            if t is not None and t._node is not None:
+                self.nodes[key_of(t._node)] = self.boxes[id(t._array)].now()
+
+    # what leaves, and what comes from elsewhere
+
+    def left(self, t: Any, how: str) -> None:
+        if self.effects and how.startswith("backward()"):
+            self.backward_ran = True
+            return
         asked = next((kind for start, kind in _ANSWERS.items() if how.startswith(start)), None)
         if self.follow and asked is not None and t._array.size == 1:
             self.path.values.append(self.value(t))
@@ -142,6 +219,24 @@ class Capture:
             if isinstance(t, Tensor) and t._requires_grad:
                 self.enter(t, apply(undifferentiable(row), (self.value(t), *given), {"line": user_line()}))
 
+    def depends(self, read: Callable[[], Any]) -> None:
+        """The program holds as long as this has the value that it has now."""
+        self.dependencies.append((read, read()))
+
+    def scalar(self, key: Any, read: Callable[[], float]) -> Tensor:
+        """A number that may change between runs, such as a learning rate: an input, which is read at every run."""
+        if key not in self.scalars:
+            t = self.scalars[key] = wrap(np.asarray(read(), np.float64))
+            self.argument(t, "rate")
+            self.sources.append(lambda: np.asarray(read(), np.float64))
+        return self.scalars[key]
+
+    def drew(self, array: Any, draw: Callable[[], Any]) -> None:
+        """Random numbers that are drawn anew at every run."""
+        if self.effects:
+            self.draws.append((array, draw))
+            self.drawn = _state_of_random()
+
     def refuse_random(self) -> None:
         """What was drawn while tracing would be drawn once and for all."""
         if self.drawn != _state_of_random():
@@ -150,29 +245,58 @@ class Capture:
                 " outside and pass them in, or leave the function eager"
             )
 
+    def made(self, t: Tensor) -> None:
+        """A tensor that the function makes of numbers: a constant of the program, whatever is written to it later."""
+        array = t._array
+        if not self.effects or any(array is drawn for drawn, _ in self.draws):
+            return
+        first = array.reshape(-1)[0].item() if array.size and array.dtype.kind in "bif" else None
+        if first is not None and (array == first).all():
+            self.enter(t, xp.expand(literal(first, array.dtype), shape=array.shape))
+            return
+        frozen = wrap(array.copy())
+        self.argument(t, "constant")
+        self.boxes[id(array)].outside = None
+        self.captured.append(frozen)
+        self.sources.append(lambda: frozen._array)
+
     def filled(self, t: Tensor, number: int) -> None:
         """A tensor that autograd made of one number is that number."""
         self.enter(t, xp.expand(literal(number, t._array.dtype), shape=t._array.shape))
 
+    # tensors and their values
+
     def enter(self, t: Tensor, value: Value) -> None:
-        self.known[id(t)] = self.arrays[id(t._array)] = value
+        self.known.add(id(t))
+        parent = None if t._owner is None else self.boxes.get(id(t._owner._array))
+        steps = () if parent is None else path_of(t)
+        if parent is None or None in steps:  # of what has no way back, such as a part of a split, nothing is written
+            self.boxes[id(t._array)] = Box(value)
+        else:
+            self.boxes[id(t._array)] = Box(value, parent, tuple((name, tuple(attrs.items())) for name, attrs in steps))
         if t._node is not None:
             self.nodes[key_of(t._node)] = value
-        self.alive.append(t)
+        self.alive += (t, t._array)
 
     def value(self, t: Tensor) -> Value:
         """What stands for a tensor: a value of the graph, or a new input if the function brought it along."""
-        found = self.known.get(id(t))
-        if found is not None:
-            return found
+        box = self.boxes.get(id(t._array))
+        if box is not None and id(t) in self.known:
+            return box.now()
         origin = None if t._node is None else self.nodes.get(key_of(t._node))
         if origin is not None:  # an array that backward had saved, with its history given back
             return xp.cast(origin, dtype=t._array.dtype)  # type: ignore[no-any-return]
-        same = self.arrays.get(id(t._array))
-        if same is not None:  # the same memory without its history: detach()
-            return xp.detach(same)  # type: ignore[no-any-return]
+        if box is not None:  # the same memory without its history: detach()
+            return xp.detach(box.now())  # type: ignore[no-any-return]
+        for number, (array, _) in enumerate(self.draws):
+            if array is t._array or (array.base is not None and array.base is t._array.base and array.shape == t._array.shape):
+                value = self.argument(t, f"draw{number + 1}")
+                self.boxes[id(t._array)].outside = None
+                self.sources.append(Draw(number))
+                return value
         self.refuse_random()
         self.captured.append(t)
+        self.sources.append(lambda: t._array)
         return self.argument(t, t.name or self.names.get(id(t)) or f"c{len(self.captured)}")
 
     def argument(self, t: Tensor, label: str) -> Value:
@@ -182,7 +306,22 @@ class Capture:
         self.inputs.append(value)
         self.labels.append(label)
         self.enter(t, value)
+        self.boxes[id(t._array)].outside = t
+        self.outside.append(t)
+        self.regraded(t)
         return value
+
+    def regraded(self, t: Tensor) -> None:
+        """A tensor that may get another gradient: remember the one that it had."""
+        self.had.setdefault(id(t), t._grad)
+        self.alive.append(t)
+
+
+@dataclass(frozen=True)
+class Draw:
+    """The number of a draw, in place of an array."""
+
+    number: int
 
 
 def tracing() -> bool:
@@ -202,6 +341,9 @@ class Trace:
     structure: Any
     """The container of the results, see `symgrad.compiler.tree`."""
     path: Way
+    capture: Capture
+    result: Any
+    """What the function returned when it was traced."""
 
 
 def trace(
@@ -211,11 +353,12 @@ def trace(
     names: Mapping[int, str] = MappingProxyType({}),
     *,
     follow: bool = False,
+    effects: bool = False,
 ) -> Trace:
     """Run `function` on a list of tensors made from `args` (tensors, arrays, or shapes without data), and freeze what it did.
     If it is followed, Python may branch on values: the graph is that of the path taken."""
-    capture = Capture(any(not isinstance(a, (Tensor, np.ndarray)) for a in args), names, follow)
-    inputs = [_stand_in(a) for a in args]
+    capture = Capture(any(not isinstance(a, (Tensor, np.ndarray)) for a in args), names, follow, effects)
+    inputs = [_stand_in(a, effects) for a in args]
     for t, label in zip(inputs, labels, strict=True):
         capture.argument(t, label)
     mode = local.mode
@@ -231,14 +374,18 @@ def trace(
     if not leaves:
         raise TraceError(f"the function must return a tensor or tensors, got {describe(result)}")
     outputs = [capture.value(t) for t in leaves]
-    return Trace(Graph(capture.inputs, outputs, capture.labels), tuple(capture.captured), structure, capture.path)
+    return Trace(Graph(capture.inputs, outputs, capture.labels), tuple(capture.captured), structure, capture.path, capture, result)
 
 
-def _stand_in(arg: Any) -> Tensor:
-    """A tensor of its own for an argument, so that the same tensor passed twice makes two inputs; derivatives inside may ask for it."""
+def _stand_in(arg: Any, effects: bool) -> Tensor:
+    """A tensor of its own for an argument, so that the same tensor passed twice makes two inputs. Derivatives inside may ask for it; but
+    where backward() may run, only if the argument asks for a gradient itself."""
     array = arg._array if isinstance(arg, Tensor) else arg
     array = array.view() if isinstance(array, np.ndarray) else np.broadcast_to(np.zeros((), arg.dtype), arg.shape)
-    return wrap(array, kind(array.dtype) in "fc")
+    asked = isinstance(arg, Tensor) and arg.requires_grad
+    t = wrap(array, (asked or not effects) and kind(array.dtype) in "fc")
+    t._grad = arg._grad if isinstance(arg, Tensor) else None
+    return t
 
 
 @dataclass(frozen=True)

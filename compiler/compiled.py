@@ -7,6 +7,7 @@ is itself such an operation, so gradients of gradients are kernels too.
 from __future__ import annotations
 
 import functools
+import warnings
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -18,6 +19,7 @@ from symgrad.compiler.capture import Trace, trace, tracing
 from symgrad.compiler.ir import Graph
 from symgrad.compiler.passes.stabilise import stabilise
 from symgrad.compiler.signature import Call, Signature, Spec, positions
+from symgrad.compiler.state import MISS, Effects, Step, escaped
 from symgrad.compiler.tree import LEAF, unflatten
 from symgrad.compiler.verify import verify
 from symgrad.compiler.xla.kernel import Kernel
@@ -26,6 +28,8 @@ from symgrad.ops.promotion import kind
 from symgrad.ops.spec import Meta, Row
 from symgrad.tensor import Tensor, wrap
 
+_MOST_PATHS = 8
+
 
 class Compiled:
     """Call it as the function that it was made from; it takes tensors and arrays, and gives tensors."""
@@ -33,6 +37,8 @@ class Compiled:
     def __init__(self, function: Callable[..., Any]) -> None:
         self.signature = Signature(function)
         self._programs: dict[Any, Program] = {}
+        self._steps: dict[Any, list[Step]] = {}
+        """The paths with effects, or with answers that Python asked for, by the types of the arguments."""
         self._by_types: dict[Any, Program] = {}
         """The short way to a program, for calls with tensors only."""
         self._latest: Program | None = None
@@ -47,16 +53,53 @@ class Compiled:
             return self.signature.function(*args, **kwargs)
         types = None if kwargs else _types(args)
         program = self._by_types.get(types)
-        if program is None:
-            call, program = self._prepare(args, kwargs)
-            if types is not None:
-                self._by_types[types] = program
-            inputs = program.inputs(call)
-        else:
+        if program is not None and program.holds():
             self._latest = program
-            inputs = [*args, *program.trace.captured]
-        results = program.operation(*inputs)
-        return results[0] if program.trace.structure is LEAF else unflatten(program.trace.structure, results)
+            return program.run([*args, *program.trace.captured])
+        call = self._bound(args, kwargs)
+        found = self._stepped(call)
+        if found is not MISS:
+            return found
+        program = self._programs.get(call.key())
+        if program is None or not program.holds():
+            result, program = self._trace(call)
+            if program is None:
+                return result
+        if types is not None:
+            self._by_types[types] = program
+        self._latest = program
+        return program.run(program.inputs(call))
+
+    def _stepped(self, call: Call) -> Any:
+        """The result of the first path whose conditions hold."""
+        steps = self._steps.get(call.key(), ())
+        if not steps:
+            return MISS
+        tensors = [x if isinstance(x, Tensor) else wrap(x) for x in call.leaves]
+        return next((found for found in (step.run(tensors) for step in steps) if found is not MISS), MISS)
+
+    def _trace(self, call: Call) -> tuple[Any, Program | None]:
+        """Trace a call. With effects that was the call itself, and its result is given; else a program for it."""
+        traced = trace(self.signature.caller(call), call.leaves, call.labels, self.signature.names(), follow=True, effects=True)
+        effects, name, key = Effects(traced), getattr(self, "__name__", "function"), call.key()
+        if not effects.any and not traced.path.values:
+            program = self._programs[key] = Program(traced, name)
+            return None, program
+        step = Step(traced, effects, len(call.leaves), name, Operation)
+        if not escaped(traced):
+            self._remember(key, step)
+        return (traced.result, None) if effects.any else (step.run([x if isinstance(x, Tensor) else wrap(x) for x in call.leaves]), None)
+
+    def _remember(self, key: Any, step: Step) -> None:
+        steps = self._steps.setdefault(key, [])
+        steps.insert(0, step)
+        if len(steps) > _MOST_PATHS:
+            steps.pop()
+            warnings.warn(
+                f"{self.signature} has taken more than {_MOST_PATHS} paths, for arguments of one type, through its branches on values; the"
+                " oldest is forgotten. Use where(condition, x, y), or leave the function eager",
+                stacklevel=4,
+            )
 
     def value_and_grad(self, *args: Any, wrt: Any = None, **kwargs: Any) -> tuple[Tensor, Any]:
         """The scalar result and its gradients: one tensor if `wrt` is one name or position, else a tuple."""
@@ -89,14 +132,19 @@ class Compiled:
         arrays = [x._array for x in program.inputs(call)]
         return [wrap(a) for a in program.kernel(what, chosen)(arrays)], len(chosen) == 1 and isinstance(wrt, (str, int))
 
-    def _prepare(self, args: Any, kwargs: Any) -> tuple[Call, Program]:
+    def _bound(self, args: Any, kwargs: Any) -> Call:
         call = self.signature.bind(args, kwargs)
         for leaf, label in zip(call.leaves, call.labels, strict=True):
             if isinstance(leaf, Spec):
                 raise TypeError(f"{label} is a spec, a shape without values: derive takes those, a compiled function needs tensors")
+        return call
+
+    def _prepare(self, args: Any, kwargs: Any) -> tuple[Call, Program]:
+        """The program of a function without effects: only such a one has derivatives."""
+        call = self._bound(args, kwargs)
         key = call.key()
         program = self._programs.get(key)
-        if program is None:
+        if program is None or not program.holds():
             traced = trace(self.signature.caller(call), call.leaves, call.labels, self.signature.names())
             program = self._programs[key] = Program(traced, getattr(self, "__name__", "function"))
         self._latest = program
@@ -119,7 +167,17 @@ class Program:
         self.graph = verify(stabilise(traced.graph))
         self.wrt = tuple(i for i, x in enumerate(self.graph.inputs) if kind(x.dtype) in "fc")
         self.operation = Operation(self.graph, name)
+        self.dependencies = traced.capture.dependencies
+        self.sources = traced.capture.sources
         self._kernels: dict[Any, Kernel] = {}
+
+    def holds(self) -> bool:
+        """Whether what the program depends on besides tensors is as it was."""
+        return all(read() == value for read, value in self.dependencies)
+
+    def run(self, inputs: Sequence[Tensor]) -> Any:
+        results = self.operation(*inputs)
+        return results[0] if self.trace.structure is LEAF else unflatten(self.trace.structure, results)
 
     def inputs(self, call: Call) -> list[Tensor]:
         given = [x if isinstance(x, Tensor) else wrap(x) for x in call.leaves]

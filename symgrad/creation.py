@@ -81,7 +81,7 @@ def _filled(name: str, make: Callable[..., Array], word: str) -> Callable[..., T
         if named or not size:
             size = size_argument(name, size, named)
         array = make(shape_of(name, size), promotion._default if dtype is None else dtypes.numpy_type(dtype))
-        if out is None and device is None and not requires_grad:
+        if out is None and device is None and not requires_grad and local.mode.capture is None:
             return wrap(array)
         return deliver(name, array, out, dtype, device, requires_grad)
 

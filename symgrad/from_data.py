@@ -48,6 +48,8 @@ def finish(array: Array, device: Any = None, requires_grad: bool = False) -> Ten
         if kind(array.dtype) not in "fc":
             raise RuntimeError(NEEDS_FLOAT)
         t._requires_grad = True
+    if local.mode.capture is not None:
+        local.mode.capture.made(t)
     return t
 
 

@@ -17,10 +17,13 @@ class Mode:
     where entering `np.errstate` costs a microsecond.
 
     `capture`, unless it is None, sees what a traced function does. It is called as `capture(row, args, attrs, result)` after every
-    op, `capture.written(tensor)` before memory is written to, and `capture.left(tensor, how)` before a value leaves for Python
-    (`bool(t)`, `t.item()`, `t.numpy()`: see `leaving`); `capture.filled(tensor, number)` tells it of a tensor made of one number.
-    `capture.meaning(row, args)` gives what stands for a call of a Function that says what it means, `capture.called(row, args, results)`
-    tells it of one that does not. If `capture.abstract`, kernels do not run: results have a type and no values.
+    op. Before memory is written to it is told `capture.written(tensor)`, when it has taken on the values of another tensor
+    `capture.stored(tensor, result)`, and before a value leaves for Python (`bool(t)`, `t.item()`, `t.numpy()`: see `leaving`)
+    `capture.left(tensor, how)`; of tensors made of one number, of any numbers, and of random ones `capture.filled(tensor, number)`,
+    `capture.made(tensor)`, `capture.drew(array, draw)` (see `drawn`); before a `.grad` is set `capture.regraded(tensor)`. What code depends
+    on besides tensors it says with `capture.depends(read)` and `capture.scalar(key, read)`. `capture.meaning(row, args)` gives what
+    stands for a call of a Function that says what it means, `capture.called(row, args, results)` tells it of one that does not.
+    If `capture.abstract`, kernels do not run: results have a type and no values.
     """
 
     __slots__ = ("anomaly", "capture", "inference", "recording", "run")
@@ -57,9 +60,11 @@ class Observer:
         if self.outer is not None:
             self.outer.written(tensor)
 
-    def filled(self, tensor: Any, number: int) -> None:
-        if self.outer is not None:
-            self.outer.filled(tensor, number)
+    def __getattr__(self, name: str) -> Any:
+        """What else a capture is told."""
+        if name not in ("stored", "filled", "made", "drew", "depends", "scalar", "regraded"):
+            raise AttributeError(name)
+        return getattr(self.outer, name) if self.outer is not None else _ignore
 
     def left(self, tensor: Any, how: str) -> None:
         if self.outer is not None:
@@ -71,6 +76,10 @@ class Observer:
     def called(self, row: Any, args: Any, results: Any) -> None:
         if self.outer is not None:
             self.outer.called(row, args, results)
+
+
+def _ignore(*args: Any) -> None:
+    """There is no capture to tell."""
 
 
 class _Local(threading.local):
@@ -86,3 +95,12 @@ def leaving(tensor: Any, how: str) -> None:
     capture = local.mode.capture
     if capture is not None:
         capture.left(tensor, how)
+
+
+def drawn(draw: Callable[[], Any]) -> Any:
+    """The array that `draw` makes of random numbers; a program that is being traced will draw it anew at every run."""
+    array = draw()
+    capture = local.mode.capture
+    if capture is not None:
+        capture.drew(array, draw)
+    return array

@@ -10,7 +10,7 @@ import numpy as np
 
 from symgrad import devices, dtypes
 from symgrad.creation import check_tensor, deliver, numpy_type, shape_of, size_argument
-from symgrad.mode import local
+from symgrad.mode import drawn, local
 from symgrad.ops import generator, sampling
 from symgrad.ops.promotion import INT64
 from symgrad.ops.shapes import broadcast_shapes
@@ -117,7 +117,8 @@ def _drawn(name: str, draw: Callable[..., Array], word: str) -> Callable[..., Te
         if named or not size:
             size = size_argument(name, size, named)
         target = out._array.dtype if dtype is None and isinstance(out, Tensor) else numpy_type(dtype)
-        array = local.mode.run(draw, _chosen(generator), shape_of(name, size), target)
+        gen, shape = _chosen(generator), shape_of(name, size)
+        array = drawn(lambda: local.mode.run(draw, gen, shape, target))
         return deliver(name, array, out, dtype, device, requires_grad)
 
     function.__name__ = function.__qualname__ = name
@@ -160,7 +161,8 @@ def randint(
     """Whole numbers uniform in [low, high): `randint(high, size)` or `randint(low, high, size)`."""
     bounds, size = _randint_arguments(args, low, high, size)
     target = INT64 if dtype is None else dtypes.numpy_type(dtype)
-    array = sampling.randint(_chosen(generator), *bounds, shape_of("randint", (size,)), target)
+    gen, shape = _chosen(generator), shape_of("randint", (size,))
+    array = drawn(lambda: sampling.randint(gen, *bounds, shape, target))
     return deliver("randint", array, out, dtype, device, requires_grad)
 
 
@@ -200,7 +202,8 @@ def randperm(
     pin_memory: bool = False,
 ) -> Tensor:
     """A random permutation of 0, ..., n - 1."""
-    array = sampling.randperm(_chosen(generator), n, INT64 if dtype is None else dtypes.numpy_type(dtype))
+    gen, target = _chosen(generator), INT64 if dtype is None else dtypes.numpy_type(dtype)
+    array = drawn(lambda: sampling.randperm(gen, n, target))
     return deliver("randperm", array, out, dtype, device, requires_grad)
 
 
@@ -219,7 +222,8 @@ def normal(
     gen = _chosen(generator)
     if size is not None:
         shape = shape_of("normal", (size,))
-        array = local.mode.run(sampling.normal, gen, shape, numpy_type(dtype), float(mean), float(std))
+        target = numpy_type(dtype)
+        array = drawn(lambda: local.mode.run(sampling.normal, gen, shape, target, float(mean), float(std)))
         return deliver("normal", array, out, dtype, device, requires_grad)
     given = [x._array for x in (mean, std) if isinstance(x, Tensor)]
     if not given:
@@ -253,7 +257,7 @@ def multinomial(
 def _draw_into(x: Tensor, draw: Callable[[], Array]) -> Tensor:
     """New values in place of the old ones: the gradient of what was there before is zero."""
     tracked(x)  # refused before anything is drawn
-    return store(x, wrap(local.mode.run(draw)))
+    return store(x, wrap(drawn(lambda: local.mode.run(draw))))
 
 
 def _in_place(name: str, signature: Callable[..., Callable[[Any, Array], Array]]) -> None:

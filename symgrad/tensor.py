@@ -10,6 +10,7 @@ import numpy as np
 
 from symgrad import devices, dtypes, layouts
 from symgrad.graph import Node, Output
+from symgrad.mode import local
 from symgrad.ops.promotion import kind
 from symgrad.ops.shapes import normalize_axis
 from symgrad.typing import Array
@@ -224,11 +225,13 @@ class Tensor:
     def grad(self, value: Tensor | None) -> None:
         if value is not None:
             check_gradient(self, value)
+        if local.mode.capture is not None:
+            local.mode.capture.regraded(self)
         self._grad = value
 
     @grad.deleter
     def grad(self) -> None:
-        self._grad = None
+        self.grad = None
 
     @property
     def data(self) -> Tensor:

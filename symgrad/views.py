@@ -73,8 +73,8 @@ def _without_history(root: Tensor) -> Tensor:
 
 
 def shadow(x: Tensor) -> Tensor:
-    """`x` as it is now, values and history: what an in-place op reads."""
-    return wrap(x._array, x._requires_grad, x._node)
+    """`x` as it is now, values and history: what an in-place op reads. A trace knows what has no history by the tensor itself."""
+    return x if local.mode.capture is not None and x._node is None else wrap(x._array, x._requires_grad, x._node)
 
 
 def rows_of(x: Tensor, count: int) -> list[Tensor]:
@@ -224,6 +224,8 @@ def store(x: Tensor, result: Tensor) -> Tensor:
     if record:
         _keep_in(x, result)
         set_history(x, edge_of(result))
+    if local.mode.capture is not None:
+        local.mode.capture.stored(x, result)
     return x
 
 
@@ -240,7 +242,7 @@ def inplace(function: Callable[..., Any]) -> Callable[..., Tensor]:
 
     def method(x: Tensor, *args: Any, **attrs: Any) -> Tensor:
         if not tracked(x, *args, *attrs.values()):
-            return store(x, function(wrap(x._array), *args, **attrs))
+            return store(x, function(wrap(x._array) if local.mode.capture is None else shadow(x), *args, **attrs))
         since, source = next_sequence(), shadow(x)
         result = function(source, *args, **attrs)
         if result is source:

@@ -111,6 +111,10 @@ _arrays = ArrayLane(raw)
 _recorded = TensorLane()
 
 
+def _lane(create_graph: bool) -> Any:
+    return _recorded if create_graph or local.mode.capture is not None else _arrays
+
+
 def _edge(t: Tensor) -> Any:
     if t._base is not None:
         refresh(t)
@@ -164,11 +168,11 @@ CYCLE = (
 
 
 def _run(roots: list[tuple[Any, Any]], keep_graph: bool, create_graph: bool, captures: Any = None, accumulates: bool = True) -> None:
-    """A backward pass, recorded if it is to be differentiated itself."""
+    """A backward pass, recorded if it is to be differentiated itself; what is traced computes with tensors, too."""
     mode = local.mode
     recording, mode.recording = mode.recording, create_graph
     try:
-        Backward(_recorded if create_graph else _arrays, keep_graph, captures, accumulates, mode).run(roots)
+        Backward(_lane(create_graph), keep_graph, captures, accumulates, mode).run(roots)
     finally:
         mode.recording = recording
 
@@ -184,8 +188,7 @@ def backward(
     leaving(tensors, "backward()")
     outputs = _many(tensors)
     keep = create_graph if retain_graph is None else retain_graph
-    lane: Any = _recorded if create_graph else _arrays
-    roots = _roots(outputs, _many(grad_tensors, len(outputs)), lane)
+    roots = _roots(outputs, _many(grad_tensors, len(outputs)), _lane(create_graph))
     captures = None if inputs is None else _targets(inputs)
     if create_graph:
         warnings.warn(CYCLE, stacklevel=3)

@@ -12,6 +12,7 @@ from symgrad.autograd import no_grad
 from symgrad.autograd.hooks import RemovableHandle
 from symgrad.conversion import parse_to
 from symgrad.creation import empty_like
+from symgrad.mode import local
 from symgrad.nn import state
 from symgrad.nn.hooks import (
     ANYWHERE,
@@ -225,6 +226,8 @@ class Module(Tree):
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         own = self.__dict__
+        if local.mode.capture is not None:
+            local.mode.capture.depends(lambda: own["training"])
         if own["_forward_hooks"] or own["_forward_pre_hooks"] or own["_backward_hooks"] or own["_backward_pre_hooks"] or ANYWHERE:
             return call_with_hooks(self, args, kwargs)
         return self.forward(*args, **kwargs)

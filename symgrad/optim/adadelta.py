@@ -6,7 +6,7 @@ from typing import Any
 
 from symgrad.creation import zeros_like
 from symgrad.optim.optimizer import Optimizer, Parameters
-from symgrad.optim.options import Group, State, check_positive, check_rate, counter, decayed, number
+from symgrad.optim.options import Group, State, check_positive, check_rate, counter, decayed, rate
 from symgrad.optim.pieces import pieces
 from symgrad.tensor import Tensor
 
@@ -41,7 +41,7 @@ class Adadelta(Optimizer):
         return {"step": counter(), "square_avg": zeros_like(p), "acc_delta": zeros_like(p)}
 
     def _move(self, param: Any, grad: Any, state: State, group: Group) -> None:
-        lr, rho, eps = number(group["lr"], group), group["rho"], group["eps"]
+        lr, rho, eps = rate(group), group["rho"], group["eps"]
         state["step"].add_(1)
         for p, g, square, moved in pieces(param, grad, state["square_avg"], state["acc_delta"]):
             g = decayed(g, p, group, lr)

@@ -6,7 +6,7 @@ from typing import Any
 
 from symgrad.creation import full_like
 from symgrad.optim.optimizer import Optimizer, Parameters
-from symgrad.optim.options import Group, State, advance, check_kind, check_positive, check_rate, counter, decayed, number
+from symgrad.optim.options import Group, State, advance, check_kind, check_positive, check_rate, counter, decayed, rate
 from symgrad.optim.pieces import pieces
 from symgrad.tensor import Tensor
 
@@ -46,7 +46,7 @@ class Adagrad(Optimizer):
         return {"step": counter(), "sum": full_like(p, complex(start, start) if p.is_complex() else start)}
 
     def _move(self, param: Any, grad: Any, state: State, group: Group) -> None:
-        step, lr = advance(state, group, param), number(group["lr"], group)
+        step, lr = advance(state, group, param), rate(group)
         size = lr / (1 + (step - 1) * group["lr_decay"])
         for p, g, total in pieces(param, grad, state["sum"]):
             g = decayed(g, p, group, lr)

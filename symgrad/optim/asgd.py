@@ -6,7 +6,7 @@ from typing import Any
 
 from symgrad.creation import zeros_like
 from symgrad.optim.optimizer import Optimizer, Parameters
-from symgrad.optim.options import Group, State, advance, check_positive, check_rate, counter, decayed, number
+from symgrad.optim.options import Group, State, advance, check_positive, check_rate, counter, decayed, number, rate
 from symgrad.optim.pieces import pieces
 from symgrad.tensor import Tensor
 
@@ -39,7 +39,7 @@ class ASGD(Optimizer):
         return {"step": counter(), "eta": counter(float(group["lr"])), "mu": counter(1.0), "ax": zeros_like(p)}
 
     def _move(self, param: Any, grad: Any, state: State, group: Group) -> None:
-        step, lr, lambd = advance(state, group, param), number(group["lr"], group), group["lambd"]
+        step, lr, lambd = advance(state, group, param), rate(group), group["lambd"]
         eta, mu = (number(state[name].clone(), group) for name in ("eta", "mu"))  # which are written to below
         for p, g, average in pieces(param, grad, state["ax"]):
             g = decayed(g, p, group, lr)

@@ -12,6 +12,7 @@ from typing import Any, TypeAlias
 from symgrad.autograd import enable_grad, set_grad_enabled
 from symgrad.autograd.hooks import RemovableHandle
 from symgrad.functional import view_as_real
+from symgrad.mode import local
 from symgrad.optim.options import Group, State, counter
 from symgrad.tensor import Tensor
 
@@ -143,6 +144,8 @@ class Optimizer:
                 loss = closure()
         with set_grad_enabled(bool(self.defaults.get("differentiable"))):
             for group in self.param_groups:
+                if local.mode.capture is not None:
+                    local.mode.capture.depends(functools.partial(_options, group))
                 self._step_group(group)
         return loss
 
@@ -266,6 +269,11 @@ class Optimizer:
     def register_load_state_dict_post_hook(self, hook: Callable[[Any], None], prepend: bool = False) -> RemovableHandle:
         """`hook(optimizer)` is called after a state dict was loaded."""
         return self._register("load_state_dict_post", hook, prepend)
+
+
+def _options(group: Group) -> list[tuple[str, Any]]:
+    """What a traced step holds fixed: all options but the learning rate."""
+    return [(name, value) for name, value in group.items() if name not in ("params", "lr")]
 
 
 def _or(value: Any, otherwise: Any) -> Any:

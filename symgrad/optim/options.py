@@ -59,6 +59,15 @@ def number(value: Any, group: Group) -> Any:
     return value.squeeze() if keeps_tensors(group) else value.item()
 
 
+def rate(group: Group) -> Any:
+    """The learning rate; in a program that is being traced it is an input, so that it may change between runs."""
+    lr = group["lr"]
+    capture = local.mode.capture
+    if capture is None or isinstance(lr, Tensor):
+        return number(lr, group)
+    return capture.scalar((id(group), "lr"), lambda: group["lr"])
+
+
 def advance(state: State, group: Group, p: Tensor) -> Any:
     """Count a step; the number of steps so far."""
     step = state["step"].add_(1)

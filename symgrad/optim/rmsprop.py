@@ -6,7 +6,7 @@ from typing import Any
 
 from symgrad.creation import zeros_like
 from symgrad.optim.optimizer import Optimizer, Parameters
-from symgrad.optim.options import Group, State, check_positive, check_rate, counter, decayed, number
+from symgrad.optim.options import Group, State, check_positive, check_rate, counter, decayed, rate
 from symgrad.optim.pieces import pieces
 from symgrad.tensor import Tensor
 
@@ -45,7 +45,7 @@ class RMSprop(Optimizer):
         return state
 
     def _move(self, param: Any, grad: Any, state: State, group: Group) -> None:
-        lr, alpha, eps, momentum = number(group["lr"], group), group["alpha"], group["eps"], group["momentum"]
+        lr, alpha, eps, momentum = rate(group), group["alpha"], group["eps"], group["momentum"]
         state["step"].add_(1)
         names = ["square_avg"] + ["grad_avg"] * bool(group["centered"]) + ["momentum_buffer"] * (momentum > 0)
         for p, g, square, *more in pieces(param, grad, *(state[name] for name in names)):

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from symgrad.optim.optimizer import Optimizer, Parameters
-from symgrad.optim.options import Group, State, check_kind, check_positive, check_rate, decayed, number
+from symgrad.optim.options import Group, State, check_kind, check_positive, check_rate, decayed, rate
 from symgrad.optim.pieces import pieces
 from symgrad.tensor import Tensor
 
@@ -46,7 +46,7 @@ class SGD(Optimizer):
     def _move(self, param: Any, grad: Any, state: State, group: Group) -> None:
         if group["momentum"] != 0:
             return self._roll(param, grad, state, group)
-        lr = number(group["lr"], group)
+        lr = rate(group)
         if group["weight_decay"].__class__ in (int, float) and group["weight_decay"] == 0:
             param.sub_(grad, alpha=lr)
             return None
@@ -55,7 +55,7 @@ class SGD(Optimizer):
         return None
 
     def _roll(self, param: Any, grad: Any, state: State, group: Group) -> None:
-        lr = number(group["lr"], group)
+        lr = rate(group)
         momentum, keep = group["momentum"], 1 - group["dampening"]
         first = state.get("momentum_buffer") is None
         if first:

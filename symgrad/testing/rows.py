@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from symgrad.application import apply
-from symgrad.mode import local
+from symgrad.mode import Observer, local
 from symgrad.ops.namespace import raw
 from symgrad.ops.promotion import kind
 from symgrad.ops.shapes import unbroadcast
@@ -121,12 +121,11 @@ def exact(row: Row, i: int, sample: Sample, g: tuple[Any, ...]) -> Any:
     return unbroadcast(raw, np.asarray(cotangent(row, i, sample, g, unsaved(row, i, sample))), sample[0][i].shape)
 
 
-class harvest:
+class harvest(Observer):
     """Collects the rows that run inside it, with their arguments: `with harvest() as found: program()`, then found.samples."""
 
-    abstract = False
-
     def __init__(self) -> None:
+        super().__init__(None)
         self.samples: dict[str, list[Sample]] = {}
 
     def __enter__(self) -> harvest:
@@ -139,13 +138,4 @@ class harvest:
     def __call__(self, row: Row, args: tuple[Any, ...], attrs: dict[str, Any], result: Any) -> None:
         copies = tuple(np.array(a._array) if isinstance(a, Tensor) else a for a in args)
         self.samples.setdefault(row.name, []).append((copies, attrs))
-
-    def written(self, tensor: Tensor) -> None:
-        """Writing in place is none of a sample's business."""
-
-    def filled(self, tensor: Tensor, number: int) -> None:
-        """Nor is where a constant came from."""
-
-    def left(self, tensor: Tensor, how: str) -> None:
-        """Nor is a value that leaves for Python."""
 

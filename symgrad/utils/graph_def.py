@@ -96,7 +96,8 @@ class Scopes:
 
         def leave(module: Any, args: Any, output: Any) -> None:
             for t in self.capture.alive[entered.pop() :]:
-                self.of.setdefault(self.capture.known[id(t)], self.modules[module])
+                if isinstance(t, Tensor):
+                    self.of.setdefault(self.capture.value(t), self.modules[module])
 
         try:
             for module in self.modules:

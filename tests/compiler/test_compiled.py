@@ -165,9 +165,9 @@ def test_repr_of_functions_and_graphs():
 def test_a_failed_trace_leaves_nothing_behind():
     @sg.compile
     def f(x):
-        return x if x.sum() > 0 else -x
+        return x * x.sum().item()
 
-    with pytest.raises(TraceError, match=r"test_compiled\.py:\d+: bool\(tensor\)"):
+    with pytest.raises(TraceError, match=r"test_compiled\.py:\d+: item\(\)"):
         f(values(3))
     assert values(3).sum().item() == pytest.approx(float(values(3).detach().numpy().sum()))
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import warnings
 
+from symgrad.mode import drawn
 from symgrad.ops.generator import default_generator
 from symgrad.ops.sampling import dropout_mask
 from symgrad.tensor import Tensor, wrap
@@ -18,9 +19,9 @@ def _check_probability(p: float) -> None:
 
 
 def _dropped(input: Tensor, p: float, mask_shape: tuple[int, ...]) -> Tensor:
-    mask = dropout_mask(default_generator, mask_shape, p)
-    scale = 0.0 if p == 1 else 1 / (1 - p)
-    return input * wrap(mask.astype(input._array.dtype) * input._array.dtype.type(scale))
+    dtype = input._array.dtype
+    scale = dtype.type(0.0 if p == 1 else 1 / (1 - p))
+    return input * wrap(drawn(lambda: dropout_mask(default_generator, mask_shape, p).astype(dtype) * scale))
 
 
 def _maybe_inplace(input: Tensor, p: float, mask_shape: tuple[int, ...], inplace: bool) -> Tensor:

@@ -1,0 +1,133 @@
+"""Programs with effects: what they read besides their arguments, and what they leave behind.
+
+A traced call of a function is its first run, with all its effects. Later runs are the kernel's: it gets the arguments, the tensors that
+the function brings along as they are now, random numbers drawn anew and scalars read anew; it gives the results, the new values of tensors
+that were written to, the gradients that were left in `.grad`, and the answers that Python asked for on its way. If those answers are other
+ones, nothing is written, and the call takes another path.
+"""
+
+from __future__ import annotations
+
+import weakref
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+
+from symgrad.compiler.capture import Draw, Trace
+from symgrad.compiler.ir import Graph, Value
+from symgrad.compiler.passes.stabilise import stabilise
+from symgrad.compiler.tree import LEAF, flatten, unflatten
+from symgrad.compiler.verify import verify
+from symgrad.ops.generator import default_generator
+from symgrad.tensor import Tensor, wrap
+from symgrad.views import mark_written
+
+MISS = object()
+"""A run that cannot be this program's."""
+
+
+class Effects:
+    """What a traced call did to the world: tensors written to, gradients left, random numbers drawn."""
+
+    def __init__(self, traced: Trace) -> None:
+        capture = traced.capture
+        places = {id(t): i for i, t in enumerate(capture.outside)}
+        self.writes = [(places[id(t)], box.now()) for t, box in capture.written_outside.values()]
+        changed = [(i, t) for i, t in enumerate(capture.outside) if t._grad is not capture.had[id(t)]]
+        self.grads = [(i, None if t._grad is None else capture.value(t._grad)) for i, t in changed]
+        self.had_grads = [(i, capture.had[id(t)] is not None) for i, t in changed]
+        self.draws = [draw for _, draw in capture.draws]
+        self.any = bool(self.writes or self.grads or self.draws or capture.scalars or capture.backward_ran)
+
+    @property
+    def values(self) -> list[Value]:
+        return [*(v for _, v in self.writes), *(v for _, v in self.grads if v is not None)]
+
+
+class Step:
+    """One path through a function, as a kernel. `make` gives the operation of a graph: a path without effects is one, and is recorded."""
+
+    def __init__(self, traced: Trace, effects: Effects, arguments: int, name: str, make: Callable[[Graph, str], Any]) -> None:
+        capture, self.effects, self.arguments = traced.capture, effects, arguments
+        self.structure = traced.structure
+        self.count = len(traced.graph.outputs)
+        outputs = (*traced.graph.outputs, *effects.values, *traced.path.values)
+        self.graph = verify(stabilise(Graph(traced.graph.inputs, outputs, traced.graph.labels)))
+        self.answers = traced.path.outcomes
+        operation: Any = make(self.graph, name)
+        self.kernel = operation.kernel
+        self.operation = None if effects.any else operation
+        self.captured = traced.captured
+        self.dependencies = capture.dependencies
+        self.outside = list(capture.outside)
+        self.sources = _sources(capture, arguments)
+
+    def holds(self, tensors: Sequence[Any]) -> bool:
+        """Whether what the path depends on, besides values, is as it was."""
+        for i, had in self.effects.had_grads:
+            if (self._tensor(i, tensors)._grad is not None) != had:
+                return False
+        return all(read() == value for read, value in self.dependencies)
+
+    def _tensor(self, i: int, tensors: Sequence[Any]) -> Any:
+        return tensors[i] if i < self.arguments else self.outside[i]
+
+    def run(self, tensors: Sequence[Any]) -> Any:
+        """The results, after all effects; MISS, without any, if Python would take another path."""
+        if not self.holds(tensors):
+            return MISS
+        if self.operation is not None:
+            found = self.operation(*tensors, *self.captured)
+            return self._results(found) if self._answered(found[self.count :]) else MISS
+        before = default_generator.get_state() if self.answers and self.effects.draws else None
+        draws = [draw() for draw in self.effects.draws]
+        arrays = [t._array for t in tensors]
+        arrays += [draws[source.number] if isinstance(source, Draw) else source() for source in self.sources]
+        found = self.kernel(arrays)
+        rest = found[self.count :]
+        if not self._answered(rest[len(self.effects.values) :]):
+            if before is not None:
+                default_generator.set_state(before)
+            return MISS
+        self._leave(tensors, iter(rest))
+        return self._results([wrap(a) for a in found[: self.count]])
+
+    def _answered(self, found: Sequence[Any]) -> bool:
+        return all(a.item() == answer for a, answer in zip(found, self.answers, strict=True))
+
+    def _results(self, found: Sequence[Tensor]) -> Any:
+        return found[0] if self.structure is LEAF else unflatten(self.structure, found[: self.count])
+
+    def _leave(self, tensors: Sequence[Any], values: Any) -> None:
+        for i, _ in self.effects.writes:
+            t = self._tensor(i, tensors)
+            np.copyto(t._array, next(values))
+            mark_written(t)
+        for i, value in self.effects.grads:
+            self._tensor(i, tensors)._grad = None if value is None else wrap(next(values))
+
+
+def _sources(capture: Any, arguments: int) -> list[Any]:
+    """How each input besides the arguments is found: a tensor that was somebody's `.grad` is whatever is there now."""
+    owners = {id(capture.had[id(t)]): t for t in capture.outside if capture.had[id(t)] is not None}
+    sources = list(capture.sources)
+    for k, t in enumerate(capture.outside[arguments:]):
+        if id(t) in owners:
+            owner = owners[id(t)]
+            sources[k] = lambda owner=owner: owner._grad._array
+    return sources
+
+
+def escaped(traced: Trace) -> bool:
+    """Whether a tensor that the function made lives on somewhere besides its results and gradients: the state of an optimizer that has
+    just begun. A program would make it anew at every run, so the call is traced again next time, when it is there."""
+    capture = traced.capture
+    results, _ = flatten(traced.result, lambda x: isinstance(x, Tensor))
+    expected = {id(t) for t in (*results, *capture.outside)} | {id(t._grad) for t in capture.outside}
+    made = [weakref.ref(t) for t in capture.alive if isinstance(t, Tensor) and id(t) not in expected and id(t) not in capture.had]
+    capture.alive.clear()
+    for held in (capture.scalars, capture.written_outside):
+        held.clear()
+    capture.path.values.clear()
+    return any(ref() is not None for ref in made)
