@@ -12,6 +12,7 @@ from symgrad.dtypes import get_default_dtype
 from symgrad.errors import describe
 from symgrad.io import load, save
 from symgrad.nn import Module
+from symgrad.optim import LBFGS
 from symgrad.random import get_rng_state, set_rng_state
 from symgrad.tensor import Tensor
 from symgrad.training.batches import Batch, Feed, arrays, feed, is_arrays, split, to_tensors, with_class_weight
@@ -31,13 +32,14 @@ class Model:
     optimizer: an Optimizer of the net's parameters, its class (or `functools.partial(SGD, lr=0.1)`), or its name.
     loss: a loss module, a function `loss(prediction, target)`, or a name; without targets it gets the prediction only.
     metrics: names, functions `metric(prediction, target)`, or Metric objects.
+    jit_compile: whether a training step runs as one kernel, made by `sg.compile`.
 
     Data: tensors or arrays `x` and `y`, tuples or dicts of them for a net with several inputs (called as `net(*x)`, `net(**x)`),
     or whatever gives batches `(x, y)` or `(x, y, sample_weight)` when iterated over, such as a DataLoader.
     NumPy's floating-point arrays are taken in the type of the net's parameters; tensors are taken as they are.
     """
 
-    def __init__(self, net: Module, optimizer: Any = None, loss: Any = None, metrics: Any = ()) -> None:
+    def __init__(self, net: Module, optimizer: Any = None, loss: Any = None, metrics: Any = (), jit_compile: bool = False) -> None:
         if not isinstance(net, Module):
             raise TypeError(f"Model wraps a Module, got {describe(net)}")
         self.net = net
@@ -47,15 +49,23 @@ class Model:
         self.epochs_done = 0
         self.history: History | None = None
         self.example: Any = None  # the first example that fit saw
-        self.compile(optimizer, loss, metrics)
+        self.compile(optimizer, loss, metrics, jit_compile)
 
-    def compile(self, optimizer: Any = None, loss: Any = None, metrics: Any = ()) -> None:
-        """Set optimizer, loss and metrics anew. (`sg.compile` is another thing: it makes kernels.)"""
+    def compile(self, optimizer: Any = None, loss: Any = None, metrics: Any = (), jit_compile: bool = False) -> None:
+        """Set optimizer, loss and metrics anew. With `jit_compile` training steps are kernels: see `sg.compile`, which is another thing."""
         metrics = [] if metrics is None else [metrics] if isinstance(metrics, str) or callable(metrics) else list(metrics)
         new_loss = None if loss is None else loss_of(loss)
         results = Results(metric_of(metric, new_loss) for metric in metrics)
         self.optimizer = None if optimizer is None else optimizer_of(optimizer, self.net)
         self.loss, self.results = new_loss, results
+        self._kernel = self._compiled() if jit_compile else None
+
+    def _compiled(self) -> Any:
+        if isinstance(self.optimizer, LBFGS):
+            raise ValueError("jit_compile: LBFGS calls the loss as often as it needs to, and no kernel can follow that; leave it out")
+        from symgrad.compiler.api import compile as kernel_of
+
+        return kernel_of(self._step)
 
     @property
     def metrics(self) -> list[Any]:
@@ -69,8 +79,21 @@ class Model:
 
     # steps
 
+    def _step(self, x: Any, y: Any, weight: Any) -> tuple[Tensor, Any]:
+        """A whole training step, as it is compiled."""
+        batch = Batch(x, y, weight)
+        self.optimizer.zero_grad()
+        prediction = self(batch.x)
+        loss = self._loss(prediction, batch)
+        loss.backward()
+        self.optimizer.step()
+        return loss, prediction
+
     def train_step(self, batch: Batch) -> dict[str, float]:
         """Loss, gradients, and one step of the optimizer, which may call the loss again (LBFGS); the results so far."""
+        if self._kernel is not None:
+            loss, prediction = self._kernel(batch.x, batch.y, batch.weight)
+            return self.measured(loss.detach(), prediction, batch)
         first: list[Any] = []
 
         def closure() -> Tensor:
