@@ -127,6 +127,8 @@ class Capture:
 
     def __init__(self, abstract: bool, names: Mapping[int, str], follow: bool = False, effects: bool = False) -> None:
         self.abstract = abstract
+        self.numbers = follow and not effects
+        """Whether single numbers that the function brings along stand in the graph as they are now; else they are inputs."""
         self.follow = follow and not abstract
         self.effects = effects and not abstract
         self.path = Way()
@@ -295,6 +297,10 @@ class Capture:
                 self.sources.append(Draw(number))
                 return value
         self.refuse_random()
+        if self.numbers and not t._array.ndim and not t._requires_grad and t.name is None and id(t) not in self.names:
+            value = literal(t._array.item(), t._array.dtype)
+            self.enter(t, value)
+            return value
         self.captured.append(t)
         self.sources.append(lambda: t._array)
         return self.argument(t, t.name or self.names.get(id(t)) or f"c{len(self.captured)}")
@@ -356,7 +362,7 @@ def trace(
     effects: bool = False,
 ) -> Trace:
     """Run `function` on a list of tensors made from `args` (tensors, arrays, or shapes without data), and freeze what it did.
-    If it is followed, Python may branch on values: the graph is that of the path taken."""
+    If it is followed, Python may branch on values: the graph is that of the path taken, with the numbers that were there."""
     capture = Capture(any(not isinstance(a, (Tensor, np.ndarray)) for a in args), names, follow, effects)
     inputs = [_stand_in(a, effects) for a in args]
     for t, label in zip(inputs, labels, strict=True):
@@ -420,6 +426,8 @@ def history(result: Tensor) -> History:
     def value(edge: Any) -> Any:
         if edge is None or isinstance(edge, (bool, int, float, complex)):
             return edge
+        if isinstance(edge, Constant) and edge.value is not None:
+            return literal(edge.value, edge.dtype)
         key = key_of(edge)
         if key not in known:
             known[key] = leaf(edge)

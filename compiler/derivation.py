@@ -11,7 +11,7 @@ from symgrad.compiler.formula.indices import free
 from symgrad.compiler.formula.meaning import condition_of
 from symgrad.compiler.formula.printing import FormulaLatexPrinter, TextPrinter, latex_label
 from symgrad.compiler.formula.program import Line
-from symgrad.compiler.ir import Graph
+from symgrad.compiler.ir import Graph, type_text
 from symgrad.errors import FormulaError
 from symgrad.tensor import wrap
 
@@ -148,11 +148,15 @@ class Derivation:
             heads.append((places[0], [self.program.symbol(i)[at] if at else self.program.symbol(i) for i, at in below]))
         return heads
 
+    def _constants(self, show: Any) -> list[tuple[str, str]]:
+        """Labels and types of tensors that the function brought along: `c1` and `float64[3, 3]`."""
+        return [(show.label(self.graph.labels[i]), type_text(self.graph.inputs[i])) for i in self._source.constants]
+
     def __str__(self) -> str:
         show = TextPrinter(self.program.labels)
         (at, _), *heads = self._heads()
         at_text: Callable[[Any], str] = lambda at: f"[{show.places(at)}]" if at else ""
-        arguments = ", ".join(self._source.labels[: self._source.arguments])
+        arguments = ", ".join(map(show.label, self._source.labels[: self._source.arguments]))
         lines = [f"{self.name}({arguments}){at_text(at)} = {show.line(self.program.ends[0])}"]
         for (at, below), line in zip(heads, self._slopes, strict=True):
             show.letters = {}
@@ -160,6 +164,7 @@ class Derivation:
             head = f"∂{power}{self.name}{at_text(at)}/{''.join(f'∂{show._print(x)}' for x in below)}"
             lines.append(f"{head} = {show.line(line)}")
         lines += ["for " + " and ".join(map(show.doprint, self.conditions))] if self.conditions else []
+        lines += [f"with {', '.join(f'{label}: {kind}' for label, kind in self._constants(show))}"] if self._source.constants else []
         lines += ["where"] if self.program.lines else []
         lines += [f"    {show.doprint(line.name)} = {show.line(line)}" for line in self.program.lines]
         text = "\n".join(lines)
@@ -180,6 +185,7 @@ class Derivation:
             under = " ".join(rf"\partial {show._print(x)}" for x in below)
             lines.append(rf"\frac{{\partial{power} {named(at)}}}{{{under}}} &= {show.line(line)}")
         lines += [rf"&\text{{for }} {show.doprint(condition)}" for condition in self.conditions]
+        lines += [rf"&\text{{with }} {label} \text{{: {kind}}}" for label, kind in self._constants(show)]
         lines += [rf"{show.doprint(line.name)} &= {show.line(line)}" for line in self.program.lines]
         return "\\begin{aligned}\n" + " \\\\\n".join(lines) + "\n\\end{aligned}"
 

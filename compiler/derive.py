@@ -52,7 +52,7 @@ def of_call(signature: Signature, plan: Plan, args: tuple[Any, ...], kwargs: dic
     traced = trace(signature.caller(call), call.leaves, call.labels, signature.names(), follow=True)
     if len(traced.graph.outputs) != 1:
         raise TraceError(f"derive needs a function with one result, this one returns {len(traced.graph.outputs)}")
-    wrt = positions(plan.wrt, traced.graph.labels, (*call.leaves, *traced.captured)) if plan.order else ()
+    wrt = positions(plan.wrt, traced.graph.labels, (*call.leaves, *traced.captured), len(call.leaves)) if plan.order else ()
     name = getattr(signature.function, "__name__", "f")
     program, found = derived(traced.graph, wrt, plan, traced.path)
     source = CallSource(signature, call, traced.captured)
@@ -136,6 +136,11 @@ class CallSource:
     def arguments(self) -> int:
         return len(self.call.leaves)
 
+    @property
+    def constants(self) -> list[int]:
+        """Which inputs are tensors that the function brought along, and that nobody differentiates in."""
+        return [i for i, t in enumerate(self.captured, start=self.arguments) if not t.requires_grad]
+
 
 class HistorySource:
     """Where the arguments of a recorded result come from: the leaves that it began with."""
@@ -173,3 +178,7 @@ class HistorySource:
     @property
     def arguments(self) -> int:
         return len(self.labels)
+
+    @property
+    def constants(self) -> list[int]:
+        return [i for i, leaf in enumerate(self.recorded.leaves) if leaf is None]

@@ -115,14 +115,14 @@ def _explain(error: AttributeError, arguments: Mapping[str, Any]) -> None:
             error.add_note(f"{name} is {describe(x)}: only tensors and arrays become inputs of the graph; pass tensor(...)")
 
 
-def positions(wrt: Any, labels: Sequence[str], leaves: Sequence[Any]) -> tuple[int, ...]:
-    """Which inputs are meant: by name, by position, several of them; None: those that require grad, or else every float."""
+def positions(wrt: Any, labels: Sequence[str], leaves: Sequence[Any], arguments: int | None = None) -> tuple[int, ...]:
+    """Which inputs are meant: by name, by position, several of them; None: those that require grad, or else every float argument."""
     if wrt is None:
         floats = [i for i, x in enumerate(leaves) if kind(array_of(x).dtype) in "fc"]
         asked = [i for i in floats if isinstance(leaves[i], Tensor) and leaves[i].requires_grad]
         if not floats:
             raise TraceError("no argument is a floating-point tensor: there is nothing to differentiate in")
-        return tuple(asked or floats)
+        return tuple(asked or floats if arguments is None else asked or [i for i in floats if i < arguments])
     many = wrt if isinstance(wrt, (tuple, list)) else (wrt,)
     return tuple(i for item in many for i in _position(item, labels))
 

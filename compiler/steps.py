@@ -14,7 +14,7 @@ from symgrad.compiler.builder import apply, xp
 from symgrad.compiler.differentiate import depending
 from symgrad.compiler.fold import filled
 from symgrad.compiler.formula.lower import lower
-from symgrad.compiler.formula.printing import BAR, FormulaLatexPrinter, TextPrinter, latex_label
+from symgrad.compiler.formula.printing import BAR, FormulaLatexPrinter, TextPrinter, clean, latex_label
 from symgrad.compiler.ir import INPUT, LITERAL, OUTPUT, Graph, Value, input_value, output, row_of, toposort
 from symgrad.errors import FormulaError
 from symgrad.ops.promotion import kind
@@ -56,7 +56,7 @@ class Steps(Sequence[Step]):
         return [*self.values, *self.derivatives][index]
 
     def __str__(self) -> str:
-        lines = [(f"  {s.name} = {s.text}", s.rule) for s in (*self.values, *self.derivatives)]
+        lines = [(f"  {clean(s.name)} = {s.text}", s.rule) for s in (*self.values, *self.derivatives)]
         width = min(max((_width(left) for left, _ in lines), default=0), 64)
         shown = [f"{left}{' ' * max(0, width - _width(left))}   {rule}" for left, rule in lines]
         text = ["values", *shown[: len(self.values)]]

@@ -30,6 +30,9 @@ def edge_of(x: Tensor) -> Any:
         return x._node
     if x._requires_grad:
         return x
+    array = x._array
+    if not array.ndim and x.name is None:  # made each time: the number may change
+        return Constant((), array.dtype, None, array.item())
     constant = x._constant
     if constant is None:
         constant = x._constant = Constant(x._array.shape, x._array.dtype, x.name)

@@ -53,11 +53,18 @@ def finish(array: Array, device: Any = None, requires_grad: bool = False) -> Ten
     return t
 
 
-def tensor(data: Any, *, dtype: Any = None, device: Any = None, requires_grad: bool = False, pin_memory: bool = False) -> Tensor:
-    """A copy of `data` as a new leaf."""
+def tensor(
+    data: Any, *, dtype: Any = None, device: Any = None, requires_grad: bool = False, pin_memory: bool = False, name: str | None = None
+) -> Tensor:
+    """A copy of `data` as a new leaf; `name` is what formulas call it."""
     if isinstance(data, Tensor):
         warnings.warn(COPY_CONSTRUCTED, UserWarning, stacklevel=2)
-    return finish(array_of(data, None if dtype is None else dtypes.numpy_type(dtype)), device, requires_grad)
+    if name is not None and not isinstance(name, str):
+        raise TypeError(f"tensor(): argument 'name' must be str, not {type(name).__name__}")
+    result = finish(array_of(data, None if dtype is None else dtypes.numpy_type(dtype)), device, requires_grad)
+    if name is not None:
+        result.name = name
+    return result
 
 
 def as_tensor(data: Any, dtype: Any = None, device: Any = None) -> Tensor:

@@ -65,11 +65,12 @@ class Output:
 
 
 class Constant:
-    """An edge to a tensor that needs no gradient: what a formula must know of it, without its values."""
+    """An edge to a tensor that needs no gradient: what a formula must know of it, without its values. One number is known."""
 
-    __slots__ = ("dtype", "name", "shape")
+    __slots__ = ("dtype", "name", "shape", "value")
 
-    def __init__(self, shape: tuple[int, ...], dtype: Any, name: str | None = None) -> None:
+    def __init__(self, shape: tuple[int, ...], dtype: Any, name: str | None = None, value: Any = None) -> None:
         self.shape = shape
         self.dtype = dtype
         self.name = name
+        self.value = value

@@ -130,7 +130,7 @@ class Matrices(Lowering):
         if e in self.matrix_of:
             return self.matrix_of[e]
         if isinstance(e, sp.Add):
-            content, rest = e.primitive()
+            content, rest = meaning.primitive(e)
             if content != 1:
                 return scaled(content, self.matrix(rest, shape))
             return added([self.matrix(term, shape) for term in e.args])
@@ -157,7 +157,7 @@ class Matrices(Lowering):
         """The scalar factor of a value, and the rest as a matrix: 2 (A - B) into 2 and A - B."""
         e = self.known[v]
         if isinstance(e, sp.Add):
-            scale, rest = e.primitive()
+            scale, rest = meaning.primitive(e)
             if rest not in self.sums and -rest in self.sums:  # the same difference, the other way round
                 scale, rest = -scale, -rest
         else:

@@ -106,10 +106,19 @@ _LONG = 60
 
 def tidy(e: Any) -> Any:
     """A short expression over one denominator, with its factors; others as they are."""
-    if e.count_ops() > _LONG or not e.has(sp.Pow) or e.has(sp.Piecewise):
+    if e.count_ops() > _LONG or e.has(sp.Piecewise, sp.Float) or all(p.is_number for p in e.atoms(sp.Pow)):
         return e
     shorter = sp.factor(e)
     return shorter if shorter.count_ops() < e.count_ops() else e
+
+
+def primitive(e: Any) -> tuple[Any, Any]:
+    """The number that all terms of a sum share, and the rest: 2 x + 4 y into 2 and x + 2 y. A float stays as it was written, and no
+    fraction is taken out of terms that have others."""
+    numbers = [term.as_coeff_Mul()[0] for term in e.args]
+    if any(not n.is_Rational for n in numbers) or len({n.q for n in numbers}) > 1:
+        return sp.Integer(1), e
+    return e.primitive()  # type: ignore[no-any-return]
 
 
 def _is_off(condition: Any) -> bool:

@@ -149,7 +149,7 @@ class TextPrinter(_Printer, IndexText, StrPrinter):  # type: ignore[misc]
     printmethod = "_no_text_of_its_own"  # SymPy's Indexed would print itself, without labels
 
     def label(self, text: str) -> str:
-        return _clean(text)
+        return clean(text)
 
     def array(self, e: Any) -> str:
         return f"[{', '.join(self._print(part) for part in e)}]" if e.ndim else self._print(e[()])
@@ -320,12 +320,13 @@ def _raised(text: str, exponent: Any) -> str:
     return text if exponent is None else f"{text}^{{{exponent}}}"
 
 
-def _clean(label: str) -> str:
+def clean(label: str) -> str:
+    """A label without what would move the cursor."""
     return "".join(c if c.isprintable() else "?" for c in label)
 
 
 def _escaped(text: str) -> str:
-    return "".join(_ESCAPES.get(c, c) for c in _clean(text))
+    return "".join(_ESCAPES.get(c, c) for c in clean(text))
 
 
 def latex_label(label: str) -> str:

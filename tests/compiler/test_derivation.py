@@ -92,7 +92,7 @@ def test_a_result_knows_its_formula_after_backward_too():
     x.name = "x"
     y = (a @ x).tanh().sum()
     y.backward()
-    assert str(y.formula()) == "y(c1, x) = sum(tanh(c1 x))"
+    assert str(y.formula()) == "y(c1, x) = sum(tanh(c1 x))\nwith c1: float64[3, 3]"
     formula = y.formula(wrt=x)
     assert str(formula).splitlines()[1] == "∂y/∂x = c1ᵀ (1 - tanh(c1 x)^∘2)"
     assert str(y.formula(wrt="x")) == str(formula)

@@ -158,7 +158,7 @@ def test_parts_are_sympys():
 
 
 def test_a_formula_runs_on_other_values_and_captured_tensors_are_read_again():
-    scale = sg.tensor(2.0, dtype=sg.float64)
+    scale = sg.tensor([2.0, 2.0, 2.0], dtype=sg.float64)
     x, other = values(3), values(3, seed=1)
     derivation = sg.derive(lambda x: (x * x * scale).sum(), wrt="x")(x)
     scale.fill_(5.0)

@@ -6,10 +6,12 @@ import zlib
 
 import numpy as np
 import pytest
+import sympy as sp
 
 from symgrad.compiler.builder import apply, xp
 from symgrad.compiler.differentiate import grad
 from symgrad.compiler.formula import lower
+from symgrad.compiler.formula.meaning import number
 from symgrad.compiler.interpreter import evaluate
 from symgrad.compiler.ir import Graph, input_value
 from symgrad.compiler.verify import verify
@@ -58,6 +60,17 @@ def test_formula(name):
     graph = verify(Graph(inputs, outputs(row, inputs), row.args))
     for found, wanted in zip(lower(graph).evaluate(arrays), evaluate(graph, arrays), strict=True):
         np.testing.assert_allclose(found, wanted, rtol=1e-11, atol=1e-12)
+
+
+@pytest.mark.parametrize("name", ROWS)
+def test_rules_have_exact_constants(name):
+    """Value and derivatives to order 2 mention no float, unless a setting is one, or the row has a number of its own."""
+    row = TABLE[name]
+    inputs, _ = operands(row)
+    program = lower(Graph(inputs, outputs(row, inputs), row.args))
+    settings = [number(x) for x in (samples(row)[-1][1] if row.attrs else {}).values() if isinstance(x, float)]
+    found = {e for expression in program.outputs + tuple(e for _, e in program.bindings) for e in expression.atoms(sp.Float)}
+    assert not found or name == "gelu" or any(isinstance(x, sp.Float) for x in settings)
 
 
 @pytest.mark.parametrize("order", [0, pytest.param(1, marks=pytest.mark.slow), pytest.param(2, marks=pytest.mark.slow)])
