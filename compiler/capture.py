@@ -378,7 +378,7 @@ def trace(
         mode.capture, mode.recording = before
     leaves, structure = flatten(result, lambda x: isinstance(x, Tensor))
     if not leaves:
-        raise TraceError(f"the function must return a tensor or tensors, got {describe(result)}")
+        raise TraceError(f"{user_line()}: the function must return a tensor or tensors, got {describe(result)}")
     outputs = [capture.value(t) for t in leaves]
     return Trace(Graph(capture.inputs, outputs, capture.labels), tuple(capture.captured), structure, capture.path, capture, result)
 

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from symgrad.compiler.capture import History, Way, history, trace
+from symgrad.compiler.capture import History, Way, history, trace, user_line
 from symgrad.compiler.derivation import Derivation
 from symgrad.compiler.differentiate import Derivative, derivatives
 from symgrad.compiler.formula import Program, lower
@@ -51,7 +51,7 @@ def of_call(signature: Signature, plan: Plan, args: tuple[Any, ...], kwargs: dic
     call = signature.bind(_with_arrays(args), {k: _with_arrays((v,))[0] for k, v in kwargs.items()})
     traced = trace(signature.caller(call), call.leaves, call.labels, signature.names(), follow=True)
     if len(traced.graph.outputs) != 1:
-        raise TraceError(f"derive needs a function with one result, this one returns {len(traced.graph.outputs)}")
+        raise TraceError(f"{user_line()}: derive needs a function with one result, this one returns {len(traced.graph.outputs)}")
     wrt = positions(plan.wrt, traced.graph.labels, (*call.leaves, *traced.captured), len(call.leaves)) if plan.order else ()
     name = getattr(signature.function, "__name__", "f")
     program, found = derived(traced.graph, wrt, plan, traced.path)
@@ -82,10 +82,10 @@ def derived(graph: Graph, wrt: tuple[int, ...], plan: Plan, path: Way) -> tuple[
     """The formulas of a graph's value, of its derivatives, and of the conditions of the path, in that order."""
     value, *conditions = stabilise(Graph(graph.inputs, (*graph.outputs, *path.values), graph.labels)).outputs
     if wrt and kind(value.dtype) not in "fc":
-        raise TraceError(f"only floating-point results have a derivative, got {type_text(value)}")
+        raise TraceError(f"{user_line()}: only floating-point results have a derivative, got {type_text(value)}")
     for i in wrt:
         if kind(graph.inputs[i].dtype) not in "fc":
-            raise TraceError(f"{graph.labels[i]} is {type_text(graph.inputs[i])}: only floating-point inputs have a derivative")
+            raise TraceError(f"{user_line()}: {graph.labels[i]} is {type_text(graph.inputs[i])}: only floating-point inputs have a derivative")
     found = tuple(derivatives(Graph(graph.inputs, (value,), graph.labels), wrt, plan.order))
     directions = sorted({x for d in found for x in d.directions}, key=lambda x: x.attrs["index"])
     labels = (*graph.labels, *(f"direction {i}" for i in range(len(directions))))

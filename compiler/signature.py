@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 
 from symgrad import dtypes
+from symgrad.compiler.capture import user_line
 from symgrad.compiler.ir import freeze
 from symgrad.compiler.tree import LEAF, flatten, paths, unflatten
 from symgrad.errors import GraphError, TraceError, describe
@@ -121,7 +122,7 @@ def positions(wrt: Any, labels: Sequence[str], leaves: Sequence[Any], arguments:
         floats = [i for i, x in enumerate(leaves) if kind(array_of(x).dtype) in "fc"]
         asked = [i for i in floats if isinstance(leaves[i], Tensor) and leaves[i].requires_grad]
         if not floats:
-            raise TraceError("no argument is a floating-point tensor: there is nothing to differentiate in")
+            raise TraceError(f"{user_line()}: no argument is a floating-point tensor: there is nothing to differentiate in")
         return tuple(asked or floats if arguments is None else asked or [i for i in floats if i < arguments])
     many = wrt if isinstance(wrt, (tuple, list)) else (wrt,)
     return tuple(i for item in many for i in _position(item, labels))
@@ -130,10 +131,10 @@ def positions(wrt: Any, labels: Sequence[str], leaves: Sequence[Any], arguments:
 def _position(item: Any, labels: Sequence[str]) -> list[int]:
     if isinstance(item, int) and not isinstance(item, bool):
         if not -len(labels) <= item < len(labels):
-            raise ValueError(f"wrt={item}: there are {len(labels)} tensor arguments ({', '.join(labels)})")
+            raise ValueError(f"{user_line()}: wrt={item}: there are {len(labels)} tensor arguments ({', '.join(labels)})")
         return [item % len(labels)]
     if isinstance(item, str):
         found = [i for i, label in enumerate(labels) if label == item or label.startswith(f"{item}.")]
         if found:
             return found
-    raise ValueError(f"wrt={item!r}: the tensor arguments are {', '.join(labels)}")
+    raise ValueError(f"{user_line()}: wrt={item!r}: the tensor arguments are {', '.join(labels)}")

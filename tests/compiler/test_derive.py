@@ -247,3 +247,19 @@ def test_labels_in_latex():
 def test_refusals(make, error, words):
     with pytest.raises(error, match=words):
         make()
+
+
+@pytest.mark.parametrize(
+    ("function", "options"),
+    [
+        (lambda x: 3, {}),
+        (lambda x: (x, x), {}),
+        (lambda x: x, {"wrt": "y"}),
+        (lambda x: x, {"wrt": 5}),
+        (lambda x: x > 0, {}),
+        (lambda x: x * x.sum().item(), {}),
+    ],
+)
+def test_refusals_name_the_line(function, options):
+    with pytest.raises((TraceError, ValueError), match=r"^\S*test_derive\.py:\d+: "):
+        sg.derive(function, **options)(values(3))
