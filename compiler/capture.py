@@ -1,11 +1,8 @@
-"""From a recorded run to a graph, in two ways.
+"""From a run of a function to a graph: it runs under the dispatcher's capture, which sees every op, also those under no_grad.
 
-    trace     run a function under the dispatcher's capture: every op is seen, also those under no_grad. Arguments are inputs,
-              and so is every tensor that the function brings along; it is read again at each run of the graph.
-    history   freeze what led to a result, out of the autograd tape; works after backward() too, when the arrays are gone.
-
-Tracing is for functions whose values stay in the graph: a write in place, or a value that leaves for Python, is a TraceError that
-names the line.
+Arguments are inputs, and so is every tensor that the function brings along; it is read again at each run of the graph. A value that leaves
+for Python is a condition of the path if it is a truth value, else a TraceError that names the line. What is written in place, and what
+backward() does, is part of the program where effects are wanted.
 """
 
 from __future__ import annotations
@@ -22,21 +19,19 @@ from typing import Any
 import numpy as np
 
 import symgrad
+from symgrad.compiler.box import Box
 from symgrad.compiler.builder import apply, xp
 from symgrad.compiler.formula.user import of_function
 from symgrad.compiler.ir import Graph, Value, input_value, literal
 from symgrad.compiler.tree import flatten
 from symgrad.dispatch import tensors
-from symgrad.engine import key_of, node_of
-from symgrad.errors import GraphError, TraceError, describe
-from symgrad.graph import Constant, Node, Output
+from symgrad.engine import key_of
+from symgrad.errors import TraceError, describe
 from symgrad.mode import Observer, local
 from symgrad.ops.generator import Generator, default_generator
 from symgrad.ops.promotion import kind
 from symgrad.ops.spec import Meta, Row
-from symgrad.ops.table import TABLE
-from symgrad.ops.writing import follow
-from symgrad.tensor import Tensor, refresh, wrap
+from symgrad.tensor import Tensor, wrap
 from symgrad.views import path_of
 
 _PACKAGE = str(Path(symgrad.__file__).parent)
@@ -83,39 +78,6 @@ def undifferentiable(row: Row) -> Row:
         row, numpy=lambda x, *others, line: x, type=lambda x, *others, line: Meta(x.shape, x.dtype), attrs=("line",), outputs=1,
         compose=lambda xp, x, *others, line: x,
     )  # fmt: skip
-
-
-class Box:
-    """What an array holds now. A view's box knows its parent's, and the way there: a write to either is seen in the other."""
-
-    __slots__ = ("outside", "parent", "path", "seen", "value", "writes")
-
-    def __init__(self, value: Value, parent: Box | None = None, path: Any = (), outside: Tensor | None = None) -> None:
-        self.value = value
-        self.parent = parent
-        self.path = path
-        self.outside = outside
-        """The tensor that was there before the function ran, and will be there when it runs again."""
-        self.writes = 0
-        self.seen = 0 if parent is None else parent.count()
-
-    def count(self) -> int:
-        return self.writes + (0 if self.parent is None else self.parent.count())
-
-    def now(self) -> Value:
-        if self.parent is not None and self.seen != self.parent.count():
-            self.value, self.seen = follow(xp, self.parent.now(), self.path), self.parent.count()
-        return self.value
-
-    def assign(self, value: Value) -> Box:
-        """Write; the box whose memory it is, is returned."""
-        if self.parent is None:
-            self.value = value
-            self.writes += 1
-            return self
-        root = self.parent.assign(xp.view_write(self.parent.now(), value, path=self.path))
-        self.value, self.seen = value, self.parent.count()
-        return root
 
 
 class Capture:
@@ -392,77 +354,3 @@ def _stand_in(arg: Any, effects: bool) -> Tensor:
     t = wrap(array, (asked or not effects) and kind(array.dtype) in "fc")
     t._grad = arg._grad if isinstance(arg, Tensor) else None
     return t
-
-
-@dataclass(frozen=True)
-class History:
-    """What led to a result. `leaves` are the tensors behind the inputs, None for a constant whose values were not kept."""
-
-    graph: Graph
-    leaves: tuple[Tensor | None, ...]
-
-
-def history(result: Tensor) -> History:
-    """The recorded history of a tensor: leaves that require grad, and constants, are inputs."""
-    if result._base is not None:
-        refresh(result)
-    root = result if result._node is None else result._node
-    known: dict[Any, Any] = {}
-    inputs: list[Value] = []
-    labels: list[str] = []
-    leaves: list[Tensor | None] = []
-
-    def leaf(edge: Any) -> Value:
-        constant = isinstance(edge, Constant)
-        label = edge.name or f"{'c' if constant else 'x'}{sum((x is None) == constant for x in leaves) + 1}"
-        while label in labels:
-            label += "_"
-        dtype = edge.dtype if constant else edge._array.dtype
-        inputs.append(input_value(len(inputs), edge.shape, dtype))
-        labels.append(label)
-        leaves.append(None if constant else edge)
-        return inputs[-1]
-
-    def value(edge: Any) -> Any:
-        if edge is None or isinstance(edge, (bool, int, float, complex)):
-            return edge
-        if isinstance(edge, Constant) and edge.value is not None:
-            return literal(edge.value, edge.dtype)
-        key = key_of(edge)
-        if key not in known:
-            known[key] = leaf(edge)
-        return known[key]
-
-    for node in _oldest_first(root):
-        values = _applied(node, tuple(map(value, node.inputs)))
-        if isinstance(values, tuple):
-            known.update({(node, i): v for i, v in enumerate(values)})
-        else:
-            known[node] = values
-    return History(Graph(inputs, [value(root)], labels), tuple(leaves))
-
-
-def _applied(node: Node, args: tuple[Any, ...]) -> Any:
-    """The values of a recorded node, given those of its arguments."""
-    row = node.row
-    if row.pullback is None:
-        return apply(TABLE.get(row.name, row), args, node.attrs)
-    if row.sympy is None:
-        raise GraphError(
-            f"{row.name} is a Function of the user's, whose history has no formula; give it a static method symbolic(*args): its meaning as"
-            " an expression of SymPy's"
-        )
-    given = tuple(a if a is not None else x for a, x in zip(args, node.ctx._given, strict=True))  # type: ignore[attr-defined]
-    found = of_function(xp, row, given, lambda x: isinstance(x, Value))
-    return found if isinstance(found, tuple) else (found,)
-
-
-def _oldest_first(root: Any) -> list[Node]:
-    seen: set[Node] = set()
-    stack = [root]
-    while stack:
-        edge = stack.pop()
-        if isinstance(edge, (Node, Output)) and node_of(edge) not in seen:
-            seen.add(node_of(edge))
-            stack.extend(node_of(edge).inputs)
-    return sorted(seen, key=lambda node: node.sequence)

@@ -8,10 +8,11 @@ from typing import Any
 
 import numpy as np
 
-from symgrad.compiler.capture import History, Way, history, trace, user_line
+from symgrad.compiler.capture import Way, trace, user_line
 from symgrad.compiler.derivation import Derivation
 from symgrad.compiler.differentiate import Derivative, derivatives
 from symgrad.compiler.formula import Program, lower
+from symgrad.compiler.history import History, history
 from symgrad.compiler.ir import Graph, Value, type_text
 from symgrad.compiler.passes.stabilise import stabilise
 from symgrad.compiler.signature import Call, Signature, array_of, positions
@@ -85,7 +86,8 @@ def derived(graph: Graph, wrt: tuple[int, ...], plan: Plan, path: Way) -> tuple[
         raise TraceError(f"{user_line()}: only floating-point results have a derivative, got {type_text(value)}")
     for i in wrt:
         if kind(graph.inputs[i].dtype) not in "fc":
-            raise TraceError(f"{user_line()}: {graph.labels[i]} is {type_text(graph.inputs[i])}: only floating-point inputs have a derivative")
+            given = f"{graph.labels[i]} is {type_text(graph.inputs[i])}"
+            raise TraceError(f"{user_line()}: {given}: only floating-point inputs have a derivative")
     found = tuple(derivatives(Graph(graph.inputs, (value,), graph.labels), wrt, plan.order))
     directions = sorted({x for d in found for x in d.directions}, key=lambda x: x.attrs["index"])
     labels = (*graph.labels, *(f"direction {i}" for i in range(len(directions))))

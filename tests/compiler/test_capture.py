@@ -8,8 +8,9 @@ import numpy as np
 import pytest
 
 import symgrad as sg
-from symgrad.compiler.capture import history, trace
+from symgrad.compiler.capture import trace
 from symgrad.compiler.differentiate import grad, jvp, vjp
+from symgrad.compiler.history import history
 from symgrad.compiler.interpreter import evaluate
 from symgrad.compiler.printer import text
 from symgrad.compiler.signature import Spec
