@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+import re
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from symgrad.compiler.differentiate import Derivative
@@ -16,6 +17,8 @@ from symgrad.errors import FormulaError
 from symgrad.tensor import wrap
 
 _STEP = "H(t) is 1 for t > 0, else 0"
+_FEW = 6
+_NUMBER = re.compile("(.*?)([0-9]{1,9})")
 _RAISED = str.maketrans("0123456789", "⁰¹²³⁴⁵⁶⁷⁸⁹")
 
 
@@ -156,7 +159,7 @@ class Derivation:
         show = TextPrinter(self.program.labels)
         (at, _), *heads = self._heads()
         at_text: Callable[[Any], str] = lambda at: f"[{show.places(at)}]" if at else ""
-        arguments = ", ".join(map(show.label, self._source.labels[: self._source.arguments]))
+        arguments = ", ".join(shortened([show.label(label) for label in self._source.labels[: self._source.arguments]]))
         lines = [f"{self.name}({arguments}){at_text(at)} = {show.line(self.program.ends[0])}"]
         for (at, below), line in zip(heads, self._slopes, strict=True):
             show.letters = {}
@@ -194,3 +197,19 @@ class Derivation:
 
     def _repr_mimebundle_(self, include: Any = None, exclude: Any = None) -> dict[str, str]:
         return {"text/plain": str(self), "text/latex": self._repr_latex_()}
+
+
+def shortened(labels: Sequence[str]) -> list[str]:
+    """`ws.0, ..., ws.99` where many labels follow each other that differ in a number that counts up."""
+    runs: list[list[str]] = []
+    for label in labels:
+        if runs and _follows(runs[-1][-1], label):
+            runs[-1].append(label)
+        else:
+            runs.append([label])
+    return [part for run in runs for part in (run if len(run) <= _FEW else [run[0], "...", run[-1]])]
+
+
+def _follows(before: str, label: str) -> bool:
+    first, second = (_NUMBER.fullmatch(text) for text in (before, label))
+    return bool(first and second and first[1] == second[1] and int(second[2]) == int(first[2]) + 1)

@@ -19,7 +19,7 @@ class Forms:
         self._known: dict[Value, tuple[int, tuple[Value, ...]]] = {}
 
     def name(self, v: Value, kind: Any = ()) -> None:
-        """From here on the value is a name; names of different kinds are told apart."""
+        """From here on the value is a name; names of different kinds are told apart, such as those of different rows."""
         self._known[v] = self._number(("name", v.shape, v.dtype, kind)), (v,)
 
     def alone(self, v: Value) -> None:

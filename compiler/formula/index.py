@@ -100,13 +100,13 @@ class _Indexed(Lowering):
         self.places[v] = tuple(sorted((s for s in e.free_symbols if indices.is_place(s)), key=lambda s: s.name))
         return self.places[v]
 
-    def wants(self, v: Value, leaves: int) -> bool:
-        return v in self.asked or super().wants(v, leaves)
+    def wants(self, v: Value, size: tuple[int, int]) -> bool:
+        return v in self.asked or super().wants(v, size)
 
     def lower(self, v: Value) -> Any:
         scope = Indexing(v.shape, max((self.depth.get(a, 0) for a in read(v) if a not in self.symbols), default=0))
         e = self.expression(v, scope)
-        self.depth[v] = scope.depth
+        self.depth[v] = max(scope.depth, indices.deepest(e))
         return e
 
     def element(self, v: Value, at: tuple[Any, ...]) -> Any:

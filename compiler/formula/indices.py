@@ -6,10 +6,13 @@ is bound by a sum that has sums of at most one level inside. Names depend on str
 
 from __future__ import annotations
 
+from math import prod
 from typing import Any
 
 import sympy as sp
 from sympy.printing.precedence import PRECEDENCE
+
+from symgrad.compiler.formula.budget import MOST_TERMS
 
 _INDICES: dict[str, Any] = {}
 
@@ -136,9 +139,9 @@ def total(body: Any, k: Any) -> Any:
         return body.xreplace({k: sp.Integer(0)})
     if k not in body.free_symbols:
         return size(k) * body
-    for factor in sp.Mul.make_args(body):  # a sum with a delta in it is multiplied out
-        if isinstance(factor, sp.Add) and any(k in delta.free_symbols for delta in factor.atoms(sp.KroneckerDelta)):
-            return sp.Add(*(total(term * (body / factor), k) for term in factor.args))
+    sums = [f for f in sp.Mul.make_args(body) if isinstance(f, sp.Add) and any(k in d.free_symbols for d in f.atoms(sp.KroneckerDelta))]
+    if sums and prod(len(f.args) for f in sums) <= MOST_TERMS:  # a sum with a delta in it is multiplied out
+        return sp.Add(*(total(term * (body / sums[0]), k) for term in sums[0].args))
     outer, inner = _primitive(body).as_independent(k, as_Add=False)
     for factor in sp.Mul.make_args(inner):
         solved = _solved(factor, k)
@@ -171,12 +174,20 @@ def _renamed(e: Any) -> Any:
     inside = [_depth(limit[0]) for s in e.function.atoms(sp.Sum) for limit in s.limits]
     inside += [_depth(limit[0]) for s in e.function.atoms(Fold, Last) for limit in s.args if isinstance(limit, sp.Tuple)]
     first = max(inside, default=0) + 1
+    others = {_depth(k) for k in e.free_symbols if is_index(k) and k.name[0] == "j"}  # of sums around this one
+    while others & set(range(first, first + len(e.limits))):
+        first += 1
     names = {limit[0]: bound(first + n, size(limit[0])) for n, limit in enumerate(e.limits)}
     return e if all(k == name for k, name in names.items()) else e.xreplace(names)
 
 
 def _depth(index: Any) -> int:
     return int(index.name[1:].partition("_")[0])
+
+
+def deepest(e: Any) -> int:
+    """The highest number of an index that a sum in it has: one around it needs a higher one."""
+    return max((_depth(k) for k in e.atoms(sp.Symbol) if is_index(k) and k.name[0] == "j"), default=0)
 
 
 def _solved(factor: Any, k: Any) -> Any:

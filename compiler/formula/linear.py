@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING, Any
 
 import sympy as sp
 
+from symgrad.compiler.formula.budget import tidy
 from symgrad.compiler.formula.matrices import Entry, Total, added, scaled, times, transposed
-from symgrad.compiler.formula.meaning import tidy
 from symgrad.errors import FormulaError
 
 if TYPE_CHECKING:

@@ -8,33 +8,15 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
 from itertools import count
 from typing import Any
 
-import sympy as sp
-
 from symgrad.compiler.differentiate import depending
+from symgrad.compiler.formula import budget
 from symgrad.compiler.formula.forms import Forms
 from symgrad.compiler.formula.program import Job, Line, Program
 from symgrad.compiler.ir import INPUT, OUTPUT, Value
 from symgrad.errors import FormulaError
-
-
-@dataclass(frozen=True)
-class Limits:
-    """An expression that mentions more symbols than this gets a name: if it is used more than once, or in any case; so does a deep one."""
-
-    shared: int
-    most: int
-    parts: int
-
-
-_SHORT, _LONG = Limits(8, 48, 96), Limits(2, 12, 32)
-_MANY = 150
-"""A graph of so many values is read line by line."""
-_MOST_UNNAMED = 2000
-"""Parts of an expression that cannot have a name, since it is to be taken apart."""
 
 
 class Lowering:
@@ -51,12 +33,12 @@ class Lowering:
         """The names of inputs, and of values that have one."""
         self.forms = Forms()
         self.uses = job.graph.uses()
-        self.limits = _LONG if len(job.graph) > _MANY else _SHORT
+        self.limits = budget.limits(len(job.graph))
         self.ends = {v for v in job.graph.outputs if self.uses[v] == 1}
         self.unnamed = depending(job.graph.values, tuple(job.all_directions)) if job.all_directions else set()
         """What depends on a direction has no name: it is to be taken apart."""
-        self.leaves: dict[int, int] = {}
-        """How many symbols the expressions of a form mention; too many, if it is deep."""
+        self.sizes: dict[int, tuple[int, int]] = {}
+        """How long the expressions of a form are: symbols and parts."""
         self.lines: dict[Value, list[Line]] = {}
         self.first: dict[Any, Line] = {}
 
@@ -109,22 +91,21 @@ class Lowering:
     def settle(self, v: Value) -> None:
         """Lower a value, unless one of its form has been, and give it a name if it is long."""
         form, _ = self.forms.of(v)
-        if form not in self.leaves:
-            self.leaves[form] = self.measured(v, self.known[v])
-        if self.wants(v, self.leaves[form]):
+        if form not in self.sizes:
+            self.sizes[form] = self.measured(v, self.known[v])
+        if self.wants(v, self.sizes[form]):
             self.bind(v)
 
-    def measured(self, v: Value, e: Any) -> int:
+    def measured(self, v: Value, e: Any) -> tuple[int, int]:
         if v not in self.unnamed:
-            return max((_leaves(part, self.limits.most, self.limits.parts) for part in self.parts(self.whole(v, e))), default=0)
-        if any(_leaves(part, _MOST_UNNAMED, _MOST_UNNAMED) > _MOST_UNNAMED for part in self.parts(e)):
+            return max((budget.size(part, self.limits.most, self.limits.parts) for part in self.parts(self.whole(v, e))), default=(0, 0))
+        most = budget.MOST_UNNAMED
+        if any(budget.size(part, most, most)[0] > most for part in self.parts(e)):
             raise FormulaError(f"this derivative is too long for {self.notation} notation: try 'index'")
-        return 0
+        return 0, 0
 
-    def wants(self, v: Value, leaves: int) -> bool:
-        if v in self.ends:  # it has a line of its own
-            return False
-        return leaves > (self.limits.shared if self.uses[v] > 1 else self.limits.most)
+    def wants(self, v: Value, size: tuple[int, int]) -> bool:
+        return v not in self.ends and self.limits.exceeded(size, self.uses[v])  # an end has a line of its own
 
     def bind(self, v: Value) -> None:
         """Give a value a name."""
@@ -135,7 +116,7 @@ class Lowering:
         if is_first:
             made()
         symbols = self.name(v, f"t{len(self.lines) + 1}")
-        self.forms.name(v, kind)
+        self.forms.name(v, (v.op, kind))
         part: Callable[[int], Any] = lambda n: self.parts(made())[n]
         lines = [Line(s, names, functools.partial(part, n), self.first.get((form, n))) for n, s in enumerate(symbols)]
         self.lines[v] = lines
@@ -213,19 +194,3 @@ def read(v: Value) -> tuple[Value, ...]:
     """The arguments of the row that a value comes from."""
     whole = v.args[0] if v.op == OUTPUT else v
     return tuple(a for a in whole.args if a is not None)
-
-
-def _leaves(expression: Any, most: int, parts: int) -> int:
-    """How many symbols there are in it; counting stops above `most`, or when there are more parts than allowed."""
-    leaves = seen = 0
-    stack = [expression]
-    while stack:
-        e = stack.pop()
-        leaf = isinstance(e, (sp.Symbol, sp.MatrixSymbol))
-        leaves += leaf
-        seen += 1
-        if leaves > most or seen > parts:
-            return most + 1
-        if not leaf:
-            stack.extend(e.args)
-    return leaves

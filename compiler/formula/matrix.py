@@ -57,8 +57,8 @@ class Matrices(Lowering):
     def whole(self, v: Value, e: Any) -> Any:
         return self.matrix(e, v.shape) if v.shape else e
 
-    def measured(self, v: Value, e: Any) -> int:
-        return super().measured(v, e) if isinstance(e, sp.Expr) or self.atoms(e) else 0
+    def measured(self, v: Value, e: Any) -> tuple[int, int]:
+        return super().measured(v, e) if isinstance(e, sp.Expr) or self.atoms(e) else (0, 0)
 
     def finish(self, n: int, v: Value, directions: tuple[Value, ...]) -> Any:
         """The direction's index comes first: of a matrix M with v = M g, the transpose, unless it is symmetric."""

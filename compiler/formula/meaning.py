@@ -63,7 +63,7 @@ def elementwise(v: Value, args: Sequence[Any]) -> Any:
         return _cast(v, args[0])
     row = row_of(v)
     attrs = {k: number(x) for k, x in v.attrs.items()}
-    if v.op == "where" and args[1] == 0 and _is_off(args[0]):
+    if v.op == "where" and args[1] == 0 and (_is_off(args[0]) or _asks_relu(v.args[0], args[0])):
         return args[2] * sp.Heaviside(_rectified(args[0].lhs), 0)  # how relu's rule is written
     if v.op == "where":
         args = (args[0], _assuming(args[1], args[0]), _assuming(args[2], sp.Not(args[0])))
@@ -101,15 +101,9 @@ def _assuming(e: Any, condition: Any) -> Any:
     return e.xreplace(known) if known else e
 
 
-_LONG = 60
-
-
-def tidy(e: Any) -> Any:
-    """A short expression over one denominator, with its factors; others as they are."""
-    if e.count_ops() > _LONG or e.has(sp.Piecewise, sp.Float) or all(p.is_number for p in e.atoms(sp.Pow)):
-        return e
-    shorter = sp.factor(e)
-    return shorter if shorter.count_ops() < e.count_ops() else e
+def _asks_relu(v: Value, condition: Any) -> bool:
+    """relu(x) <= 0, where relu(x) has a name"""
+    return isinstance(condition, sp.LessThan) and condition.rhs == 0 and v.op == "le" and v.args[0].op == "relu"
 
 
 def primitive(e: Any) -> tuple[Any, Any]:

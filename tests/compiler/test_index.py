@@ -119,3 +119,17 @@ def test_latex():
     text = sg.derive(lambda x, w1: (x @ w1).softmax(0)[0], wrt="x", notation="index")(sg.spec((3,)), sg.spec((3, 2))).latex()
     assert r"\operatorname*{logsumexp}_{j} \sum_{k} x_{k} {w_{1}}_{k, j}" in text
     assert r"\frac{\partial f}{\partial x_{i}}" in text
+
+
+def test_sums_that_merge_keep_their_indices_apart():
+    """A sum inside a product takes in another one, and counts as deeper for the sums around it."""
+    def head(x, q, k, v):
+        weights = ((x @ q) @ (x @ k).T / 2).softmax(-1)
+        return ((weights @ (x @ v)) ** 2).sum()
+
+    rng = np.random.default_rng(0)
+    args = [sg.tensor(rng.normal(size=shape), requires_grad=True) for shape in ((5, 4), (4, 3), (4, 3), (4, 3))]
+    _, grads = sg.derive(head, notation="index", wrt=("v", "q"))(*args)(*args)
+    head(*args).backward()
+    np.testing.assert_allclose(grads[0], args[3].grad, rtol=1e-11)
+    np.testing.assert_allclose(grads[1], args[1].grad, rtol=1e-11)

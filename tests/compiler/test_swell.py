@@ -10,7 +10,7 @@ from sympy.printing.latex import LatexPrinter
 from sympy.printing.str import StrPrinter
 
 import symgrad as sg
-from symgrad.compiler.formula import meaning
+from symgrad.compiler.formula import budget, indices, meaning
 from symgrad.compiler.formula.lowering import Lowering
 
 
@@ -141,3 +141,99 @@ def parts(e):
 def atoms(e):
     named = (sp.Symbol, sp.MatrixSymbol, sp.IndexedBase)
     return {a.name for a in sp.preorder_traversal(e) if isinstance(a, named) and a.name[0] in "xt"}
+
+
+X, Y, Z, U, V = sp.symbols("x y z u v", real=True)
+TOO_MUCH = [
+    (X + Y + Z + U + V + 1) ** 20 + sp.sin(X),  # 53,131 terms
+    U + Z + (sp.sqrt(X) + Y + Z) ** 6,  # a minute and a half
+    X**1000003 + 1,
+    sp.exp(1000003 * X) + X**2,
+    1 / (X + Y + 1) ** 40 + 1 / (X + Z) ** 40 + 1 / X,
+    sp.Add(*(X**n * Y for n in range(90))),
+]
+
+
+@pytest.mark.parametrize("e", TOO_MUCH, ids=lambda e: str(e)[:40])
+def test_what_would_take_long_is_not_factored(e, monkeypatch):
+    monkeypatch.setattr(sp, "factor", lambda e: pytest.fail(f"factor is asked for {e}"))
+    assert budget.tidy(e) is e
+
+
+def test_what_is_short_is_factored():
+    assert str(budget.tidy(2 / (X**2 + 1) - 4 * X**2 / (X**2 + 1) ** 2)) == "-2*(x - 1)*(x + 1)/(x**2 + 1)**2"
+    assert budget.tidy(X**2 * Y + X**2) == X**2 * (Y + 1)
+
+
+def test_a_hessian_that_factor_would_choke_on():
+    def f(x, a, b, c, d):
+        return ((x + a + b + c + d + 1) ** 20 + x.sin() * x).sum()
+
+    d = sg.derive(f, wrt="x", order=2)(*[sg.spec((3,))] * 5)
+    assert "^∘18" in str(d)
+
+
+def test_products_of_sums_with_deltas_are_multiplied_out_up_to_a_bound():
+    i, k = indices.free(0, 5), indices.bound(1, 5)
+    delta, x = sp.KroneckerDelta(i, k), sp.IndexedBase("x")
+    few, many = ((sp.Mul(*(delta + n + x[k] for n in range(1, count)))) for count in (3, 9))
+    assert not indices.total(few, k).atoms(sp.KroneckerDelta)
+    assert indices.total(many, k).atoms(sp.KroneckerDelta) == {delta}
+
+
+def test_a_second_derivative_too_long_for_a_notation():
+    def f(x):
+        for _ in range(30):
+            x = x * x.sin() + 1
+        return x.sum()
+
+    assert sg.derive(f, order=2)(sg.spec((3,))).program.notation == "index"
+    with pytest.raises(sg.errors.FormulaError, match="too long for elements notation: try 'index'"):
+        sg.derive(f, order=2, notation="elements")(sg.spec((3,)))
+
+
+def test_depth_is_no_limit():
+    """Deeper than Python's stack: derived, printed and run."""
+    d = sg.derive(chain(2000))(sg.spec((), dtype=sg.float64))
+    x = sg.tensor(0.3, dtype=sg.float64, requires_grad=True)
+    value, (slope,) = d(x)
+    wanted = chain(2000)(x)
+    wanted.backward()
+    np.testing.assert_allclose([float(value), float(slope)], [float(wanted), float(x.grad)], rtol=1e-9)
+    assert len(str(d)) < 2000 * 150
+    assert len(d.latex()) < 2000 * 250
+
+
+def test_long_lists_of_arguments_are_shortened():
+    head = lambda n: str(sg.derive(mlp)(*layers(1, (2, 3)), *layers(n))).splitlines()[0].partition(" =")[0]
+    assert head(30) == "mlp(x, layers.0, ..., layers.29)"
+    assert head(3) == "mlp(x, layers.0, layers.1, layers.2)"
+    names = sg.derive(lambda a1, a2, a3, a4, a5, a6, a7, a9, b: a1 * a9 * b)(*[sg.spec(())] * 9)
+    assert str(names).startswith("f(a1, ..., a7, a9, b) = ")
+
+
+def test_names_do_not_meet_those_of_arguments():
+    def f(t1, t3):
+        for _ in range(30):
+            t1 = t1 * t1.sin() + t3
+        return t1
+
+    d = sg.derive(f)(sg.spec(()), sg.spec(()))
+    labels = [d.program.labels[line.symbol] for line in d.program.lines]
+    assert labels[:3] == ["t2", "t4", "t5"]
+    assert len(set(d.program.labels.values())) == len(d.program.labels)
+
+
+def test_only_what_is_used_is_listed_and_before_it_is_used():
+    def f(x, w):
+        h = (x @ w).tanh() * (x @ w).sigmoid() * (x @ w + 1).exp() * (x @ w - 1).sin()
+        return h.sum() + (h * 0).sum() + (h * h).detach().sum() * 0
+
+    program = sg.derive(f)(sg.spec((2, 3)), sg.spec((3, 3))).program
+    known = set(program.inputs)
+    for line in program.lines:
+        assert set(line.used) <= known
+        known.add(line.symbol)
+    used = {name for line in (*program.lines, *program.ends) for name in line.used}
+    assert used >= {line.symbol for line in program.lines}
+    assert [program.labels[line.symbol] for line in program.lines] == [f"t{n}" for n in range(1, len(program.lines) + 1)]
