@@ -107,7 +107,7 @@ def _multiplied_out(e: Any, variables: set[Any]) -> tuple[int, int, int]:
     if power > MOST_TERMS:
         return 1, 1, power * degree
     ends = comb(above + power - 1, power), comb(below + power - 1, power)
-    return *(ends if e.exp > 0 else reversed(ends)), power * degree  # type: ignore[return-value]
+    return *(ends if e.exp > 0 else reversed(ends)), power * degree
 
 
 def _exponent(e: Any) -> int:
