@@ -8,7 +8,7 @@ A derivative is a graph like any other, so any order is a repetition.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import count
 from typing import Any
@@ -27,7 +27,7 @@ def pull(cotangents: Mapping[Value, Value], wrt: Sequence[Value]) -> list[Value]
     """The cotangents of `wrt`, given those of some values that depend on them."""
     pending: dict[Value, Value] = {}
     order = toposort(cotangents)
-    on_the_way = depending(order, wrt)
+    on_the_way = depending(order, wrt, has_slope)
     for value, g in cotangents.items():
         _receive(pending, value, g)
     wanted: dict[Value, Value | None] = dict.fromkeys(wrt)
@@ -40,13 +40,18 @@ def pull(cotangents: Mapping[Value, Value], wrt: Sequence[Value]) -> list[Value]
     return [zeros[v] if v in zeros else wanted[v] for v in wrt]  # type: ignore[misc]
 
 
-def depending(order: Iterable[Value], wrt: Sequence[Value]) -> set[Value]:
-    """The values that depend on `wrt`."""
+def depending(order: Iterable[Value], wrt: Sequence[Value], by: Callable[[Value, int], bool] = lambda value, i: True) -> set[Value]:
+    """The values that depend on `wrt`, `by` those of their arguments that count."""
     found = set(wrt)
     for value in order:
-        if any(a in found for a in value.args if a is not None):
+        if any(a in found and by(value, i) for i, a in enumerate(value.args)):
             found.add(value)
     return found
+
+
+def has_slope(value: Value, i: int) -> bool:
+    """Whether there is a derivative of a value in one of its arguments: a cotangent never goes where there is none."""
+    return value.row is None or value.row.pullback is not None or value.row.rule(i) is not None
 
 
 def _receive(pending: dict[Value, Value], value: Value, g: Value) -> None:
@@ -64,7 +69,8 @@ def _pull_one(value: Value, pending: dict[Value, Value], on_the_way: set[Value])
             f"{value.attrs['line']}: {row.name} is a Function of the user's, whose backward is Python code that no graph can follow; give"
             " it a static method symbolic(*args): its meaning as an expression of SymPy's, for symbols in place of tensors"
         )
-    args = tuple(a.value if a is not None and a.op == LITERAL else a for a in value.args)  # numbers stay weak, as in eager rules
+    weak = row.policy not in ("each", "same")  # numbers stay weak, as in eager rules, where these take numbers
+    args = tuple(a.value if weak and a is not None and a.op == LITERAL else a for a in value.args)
     if row.prepare is not None:
         g = row.prepare(xp, g, out, *args, **value.attrs)
     for i, arg in enumerate(value.args):

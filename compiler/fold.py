@@ -198,6 +198,12 @@ def _squeeze(xp: Any, args: Any, meta: Meta, **attrs: Any) -> Value | None:
     return xp.reshape(args[0], shape=meta.shape)  # type: ignore[no-any-return]
 
 
+@fold("amax", "amin")
+def _amax(xp: Any, args: Any, meta: Meta, *, axis: tuple[int, ...], keepdims: bool) -> Value | None:
+    (x,) = args
+    return xp.reshape(x, shape=meta.shape) if all(x.shape[i] == 1 for i in axis) else None  # the largest of one number
+
+
 @fold("sum")
 def _sum(xp: Any, args: Any, meta: Meta, *, axis: tuple[int, ...], keepdims: bool) -> Value | None:
     (x,) = args

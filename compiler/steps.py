@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from symgrad.compiler.builder import apply, xp
-from symgrad.compiler.differentiate import depending
+from symgrad.compiler.differentiate import depending, has_slope
 from symgrad.compiler.fold import filled
 from symgrad.compiler.formula.lower import lower
 from symgrad.compiler.formula.printing import BAR, FormulaLatexPrinter, TextPrinter, clean, latex_label
@@ -103,7 +103,7 @@ class _Walk:
         return made, {made[v]: self.names[v] for v in named}
 
     def backward(self) -> list[Step]:
-        on_the_way = depending(toposort([self.result]), self.wrt)
+        on_the_way = depending(toposort([self.result]), self.wrt, has_slope)
         arrived: dict[Value, list[tuple[Value, dict[Value, str], str]]] = {}
         seed = "∂f/∂f = 1" if self.result.size == 1 else "given: a weight for each result"
         steps = []

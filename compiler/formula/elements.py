@@ -80,7 +80,7 @@ def _sliced(array: Any, directions: list[Any]) -> Any:
         fixed = np.empty(array.shape, object)
         for index in np.ndindex(array.shape):
             fixed[index] = array[index].xreplace(values)
-        result[place] = _sliced(fixed, rest)
+        result[(*place, ...)] = _sliced(fixed, rest)
     return result
 
 
@@ -104,7 +104,9 @@ def _array(v: Value, known: dict[Value, Any]) -> Any:
 
 
 def _moved(v: Value, args: list[Any]) -> Any:
-    """A row that only moves, adds or multiplies elements works on expressions as it does on numbers."""
+    """A row that only moves, adds or multiplies elements works on expressions as it does on numbers; of conditions it counts."""
+    if v.dtype.kind != "b":
+        args = [_counted(e) if a is not None and a.dtype.kind == "b" else e for a, e in zip(v.args, args, strict=True)]
     try:
         result = np.array(_KERNELS.get(v.op, row_of(v).numpy)(*args, **v.attrs), object)
     except (TypeError, ValueError, AttributeError, LookupError, NotImplementedError) as error:
@@ -113,6 +115,13 @@ def _moved(v: Value, args: list[Any]) -> Any:
         raise FormulaError(f"{v.op} has no form in elements notation")
     for index in np.ndindex(result.shape):
         result[index] = meaning.number(result[index])  # the kernel may have put in numbers of its own
+    return result
+
+
+def _counted(conditions: Any) -> Any:
+    result = np.empty(conditions.shape, object)
+    for index in np.ndindex(conditions.shape):
+        result[index] = meaning.indicator(conditions[index])
     return result
 
 

@@ -11,6 +11,7 @@ import numpy as np
 import sympy as sp
 
 from symgrad.compiler.formula.matrices import Det, Elementwise, Entry, Rows, Total
+from symgrad.compiler.formula.meaning import Same
 from symgrad.errors import FormulaError
 from symgrad.ops.table import TABLE
 from symgrad.typing import Array
@@ -110,8 +111,8 @@ class Evaluator:
         inner = Evaluator()
         for name, matrix in zip(e.function.variables, e.matrices, strict=True):
             inner.known[name] = self.value(matrix)
-        for name in e.function.expr.free_symbols - set(e.function.variables):
-            inner.known[name] = self.value(name)
+        for name in e.function.expr.free_symbols & self.known.keys() - set(e.function.variables):
+            inner.known[name] = self.known[name]
         return np.broadcast_to(inner.value(e.function.expr), e.shape)
 
 
@@ -153,6 +154,8 @@ _KERNELS: dict[Any, Callable[..., Any]] = {
     sp.Or: lambda *xs: functools.reduce(np.logical_or, xs),
     sp.Not: np.logical_not,
     sp.Xor: lambda *xs: functools.reduce(np.logical_xor, xs),
+    sp.ITE: np.where,
+    Same: np.equal,
     sp.Abs: np.abs,
     sp.sign: np.sign,
     _MatMul: _product,

@@ -57,10 +57,24 @@ def symbol(name: str, dtype: Any) -> Any:
     return sp.Symbol(name) if dtype.kind in "bc" else sp.Symbol(name, real=True)
 
 
+class Same(BooleanFunction):  # type: ignore[misc]
+    """x = y, which SymPy would rearrange: x + 1 = max(x + 1) holds in floating point, x = max(x + 1) - 1 may not."""
+
+    def _eval_as_set(self) -> Any:
+        raise NotImplementedError
+
+
+def _same(x: Any, y: Any) -> Any:
+    arranged = all(e.as_coeff_Add()[0] == 0 and e.as_coeff_Mul()[0] == 1 for e in (x, y))
+    return sp.Eq(x, y) if arranged or x == y or x.is_number or y.is_number else Same(*sorted((x, y), key=sp.default_sort_key))
+
+
 def elementwise(v: Value, args: Sequence[Any]) -> Any:
     """The meaning of an elementwise application for one element."""
     if v.op == "cast":
         return _cast(v, args[0])
+    if v.op in ("eq", "ne") and all(isinstance(a, sp.Expr) for a in args):
+        return _same(*args) if v.op == "eq" else sp.Not(_same(*args))
     row = row_of(v)
     attrs = {k: number(x) for k, x in v.attrs.items()}
     if v.op == "where" and args[1] == 0 and (_is_off(args[0]) or _asks_relu(v.args[0], args[0])):

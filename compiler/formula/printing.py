@@ -171,6 +171,13 @@ class TextPrinter(_Printer, IndexText, StrPrinter):  # type: ignore[misc]
         parts = [f"{self._print(x)} if {self._print(c)}" if c != sp.true else self._print(x) for x, c in e.args]
         return f"({' else '.join(parts)})"
 
+    def _print_Same(self, e: Any) -> str:
+        return " = ".join(map(self._print, e.args))
+
+    def _print_ITE(self, e: Any) -> str:
+        condition, x, y = map(self._print, e.args)
+        return f"({x} if {condition} else {y})"
+
     def _print_Relational(self, e: Any) -> str:
         if is_bracket(e):
             return self._print(relation(e.lhs))
@@ -243,6 +250,9 @@ class FormulaLatexPrinter(_Printer, IndexLatex, LatexPrinter):  # type: ignore[m
             return rf"\left[{', '.join(self.array(part) for part in e)}\right]"
         rows = e if e.ndim == 2 else e.reshape(-1, 1)
         return r"\begin{bmatrix}" + r" \\ ".join(" & ".join(self._print(x) for x in row) for row in rows) + r"\end{bmatrix}"
+
+    def _print_Same(self, e: Any) -> str:
+        return " = ".join(map(self._print, e.args))
 
     def _print_Relational(self, e: Any) -> str:
         return self._print(relation(e.lhs)) if is_bracket(e) else super()._print_Relational(e)
