@@ -1,4 +1,4 @@
-"""Run the benchmarks and print their table: `python benchmarks/run.py [chains|networks|imports|memory ...]`.
+"""Run the benchmarks and print their table: `python benchmarks/run.py [chains|networks|formulas|imports|memory ...]`.
 
 `--docs` writes docs/benchmarks.md.
 """
@@ -31,7 +31,7 @@ def main(names: list[str]) -> None:
 
     parts = []
     for name in names:
-        if name in ("imports", "memory"):
+        if name in ("formulas", "imports", "memory"):
             text = importlib.import_module(name).report()
         else:
             results = []
@@ -52,4 +52,4 @@ def main(names: list[str]) -> None:
 
 if __name__ == "__main__":
     one_core()
-    main([name for name in sys.argv[1:] if not name.startswith("-")] or ["chains", "networks", "memory", "imports"])
+    main([name for name in sys.argv[1:] if not name.startswith("-")] or ["chains", "networks", "formulas", "memory", "imports"])

@@ -10,8 +10,11 @@ from sympy.printing.latex import LatexPrinter
 from sympy.printing.str import StrPrinter
 
 import symgrad as sg
+from symgrad.compiler.builder import xp
 from symgrad.compiler.formula import budget, indices, meaning
+from symgrad.compiler.formula.forms import Forms
 from symgrad.compiler.formula.lowering import Lowering
+from symgrad.compiler.ir import input_value, toposort
 
 
 def chain(depth):
@@ -237,3 +240,35 @@ def test_only_what_is_used_is_listed_and_before_it_is_used():
     used = {name for line in (*program.lines, *program.ends) for name in line.used}
     assert used >= {line.symbol for line in program.lines}
     assert [program.labels[line.symbol] for line in program.lines] == [f"t{n}" for n in range(1, len(program.lines) + 1)]
+
+
+def form(make, *inputs):
+    """The number of the form of what is made from some of several names."""
+    value = make(*inputs)
+    for x in inputs:
+        FORMS.name(x, "input")
+    return [FORMS.of(v) for v in toposort([value])][-1][0]
+
+
+FORMS = Forms()
+A, B, C = (input_value(i, (2, 3), np.float64) for i in range(3))
+
+
+def test_a_form_knows_everything_but_names():
+    product = form(lambda a, b: a * xp.sin(b), A, B)
+    assert product == form(lambda a, b: a * xp.sin(b), C, A)
+    others = [
+        form(lambda a: a * xp.sin(a), A),
+        form(lambda a, b: a * xp.cos(b), A, B),
+        form(lambda a, b: b * xp.sin(b) + a, A, B),
+        form(lambda a, b: a * xp.sin(b), input_value(0, (2, 3), np.float32), input_value(1, (2, 3), np.float32)),
+        form(lambda a, b: a * xp.sin(b), input_value(0, (3, 2), np.float64), input_value(1, (3, 2), np.float64)),
+        form(lambda a, b: a * xp.sin(b), input_value(0, (3, 1), np.float64), input_value(1, (3, 1), np.float64)),
+    ]
+    assert len({product, *others}) == 1 + len(others)
+
+
+def test_a_form_knows_numbers_and_kinds_of_names():
+    assert len({form(lambda a, n=n: a * n, A) for n in (2, 3, 2.5)}) == 3
+    FORMS.name(B, "relu")
+    assert FORMS.of(A)[0] != FORMS.of(B)[0]
