@@ -59,14 +59,25 @@ def test_every_python_block_is_seen():
         assert path.read_text().count("```python") == len(PAGES[path.name]), path
 
 
-def test_the_page_of_ops_lists_every_row():
+def op_table():
     spec = importlib.util.spec_from_file_location("op_table", DOCS / "_ext" / "op_table.py")
-    op_table = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(op_table)
+    module = importlib.util.module_from_spec(spec)
+    sys.modules["op_table"] = module
+    spec.loader.exec_module(module)
+    return module
+
+
+def test_the_page_of_ops_lists_every_row_with_its_formula_and_derivatives():
+    table = op_table()
     page = ["before <!-- the op table --> after"]
-    op_table.fill(None, "ops", page)
-    rows = [line for line in page[0].splitlines() if line.startswith("| `")]
-    assert {line[3:].partition("(")[0] for line in rows} == set(op_table.TABLE)
-    assert "| `addcdiv(x, y, z, value=)` | `value*y/z + x` | yes | `y, z` |" in rows
-    assert "| `index_select(x, indices, axis=)` | in `x` | `indices` |" in rows
-    assert "| `eq(x, y)` | `x = y` | none |  |" in rows
+    table.fill(None, "ops", page)
+    rows = {line[3:].partition("(")[0]: line for line in page[0].splitlines() if line.startswith("| `")}
+    assert rows.keys() == table.TABLE.keys()
+    assert rows["sin"] == "| `sin(x)` | `sin(x)` | `x:` `cos(x)` | `x` |"
+    assert "| `Σ_k x[i, k]*y[k, j]` | `x:` `Σ_k y[j, k]*g[i, k]`<br>`y:` `Σ_k x[k, i]*g[k, j]` |" in rows["matmul"]
+    assert "| `Σ_{l ≤ i} x[l, j, k]` | `x:` `Σ_{l ≥ i} g[l, j, k]` |" in rows["cumsum"]
+    assert "argsort(x" in rows["sort"].partition("`x:`")[2]
+    for name, row in table.TABLE.items():
+        _, _, formula, slopes, _, _ = (cell.strip() for cell in re.split(r"(?<!\\)\|", rows[name]))
+        assert len(formula) > 2, name
+        assert slopes != "none" or not row.differentiable, name

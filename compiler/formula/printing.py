@@ -235,6 +235,8 @@ class TextPrinter(_Printer, IndexText, StrPrinter):  # type: ignore[misc]
         return self._print(e.args[0])
 
     def _print_AppliedUndef(self, e: Any) -> str:
+        if not hasattr(e.func, "application"):  # a word of a row's meaning
+            return f"{e.func.__name__}({', '.join(map(self._print, e.args))})"
         details = [f"{k}={attribute(x)}" for k, x in e.func.application.shown]
         return f"{function_name(e.func.application)}({', '.join([*map(self._print, e.args), *details])})"
 

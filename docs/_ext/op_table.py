@@ -1,38 +1,74 @@
-"""Writes the tables of docs/ops.md while the documentation is built: one line for each row of the op table."""
+"""Writes the tables of docs/ops.md while the documentation is built: each row of the op table with its formula and its derivatives.
+
+An elementwise row is shown for one element. Any other is shown in index notation, for a small sample of its arguments; what has no
+closed form is a function under its own name. A derivative is that of the row's rule: the cotangent of an argument, given that of the
+result, `g`; for one element `g` is 1.
+"""
 
 from __future__ import annotations
 
+import sys
+from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
-import sympy as sp
+import numpy as np
 
 import symgrad  # noqa: F401  (enters the rows)
+from symgrad.compiler.builder import apply, xp
+from symgrad.compiler.differentiate import pull
+from symgrad.compiler.fold import filled
+from symgrad.compiler.formula import lower
 from symgrad.compiler.formula.printing import TextPrinter
-from symgrad.ops.spec import Row
+from symgrad.compiler.ir import Graph, Value, input_value
+from symgrad.errors import FormulaError
+from symgrad.ops.promotion import kind
+from symgrad.ops.spec import Meta, Row
 from symgrad.ops.table import TABLE
+from symgrad.testing.samples import samples
 
+sys.path.insert(0, str(Path(__file__).resolve().parents[2] / "tests" / "support"))
 MARK = "<!-- the op table -->"
+UNSHAPED = {"bincount", "nonzero", "unique", "unique_consecutive"}
+"""The shape of what these give depends on values: they have a name, and no derivative."""
+_LONGEST = 600
+
+
+@dataclass(frozen=True)
+class Entry:
+    """A row, the attributes of its sample, its formulas (one for each output), and a derivative for each argument that has one."""
+
+    row: Row
+    attrs: dict[str, Any]
+    formulas: list[str]
+    slopes: dict[str, str]
 
 
 def fill(app: Any, docname: str, source: list[str]) -> None:
     """What Sphinx calls for each page that it reads."""
-    source[0] = source[0].replace(MARK, markdown())
+    if MARK in source[0]:
+        source[0] = source[0].replace(MARK, markdown())
 
 
 def markdown() -> str:
-    rows = sorted(TABLE.values(), key=lambda row: row.name)
-    elementwise = [row for row in rows if row.elementwise]
-    others = [row for row in rows if not row.elementwise]
+    entries = [entry(row) for _, row in sorted(TABLE.items())]
+    own = [e for e in entries if e.row.elementwise]
+    others = [e for e in entries if not e.row.elementwise]
+    head = ["row", "formula", "derivatives", "saves"]
     return (
-        f"## Elementwise: {len(elementwise)} rows\n\n"
-        + _table(["row", "meaning", "derivative", "saves"], [[_call(r), _code(meaning(r)), _slopes(r), _saves(r)] for r in elementwise])
-        + f"\n## All others: {len(others)} rows\n\n"
-        + _table(["row", "derivative", "saves"], [[_call(r), _slopes(r), _saves(r)] for r in others])
-    )
+        f"## Elementwise: {len(own)} rows\n\n" + _table(head, map(_line, own))
+        + f"\n## All others: {len(others)} rows\n\n" + _table(head, map(_line, others))
+    )  # fmt: skip
 
 
-def _table(head: list[str], lines: list[list[str]]) -> str:
+def _table(head: list[str], lines: Any) -> str:
     return "".join(f"| {' | '.join(cells)} |\n" for cells in (head, ["---"] * len(head), *lines))
+
+
+def _line(e: Entry) -> list[str]:
+    settings = f"<br>{_code(', '.join(f'{k}={v!r}' for k, v in e.attrs.items()))}" if e.attrs else ""
+    slopes = [f"{_code(f'{name}:')} {_code(text)}" for name, text in e.slopes.items()]
+    return [_call(e.row) + settings, "<br>".join(map(_code, e.formulas)), "<br>".join(slopes) or "none", _saves(e.row)]
 
 
 def _call(row: Row) -> str:
@@ -40,29 +76,79 @@ def _call(row: Row) -> str:
 
 
 def _code(text: str) -> str:
-    return f"`{text}`".replace("|", "\\|") if text else ""
-
-
-def meaning(row: Row) -> str:
-    """As mathematics, with a symbol for each argument and setting; a meaning that asks for the value of a setting is left out."""
-    if row.sympy is None:
-        return ""
-    names = {name: sp.Symbol(name, real=True) for name in (*row.args, *row.attrs)}
-    try:
-        expression = row.sympy(sp, *(names[name] for name in row.args), **{name: names[name] for name in row.attrs})
-        return str(TextPrinter({}).doprint(expression))
-    except (TypeError, AttributeError, NotImplementedError, ValueError):
-        return ""
-
-
-def _slopes(row: Row) -> str:
-    """In which arguments it can be differentiated."""
-    if row.pullback is not None or all(rule is not None for rule in row.vjp):
-        return "yes" if row.vjp else "none"
-    have = [name for name, rule in zip(row.args, row.vjp, strict=True) if rule is not None]
-    return f"in {_code(', '.join(have))}" if have else "none"
+    shown = text if len(text) <= _LONGEST else f"{text[:_LONGEST]} …"
+    return f"`{shown}`".replace("|", "\\|").replace("\n", "`<br>`") if text else ""
 
 
 def _saves(row: Row) -> str:
     """What is kept for backward if all gradients are wanted."""
     return _code(", ".join(sorted(frozenset().union(*row.saves))))
+
+
+def entry(row: Row) -> Entry:
+    """Formula and derivatives of a row."""
+    if row.name in UNSHAPED:
+        return Entry(row, {}, [f"{row.name}({', '.join(row.args)})"], {})
+    args, attrs = _sample(row)
+    names = list(row.names(len(args)))
+    if len(set(names)) < len(names):
+        names = [f"{name}{i}" if names.count(name) > 1 else name for i, name in enumerate(names)]
+    inputs, labels, operands = [], [], []
+    for name, a in zip(names, args, strict=True):
+        operands.append(a)
+        if isinstance(a, np.ndarray):
+            inputs.append(input_value(len(inputs), () if row.elementwise else a.shape, a.dtype))
+            labels.append(name)
+            operands[-1] = inputs[-1]
+    results = apply(row, tuple(operands), dict(attrs))
+    results = results if isinstance(results, tuple) else (results,)
+    notation = "scalar" if row.elementwise else "index"
+    formulas = [_text(inputs, labels, v, notation) for v in results]
+    return Entry(row, attrs, formulas, _slopes(row, inputs, labels, operands, results, notation))
+
+
+def _slopes(row: Row, inputs: list[Value], labels: list[str], operands: list[Any], results: Any, notation: str) -> dict[str, str]:
+    places = {x: i for i, x in enumerate(operands) if isinstance(x, Value)}
+    label = dict(zip(inputs, labels, strict=True))
+    wrt = [x for x in inputs if kind(x.dtype) in "fc" and row.differentiable and row.rule(places[x]) is not None]
+    cotangents, more, names = {}, [], []
+    for i, v in enumerate(results):
+        if kind(v.dtype) not in "fc" or v in cotangents:
+            continue
+        if row.elementwise:
+            cotangents[v] = filled(xp, 1, Meta(v.shape, v.dtype))
+        else:
+            cotangents[v] = input_value(len(inputs) + len(more), v.shape, v.dtype)
+            more.append(cotangents[v])
+            names.append("g" if len(results) == 1 else f"g{i}")
+    try:
+        found = pull(cotangents, wrt) if wrt and cotangents else []
+    except RuntimeError as error:  # the rule refuses
+        return dict.fromkeys((label[x] for x in wrt), f"refused: {error}")
+    return {label[x]: _text([*inputs, *more], [*labels, *names], g, notation) for x, g in zip(wrt, found, strict=True)}
+
+
+def _text(inputs: list[Value], labels: list[str], v: Value, notation: str) -> str:
+    graph = Graph(inputs, [v], labels)
+    try:
+        program = lower(graph, notation)
+    except FormulaError:
+        program = lower(graph, "index")
+    show = TextPrinter(program.labels)
+    e = program.outputs[0]
+    lines = [show.doprint(e), *(f"{show.doprint(line.name)} = {show.line(line)}" for line in program.lines)]
+    return lines[0] if len(lines) == 1 else f"{lines[0]}\nwhere {', '.join(lines[1:])}"
+
+
+def _sample(row: Row) -> tuple[tuple[Any, ...], dict[str, Any]]:
+    """The smallest sample that is known of a row's arguments."""
+    known = samples(row) or _caught().get(row.name, [])
+    args, attrs = min(known, key=lambda sample: sum(np.size(a) for a in sample[0] if a is not None))
+    dtype = np.complex128 if row.name == "imag" else None if "f" in row.kinds else np.int64
+    return tuple(a if dtype is None or a.dtype.kind != "f" else a.astype(dtype) for a in args), attrs
+
+
+def _caught() -> Any:
+    from row_samples import caught
+
+    return caught()
