@@ -41,6 +41,12 @@ def test_a_value_that_is_used_twice_gets_both_parts():
     assert r"\bar{x} &= v_{1} \bar{v}_{2} + \bar{v}_{1} \cos{\left(x \right)}" in steps.latex()
 
 
+def test_what_is_broadcast_is_summed_in_its_step():
+    steps = sg.derive(lambda x, b: (x + b).exp().sum(), wrt="b")(sg.spec((4, 3)), sg.spec(3)).steps()
+    assert steps[-1].text == "v̄1ᵀ 1"
+    assert steps[-1].rule == "sum rule"
+
+
 def test_ops_without_a_closed_form_have_steps_too():
     f = lambda x, y: (sg.logsumexp(x * y, 0) + (x.sort()[0] * y).sum()) / (1 + y.square().sum())
     steps = sg.derive(f)(sg.spec(4), sg.spec(4)).steps()

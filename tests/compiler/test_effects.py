@@ -252,3 +252,45 @@ def test_nothing_of_a_failed_trace_stays(monkeypatch):
     with pytest.raises(sg.errors.TraceError, match=r"item\(\)"):
         sg.compile(lambda x: x * x.sum().item())(sg.ones(2))
     assert not capture.tracing()
+
+
+def test_eager_graphs_notice_what_a_kernel_writes():
+    w = sg.ones(2, dtype=sg.float64)
+    x = sg.ones(2, dtype=sg.float64, requires_grad=True)
+
+    @sg.compile
+    def grow(y):
+        w.add_(y)
+        return w.sum()
+
+    grow(sg.ones(2, dtype=sg.float64))
+    product = (x * w).sum()
+    grow(sg.ones(2, dtype=sg.float64))
+    with pytest.raises(RuntimeError, match="modified by an inplace operation"):
+        product.backward()
+
+
+def test_what_a_call_leaves_behind_is_left_behind_every_time():
+    kept, total = [], sg.zeros(())
+
+    @sg.compile
+    def keep(x):
+        kept.append(x * 2)
+        total.add_(1)
+        return x + 1
+
+    for n in range(1, 4):
+        keep(sg.tensor(float(n)))
+    assert [t.item() for t in kept] == [2, 4, 6]
+    assert total.item() == 3
+
+
+def test_a_constant_that_is_written_to_begins_anew_at_every_call():
+    @sg.compile
+    def f(x):
+        y = sg.tensor([1.0, 2.0])
+        y += x
+        return y
+
+    for _ in range(3):
+        assert f(sg.ones(2)).tolist() == [2, 3]

@@ -54,6 +54,8 @@ FUNCTIONS = {
     "det": (lambda x: L.det(x), (3, 3)),
     "logdet": (lambda x: sg.logdet(x @ x.T + sg.eye(3, dtype=sg.float64)), (3, 3)),
     "scan": (lambda x, y: (x.cumprod(0) * y.sin()).sum(), (4,), (4,)),
+    "rows": (lambda x, a: (x @ a).sin().sum() + (x @ a) @ (a.T @ x) * (x @ a).sum(), (3,), (3, 4)),
+    "outer": (lambda x, a: (x[:, None] @ a[None, :]).square().sum() + ((x[None, :] @ a[:, None]) ** 3).sum(), (3,), (3,)),
     "numbers": (lambda x, y: (x * y.sin()).exp() + x / y, (), ()),
     "one": (lambda x, y: (x * y).sum() ** 2, (1,), (3,)),
 }
