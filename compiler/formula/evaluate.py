@@ -163,7 +163,7 @@ _KERNELS: dict[Any, Callable[..., Any]] = {
     sp.Transpose: np.transpose,
     sp.HadamardProduct: lambda *xs: functools.reduce(operator.mul, xs),
     sp.Trace: np.trace,
-    sp.KroneckerDelta: np.equal,
+    sp.KroneckerDelta: lambda x, y: np.equal(x, y).astype(np.int64),  # truth values would not add up
     sp.Mod: np.mod,
     sp.floor: np.floor,
     sp.re: np.real,

@@ -105,7 +105,7 @@ class IndexEvaluator(Evaluator):
 
     def within(self, e: Any) -> Any:
         place, low, high = (self.value(a) for a in e.args)
-        return (place >= low) & (place < high)
+        return ((place >= low) & (place < high)).astype(np.int64)
 
     def _compute(self, e: Any) -> Any:
         if indices.is_index(e):
@@ -156,6 +156,7 @@ _INDEXED: dict[Any, Callable[[IndexEvaluator, Any], Any]] = {
     indices.Fold: IndexEvaluator.fold,
     indices.Last: IndexEvaluator.last,
     indices.Within: IndexEvaluator.within,
+    indices.Quotient: lambda run, e: np.floor_divide(run.value(e.args[0]), run.value(e.args[1])),
     indices.Element: lambda run, e: run.at(run.value(e.args[0]), e.args[1:]),
     sp.Indexed: lambda run, e: run.at(run.known[e.base], e.indices),
 }

@@ -106,6 +106,9 @@ class IndexText(IndexPrinter):
     def _print_Within(self, e: Any) -> str:
         return f"[{self.bounds(e)}]"
 
+    def _print_Quotient(self, e: Any) -> str:
+        return f"⌊({self._print(e.args[0])})/{self._print(e.args[1])}⌋"  # type: ignore[attr-defined]
+
     def _print_Sigma(self, e: Any) -> str:
         with self.scope(e, [limit[0] for limit in e.limits]):
             return f"Σ_{self._under(self.limits(e.limits))} {self._body(e.function)}"
@@ -156,6 +159,9 @@ class IndexLatex(IndexPrinter):
 
     def _print_KroneckerDelta(self, e: Any, exp: Any = None) -> str:
         return rf"\delta_{{{self.places(e.args)}}}"
+
+    def _print_Quotient(self, e: Any, exp: Any = None) -> str:
+        return rf"\left\lfloor \frac{{{self._print(e.args[0])}}}{{{self._print(e.args[1])}}} \right\rfloor"  # type: ignore[attr-defined]
 
     def _print_Within(self, e: Any, exp: Any = None) -> str:
         return rf"\left[{self.bounds(e)}\right]"

@@ -81,7 +81,7 @@ def divided(e: Any, n: int) -> tuple[Any, Any]:
     terms = [(t, t.as_coeff_Mul()[0]) for t in sp.Add.make_args(sp.sympify(e, strict=True))]
     whole = sp.Add(*(t / n for t, scale in terms if scale.is_Integer and scale % n == 0))
     rest = sp.Add(*(t for t, scale in terms if not (scale.is_Integer and scale % n == 0)))
-    return (whole, rest) if _lies(rest, 0, n) else (whole + sp.floor(rest / n), sp.Mod(rest, n))
+    return (whole, rest) if _lies(rest, 0, n) else (whole + Quotient(rest, sp.Integer(n)), sp.Mod(rest, n))
 
 
 class Sigma(sp.Sum):  # type: ignore[misc]
@@ -121,6 +121,18 @@ class Within(sp.Function):  # type: ignore[misc]
     def eval(cls, e: Any, low: Any, high: Any) -> Any:
         found = _lies(e, low, high)
         return None if found is None else sp.Integer(found)
+
+
+class Quotient(sp.Function):  # type: ignore[misc]
+    """e // n, of whole numbers: SymPy's floor(e/n) would be computed with fractions, which round."""
+
+    is_integer = True
+
+    @classmethod
+    def eval(cls, e: Any, n: Any) -> Any:
+        if e.is_Integer:
+            return e // n
+        return sp.Integer(0) if _lies(e, 0, n) else None
 
 
 class Element(sp.Expr):  # type: ignore[misc]

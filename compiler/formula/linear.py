@@ -17,9 +17,11 @@ if TYPE_CHECKING:
 def coefficient(run: Matrices, e: Any, g: Any, shape: tuple[int, ...]) -> Any:
     """M, given a scalar expression of atoms that stands for M g; `g` is a column."""
     terms = []
-    numbers = [s for s in e.atoms(Entry, Total, sp.Trace) if s.has(g)]
-    scalars = {s: sp.Dummy(real=True) for s in numbers if not any(s is not other and other.has(s) for other in numbers)}
-    opened = e.xreplace(scalars)
+    opened, scalars = e, {}
+    for number in sorted((s for s in e.atoms(Entry, Total, sp.Trace) if s.has(g)), key=_parts, reverse=True):  # the outer ones first
+        if opened.has(number):
+            scalars[number] = sp.Dummy(real=True)
+            opened = opened.xreplace({number: scalars[number]})
     for scalar, stand_in in scalars.items():
         terms.append(times(_column(run, sp.diff(opened, stand_in), shape), _row(run, scalar, g)))
     for atom in run.atoms(opened):
@@ -31,6 +33,10 @@ def coefficient(run: Matrices, e: Any, g: Any, shape: tuple[int, ...]) -> Any:
     if not terms:
         return sp.ZeroMatrix(*_size(shape)[:1], g.shape[0])
     return added(terms)
+
+
+def _parts(e: Any) -> int:
+    return sum(1 for _ in sp.preorder_traversal(e))
 
 
 def _size(shape: tuple[int, ...]) -> tuple[int, ...]:

@@ -97,10 +97,10 @@ def added(matrices: list[Any]) -> Any:
 
 
 def _shared_scale(scales: list[Any]) -> Any:
-    """What all scalars have in common, but for rational numbers: a sign, and factors such as (xᵀ y)."""
+    """What all scalars have in common, but for numbers: a sign, and factors such as (xᵀ y)."""
     sign = sp.Integer(-1) if all(scale.could_extract_minus_sign() for scale in scales) else sp.Integer(1)
     factors = [set(sp.Mul.make_args(scale)) for scale in scales]
-    return sign * sp.Mul(*(f for f in set.intersection(*factors) if not f.is_Rational))
+    return sign * sp.Mul(*(f for f in set.intersection(*factors) if not f.is_number))
 
 
 def _parted(matrix: Any) -> tuple[Any, list[Any]]:

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 import symgrad as sg
+import symgrad.nn.functional as nn
 from symgrad.autograd.functional import hessian, jacobian
 
 L = sg.linalg
@@ -56,6 +57,10 @@ FUNCTIONS = {
     "scan": (lambda x, y: (x.cumprod(0) * y.sin()).sum(), (4,), (4,)),
     "rows": (lambda x, a: (x @ a).sin().sum() + (x @ a) @ (a.T @ x) * (x @ a).sum(), (3,), (3, 4)),
     "outer": (lambda x, a: (x[:, None] @ a[None, :]).square().sum() + ((x[None, :] @ a[:, None]) ** 3).sum(), (3,), (3,)),
+    "centred": (lambda x, a: (a * (x - x.mean(0, keepdim=True)) ** 3).sum(), (3,), (3,)),
+    "layer norm": (lambda x, a: (nn.layer_norm(x, (3,), eps=0.5) * a).sum(), (3,), (3,)),
+    "softmax of a vector": (lambda x, a: (x.softmax(0).cos() * a).sum(), (3,), (3,)),
+    "leaky": (lambda x, a: (nn.leaky_relu(x - 0.7) * a + (x * 0.01) * 0.01).square().sum(), (3,), (3,)),
     "numbers": (lambda x, y: (x * y.sin()).exp() + x / y, (), ()),
     "one": (lambda x, y: (x * y).sum() ** 2, (1,), (3,)),
 }
@@ -67,7 +72,7 @@ def test_hessians_run(name, notation):
     f, *shapes = FUNCTIONS[name]
     rng = np.random.default_rng(3)
     args = tuple(sg.tensor(rng.uniform(0.3, 1.2, size=shape), requires_grad=True) for shape in shapes)
-    if notation == "elements" and name in ("softmax", "solve", "det", "logdet"):
+    if notation == "elements" and name in ("softmax", "solve", "det", "logdet", "softmax of a vector"):
         with pytest.raises(sg.errors.FormulaError, match=r"elements notation|no form in elements"):  # too large, or no form
             sg.derive(f, order=2, notation=notation)(*args)
         return

@@ -133,3 +133,18 @@ def test_sums_that_merge_keep_their_indices_apart():
     head(*args).backward()
     np.testing.assert_allclose(grads[0], args[3].grad, rtol=1e-11)
     np.testing.assert_allclose(grads[1], args[1].grad, rtol=1e-11)
+
+
+@pytest.mark.parametrize(
+    ("f", "shape"),
+    [
+        (lambda x: F.pad(x.reshape(-1), (1, 0)).cos().sum(), (3, 3)),  # ⌊(i - 1)/3⌋: fractions would round
+        (lambda x: F.pad(x.reshape(-1), (2, 1)).reshape(4, 3).sin().sum(), (3, 3)),
+        (lambda x: sg.outer(x, x).tril().sum(), (3,)),  # two brackets that hold count twice
+        (lambda x: (sg.outer(x, x).triu(1) * sg.eye(4, dtype=sg.float64).flip(0)).sum(), (4,)),
+    ],
+)
+def test_arithmetic_of_places_and_brackets_is_exact(f, shape):
+    x = sg.tensor(np.random.default_rng(0).normal(size=shape), requires_grad=True)
+    certificate = sg.derive(f, order=2, notation="index")(x).certify()
+    assert certificate.ok, str(certificate)
