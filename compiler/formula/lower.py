@@ -32,13 +32,19 @@ def lower(
     if notation != "auto":
         if notation not in _LOWERINGS:
             raise ValueError(f"notation must be one of {', '.join(NOTATIONS)}, got {notation!r}")
-        return _LOWERINGS[notation](job)
+        return _written(notation, job)
     if scalar.fits(job):
-        return scalar.lower(job)
-    candidates = [matrix.lower, *([elements.lower] if elements.fits(job) else [])]
-    for candidate in candidates:
+        return _written("scalar", job)
+    for candidate in ("matrix", *(["elements"] if elements.fits(job) else [])):
         try:
-            return candidate(job)
+            return _written(candidate, job)
         except FormulaError:
             continue
-    return index.lower(job)
+    return _written("index", job)
+
+
+def _written(notation: str, job: Job) -> Program:
+    try:
+        return _LOWERINGS[notation](job)
+    except RecursionError:  # SymPy walks expressions recursively
+        raise FormulaError(f"{notation} notation: an expression is nested too deeply for SymPy; try another notation") from None

@@ -156,6 +156,8 @@ class Matrices(Lowering):
     def split(self, v: Value) -> tuple[Any, Any]:
         """The scalar factor of a value, and the rest as a matrix: 2 (A - B) into 2 and A - B."""
         e = self.known[v]
+        if not isinstance(e, sp.Expr):
+            raise FormulaError(f"matrix notation has no form for truth values that are moved or repeated: {type_text(v)}")
         if isinstance(e, sp.Add):
             scale, rest = meaning.primitive(e)
             if rest not in self.sums and -rest in self.sums:  # the same difference, the other way round

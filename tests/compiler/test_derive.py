@@ -9,6 +9,7 @@ import pytest
 import sympy as sp
 
 import symgrad as sg
+from symgrad.compiler.formula.lower import _LOWERINGS as lowerings
 from symgrad.compiler.formula.printing import latex_label
 from symgrad.errors import FormulaError, TraceError
 
@@ -263,3 +264,22 @@ def test_refusals(make, error, words):
 def test_refusals_name_the_line(function, options):
     with pytest.raises((TraceError, ValueError), match=r"^\S*test_derive\.py:\d+: "):
         sg.derive(function, **options)(values(3))
+
+
+def test_truth_values_that_are_repeated_have_no_matrix_form():
+    def f(x, y):
+        return sg.where((x > 0).reshape(5, 1), y, -y).sum()
+
+    assert sg.derive(f)(values(5), values(5, 4)).program.notation == "index"
+    with pytest.raises(FormulaError, match="truth values that are moved or repeated"):
+        sg.derive(f, notation="matrix")(values(5), values(5, 4))
+
+
+def test_what_is_too_deep_for_sympy_is_no_form(monkeypatch):
+    def deep(job):
+        raise RecursionError
+
+    monkeypatch.setitem(lowerings, "matrix", deep)
+    assert sg.derive(lambda x, w: (x @ w).sum())(values(5, 4), values(4, 5)).program.notation == "index"
+    with pytest.raises(FormulaError, match="nested too deeply"):
+        sg.derive(lambda x, w: (x @ w).sum(), notation="matrix")(values(5, 4), values(4, 5))
