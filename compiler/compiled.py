@@ -55,7 +55,7 @@ class Compiled:
         program = self._by_types.get(types)
         if program is not None and program.holds():
             self._latest = program
-            return program.run([*args, *program.trace.captured])
+            return program.run([*args, *program.captured])
         call = self._bound(args, kwargs)
         found = self._stepped(call)
         if found is not MISS:
@@ -85,10 +85,13 @@ class Compiled:
         if not effects.any and not traced.path.values:
             program = self._programs[key] = Program(traced, name)
             return None, program
+        if effects.any and escaped(traced):
+            return traced.result, None
         step = Step(traced, effects, len(call.leaves), name, Operation)
-        if not escaped(traced):
-            self._remember(key, step)
-        return (traced.result, None) if effects.any else (step.run([x if isinstance(x, Tensor) else wrap(x) for x in call.leaves]), None)
+        self._remember(key, step)
+        if effects.any:
+            return traced.result, None
+        return step.run([x if isinstance(x, Tensor) else wrap(x) for x in call.leaves]), None
 
     def _remember(self, key: Any, step: Step) -> None:
         steps = self._steps.setdefault(key, [])
@@ -128,7 +131,7 @@ class Compiled:
 
     def _derivative(self, what: str, args: Any, kwargs: Any, wrt: Any) -> tuple[list[Tensor], bool]:
         call, program = self._prepare(args, kwargs)
-        chosen = positions(wrt, program.graph.labels, (*call.leaves, *program.trace.captured))
+        chosen = positions(wrt, program.graph.labels, (*call.leaves, *program.captured))
         arrays = [x._array for x in program.inputs(call)]
         return [wrap(a) for a in program.kernel(what, chosen)(arrays)], len(chosen) == 1 and isinstance(wrt, (str, int))
 
@@ -163,12 +166,11 @@ class Program:
     """One trace, and the kernels that were made of it so far."""
 
     def __init__(self, traced: Trace, name: str) -> None:
-        self.trace = traced
+        self.captured, self.structure = traced.captured, traced.structure  # not the trace itself, which holds every tensor of the run
         self.graph = verify(stabilise(traced.graph))
         self.wrt = tuple(i for i, x in enumerate(self.graph.inputs) if kind(x.dtype) in "fc")
         self.operation = Operation(self.graph, name)
         self.dependencies = traced.capture.dependencies
-        self.sources = traced.capture.sources
         self._kernels: dict[Any, Kernel] = {}
 
     def holds(self) -> bool:
@@ -177,11 +179,11 @@ class Program:
 
     def run(self, inputs: Sequence[Tensor]) -> Any:
         results = self.operation(*inputs)
-        return results[0] if self.trace.structure is LEAF else unflatten(self.trace.structure, results)
+        return results[0] if self.structure is LEAF else unflatten(self.structure, results)
 
     def inputs(self, call: Call) -> list[Tensor]:
         given = [x if isinstance(x, Tensor) else wrap(x) for x in call.leaves]
-        return [*given, *self.trace.captured]
+        return [*given, *self.captured]
 
     def kernel(self, what: str, wrt: tuple[int, ...]) -> Kernel:
         if what == "forward":

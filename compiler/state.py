@@ -40,9 +40,7 @@ class Effects:
         self.draws = [draw for _, draw in capture.draws]
         self.any = bool(self.writes or self.grads or self.draws or capture.scalars or capture.backward_ran)
 
-    @property
-    def values(self) -> list[Value]:
-        return [*(v for _, v in self.writes), *(v for _, v in self.grads if v is not None)]
+        self.values: list[Value] = [*(v for _, v in self.writes), *(v for _, v in self.grads if v is not None)]
 
 
 class Step:
@@ -127,7 +125,4 @@ def escaped(traced: Trace) -> bool:
     expected = {id(t) for t in (*results, *capture.outside)} | {id(t._grad) for t in capture.outside}
     made = [weakref.ref(t) for t in capture.alive if isinstance(t, Tensor) and id(t) not in expected and id(t) not in capture.had]
     capture.alive.clear()
-    for held in (capture.scalars, capture.written_outside):
-        held.clear()
-    capture.path.values.clear()
     return any(ref() is not None for ref in made)

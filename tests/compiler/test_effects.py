@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import gc
+import weakref
+
 import numpy as np
 import pytest
 
@@ -294,3 +297,21 @@ def test_a_constant_that_is_written_to_begins_anew_at_every_call():
 
     for _ in range(3):
         assert f(sg.ones(2)).tolist() == [2, 3]
+
+
+@pytest.mark.parametrize("effects", [False, True])
+def test_nothing_of_the_traced_run_is_kept(effects):
+    made, total = [], sg.zeros(())
+
+    @sg.compile
+    def f(x):
+        y = x * 2
+        made.append(weakref.ref(y))
+        if effects:
+            total.add_(1)
+        return y.sum()
+
+    f(sg.ones(3))
+    gc.collect()
+    assert len(made) == 1
+    assert made[0]() is None
