@@ -9,13 +9,18 @@ from symgrad.compiler.compiled import Compiled
 from symgrad.compiler.derivation import Derivation
 from symgrad.compiler.derive import Deriver, Plan, of_call, of_result
 from symgrad.compiler.formula import user
+from symgrad.compiler.options import options
 from symgrad.compiler.signature import Signature, Spec
 from symgrad.tensor import Tensor
 
 
-def compile(function: Callable[..., Any]) -> Compiled:
-    """`function` as XLA kernels: forward, gradients, and the VJP that backward() runs. Traced again for new shapes or dtypes."""
-    return Compiled(function)
+def compile(function: Callable[..., Any] | None = None, /, **given: Any) -> Any:
+    """`function` as XLA kernels: forward, gradients, and the VJP that backward() runs. Traced again for new shapes or dtypes.
+    With options (see `symgrad.compiler.options`) and no function it is a decorator: `@sg.compile(backend="numpy")`."""
+    chosen = options(**given)
+    if function is None:
+        return lambda function: Compiled(function, chosen)
+    return Compiled(function, chosen)
 
 
 def spec(shape: int | Iterable[int], dtype: Any = None) -> Spec:

@@ -8,24 +8,16 @@ from __future__ import annotations
 
 import functools
 import warnings
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from typing import Any
 
-import numpy as np
-
-from symgrad.application import apply
-from symgrad.compiler import differentiate
-from symgrad.compiler.capture import Trace, trace, tracing
+from symgrad.compiler.capture import trace, tracing
 from symgrad.compiler.ir import Graph
-from symgrad.compiler.passes.stabilise import stabilise
+from symgrad.compiler.options import DEFAULT, Options
+from symgrad.compiler.program import Program
 from symgrad.compiler.signature import Call, Signature, Spec, positions
 from symgrad.compiler.state import MISS, Effects, Step, escaped
-from symgrad.compiler.tree import LEAF, unflatten
-from symgrad.compiler.verify import verify
-from symgrad.compiler.xla.kernel import Kernel
 from symgrad.errors import TraceError
-from symgrad.ops.promotion import kind
-from symgrad.ops.spec import Meta, Row
 from symgrad.tensor import Tensor, wrap
 
 _MOST_PATHS = 8
@@ -34,7 +26,8 @@ _MOST_PATHS = 8
 class Compiled:
     """Call it as the function that it was made from; it takes tensors and arrays, and gives tensors."""
 
-    def __init__(self, function: Callable[..., Any]) -> None:
+    def __init__(self, function: Callable[..., Any], options: Options = DEFAULT) -> None:
+        self.options = options
         self.signature = Signature(function)
         self._programs: dict[Any, Program] = {}
         self._steps: dict[Any, list[Step]] = {}
@@ -83,11 +76,11 @@ class Compiled:
         traced = trace(self.signature.caller(call), call.leaves, call.labels, self.signature.names(), follow=True, effects=True)
         effects, name, key = Effects(traced), getattr(self, "__name__", "function"), call.key()
         if not effects.any and not traced.path.values:
-            program = self._programs[key] = Program(traced, name)
+            program = self._programs[key] = Program(traced, name, self.options)
             return None, program
         if effects.any and escaped(traced):
             return traced.result, None
-        step = Step(traced, effects, len(call.leaves), name, Operation)
+        step = Step(traced, effects, len(call.leaves), name, self.options)
         self._remember(key, step)
         if effects.any:
             return traced.result, None
@@ -149,7 +142,7 @@ class Compiled:
         program = self._programs.get(key)
         if program is None or not program.holds():
             traced = trace(self.signature.caller(call), call.leaves, call.labels, self.signature.names())
-            program = self._programs[key] = Program(traced, getattr(self, "__name__", "function"))
+            program = self._programs[key] = Program(traced, getattr(self, "__name__", "function"), self.options)
         self._latest = program
         return call, program
 
@@ -160,97 +153,3 @@ def _types(args: tuple[Any, ...]) -> Any:
         if not isinstance(a, Tensor):
             return None
     return tuple([(a._array.shape, a._array.dtype) for a in args])
-
-
-class Program:
-    """One trace, and the kernels that were made of it so far."""
-
-    def __init__(self, traced: Trace, name: str) -> None:
-        self.captured, self.structure = traced.captured, traced.structure  # not the trace itself, which holds every tensor of the run
-        self.graph = verify(stabilise(traced.graph))
-        self.wrt = tuple(i for i, x in enumerate(self.graph.inputs) if kind(x.dtype) in "fc")
-        self.operation = Operation(self.graph, name)
-        self.dependencies = traced.capture.dependencies
-        self._kernels: dict[Any, Kernel] = {}
-
-    def holds(self) -> bool:
-        """Whether what the program depends on besides tensors is as it was."""
-        return all(read() == value for read, value in self.dependencies)
-
-    def run(self, inputs: Sequence[Tensor]) -> Any:
-        results = self.operation(*inputs)
-        return results[0] if self.structure is LEAF else unflatten(self.structure, results)
-
-    def inputs(self, call: Call) -> list[Tensor]:
-        given = [x if isinstance(x, Tensor) else wrap(x) for x in call.leaves]
-        return [*given, *self.captured]
-
-    def kernel(self, what: str, wrt: tuple[int, ...]) -> Kernel:
-        if what == "forward":
-            return self.operation.kernel
-        if (what, wrt) not in self._kernels:
-            self._kernels[what, wrt] = Kernel(verify(self._derived(what, wrt)), what)
-        return self._kernels[what, wrt]
-
-    def _derived(self, what: str, wrt: tuple[int, ...]) -> Graph:
-        if what == "vjp":
-            return differentiate.vjp(self.graph, wrt)
-        if what not in ("grad", "value_and_grad"):
-            raise ValueError(f"there is source of 'forward', 'vjp', 'grad' and 'value_and_grad', not of {what!r}")
-        gradient = differentiate.grad(self.graph, wrt)
-        values = self.graph.outputs if what == "value_and_grad" else ()
-        return Graph(gradient.inputs, (*values, *gradient.outputs), gradient.labels)
-
-
-class Operation:
-    """A graph as an operation on tensors, recorded as one node whose backward is an operation of the same kind."""
-
-    def __init__(self, graph: Graph, name: str) -> None:
-        self.graph = graph
-        self.kernel = Kernel(graph)
-        self.single = len(graph.outputs) == 1
-        self.row = _row(self, name)
-        self._transposes: dict[tuple[int, ...], Operation] = {}
-
-    def __call__(self, *tensors: Tensor) -> tuple[Tensor, ...]:
-        results = apply(self.row, tensors, {})
-        return (results,) if self.single else results
-
-    def run(self, *arrays: Any) -> Any:
-        results = self.kernel(arrays)
-        return results[0] if self.single else tuple(results)
-
-    def type(self, *metas: Any) -> Any:
-        metas = tuple(Meta(v.shape, v.dtype) for v in self.graph.outputs)
-        return metas[0] if self.single else metas
-
-    def pullback(self, lane: Any, node: Any, g: Any, needs: Sequence[bool]) -> list[Any]:
-        wanted = tuple(i for i, need in enumerate(needs) if need)
-        args, _ = lane.arguments(node)
-        gs = [self._zeros(i, lane) if g is None else g for i, g in enumerate((g,) if self.single else g)]
-        transpose = self._transpose(wanted)
-        results = transpose.kernel((*args, *gs)) if lane.raw else transpose(*args, *gs)
-        found = dict(zip(wanted, results, strict=True))
-        return [found.get(i) for i in range(len(needs))]
-
-    def _transpose(self, wanted: tuple[int, ...]) -> Operation:
-        if wanted not in self._transposes:
-            graph = verify(differentiate.vjp(self.graph, wanted))
-            self._transposes[wanted] = Operation(graph, f"{self.row.name}_vjp")
-        return self._transposes[wanted]
-
-    def _zeros(self, i: int, lane: Any) -> Any:
-        v = self.graph.outputs[i]
-        return lane.value(wrap(np.zeros(v.shape, v.dtype)))
-
-
-def _never(*args: Any, **attrs: Any) -> Any:
-    raise AssertionError("a row with a pullback has no rules to call")
-
-
-def _row(operation: Operation, name: str) -> Row:
-    args = tuple(f"x{i}" for i in range(len(operation.graph.inputs)))
-    return Row(
-        name, args, operation.run, (_never,) * len(args), (frozenset(args),) * len(args), "each", operation.type,
-        pullback=operation.pullback, outputs=len(operation.graph.outputs), display="CompiledFunctionBackward",
-    )  # fmt: skip

@@ -9,13 +9,15 @@ ones, nothing is written, and the call takes another path.
 from __future__ import annotations
 
 import weakref
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 
 from symgrad.compiler.capture import Draw, Trace
 from symgrad.compiler.ir import Graph, Value
+from symgrad.compiler.operation import Operation
+from symgrad.compiler.options import DEFAULT, Options
 from symgrad.compiler.passes.stabilise import stabilise
 from symgrad.compiler.tree import LEAF, flatten, unflatten
 from symgrad.compiler.verify import verify
@@ -44,16 +46,16 @@ class Effects:
 
 
 class Step:
-    """One path through a function, as a kernel. `make` gives the operation of a graph: a path without effects is one, and is recorded."""
+    """One path through a function, as a kernel. A path without effects is an operation, and is recorded."""
 
-    def __init__(self, traced: Trace, effects: Effects, arguments: int, name: str, make: Callable[[Graph, str], Any]) -> None:
+    def __init__(self, traced: Trace, effects: Effects, arguments: int, name: str, options: Options = DEFAULT) -> None:
         capture, self.effects, self.arguments = traced.capture, effects, arguments
         self.structure = traced.structure
         self.count = len(traced.graph.outputs)
         outputs = (*traced.graph.outputs, *effects.values, *traced.path.values)
         self.graph = verify(stabilise(Graph(traced.graph.inputs, outputs, traced.graph.labels)))
         self.answers = traced.path.outcomes
-        operation: Any = make(self.graph, name)
+        operation = Operation(self.graph, name, options)
         self.kernel = operation.kernel
         self.operation = None if effects.any else operation
         self.captured = traced.captured
@@ -76,8 +78,8 @@ class Step:
         if not self.holds(tensors):
             return MISS
         if self.operation is not None:
-            found = self.operation(*tensors, *self.captured)
-            return self._results(found) if self._answered(found[self.count :]) else MISS
+            values = self.operation(*tensors, *self.captured)
+            return self._results(values) if self._answered(values[self.count :]) else MISS
         before = default_generator.get_state() if self.answers and self.effects.draws else None
         draws = [draw() for draw in self.effects.draws]
         arrays = [t._array for t in tensors]

@@ -1,0 +1,71 @@
+"""A graph as an operation on tensors: a citizen of eager autograd, whose backward is a kernel too."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from symgrad.application import apply
+from symgrad.compiler import differentiate
+from symgrad.compiler.backend import make_kernel
+from symgrad.compiler.ir import Graph
+from symgrad.compiler.options import DEFAULT, Options
+from symgrad.compiler.verify import verify
+from symgrad.ops.spec import Meta, Row
+from symgrad.tensor import Tensor, wrap
+
+
+class Operation:
+    """A graph as an operation on tensors, recorded as one node whose backward is an operation of the same kind."""
+
+    def __init__(self, graph: Graph, name: str, options: Options = DEFAULT) -> None:
+        self.graph, self.options = graph, options
+        self.kernel = make_kernel(graph, options=options)
+        self.single = len(graph.outputs) == 1
+        self.row = _row(self, name)
+        self._transposes: dict[tuple[int, ...], Operation] = {}
+
+    def __call__(self, *tensors: Tensor) -> tuple[Tensor, ...]:
+        results = apply(self.row, tensors, {})
+        return (results,) if self.single else results
+
+    def run(self, *arrays: Any) -> Any:
+        results = self.kernel(arrays)
+        return results[0] if self.single else tuple(results)
+
+    def type(self, *metas: Any) -> Any:
+        metas = tuple(Meta(v.shape, v.dtype) for v in self.graph.outputs)
+        return metas[0] if self.single else metas
+
+    def pullback(self, lane: Any, node: Any, g: Any, needs: Sequence[bool]) -> list[Any]:
+        wanted = tuple(i for i, need in enumerate(needs) if need)
+        args, _ = lane.arguments(node)
+        gs = [self._zeros(i, lane) if g is None else g for i, g in enumerate((g,) if self.single else g)]
+        transpose = self._transpose(wanted)
+        results = transpose.kernel((*args, *gs)) if lane.raw else transpose(*args, *gs)
+        found = dict(zip(wanted, results, strict=True))
+        return [found.get(i) for i in range(len(needs))]
+
+    def _transpose(self, wanted: tuple[int, ...]) -> Operation:
+        if wanted not in self._transposes:
+            graph = verify(differentiate.vjp(self.graph, wanted))
+            self._transposes[wanted] = Operation(graph, f"{self.row.name}_vjp", self.options)
+        return self._transposes[wanted]
+
+    def _zeros(self, i: int, lane: Any) -> Any:
+        v = self.graph.outputs[i]
+        return lane.value(wrap(np.zeros(v.shape, v.dtype)))
+
+
+def _never(*args: Any, **attrs: Any) -> Any:
+    raise AssertionError("a row with a pullback has no rules to call")
+
+
+def _row(operation: Operation, name: str) -> Row:
+    args = tuple(f"x{i}" for i in range(len(operation.graph.inputs)))
+    return Row(
+        name, args, operation.run, (_never,) * len(args), (frozenset(args),) * len(args), "each", operation.type,
+        pullback=operation.pullback, outputs=len(operation.graph.outputs), display="CompiledFunctionBackward",
+    )  # fmt: skip
