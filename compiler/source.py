@@ -1,0 +1,151 @@
+"""What the source of every back end is made of: Python's syntax tree, put together from names, numbers and calls.
+
+Names are generated, or labels that are plain identifiers; attributes go in as constants. No text of a user's becomes code.
+`module` is what the array library is called in the source: `np` or `jnp`.
+"""
+
+from __future__ import annotations
+
+import ast
+import keyword
+import math
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from symgrad.compiler.ir import LITERAL, Graph, Value, type_text
+from symgrad.errors import GraphError
+
+INFIX: dict[str, Any] = {"add": ast.Add, "sub": ast.Sub, "mul": ast.Mult, "div": ast.Div, "matmul": ast.MatMult}
+COMPARE: dict[str, Any] = {"lt": ast.Lt, "le": ast.LtE, "gt": ast.Gt, "ge": ast.GtE, "eq": ast.Eq, "ne": ast.NotEq}
+PLAIN = frozenset(("tuple", "slice", "range", "len", "int", "max", "min"))
+"""Built-in names that the source may use."""
+WIDTH = 60
+"""About how many characters an expression may have before it gets a line of its own."""
+
+
+def text(module: ast.Module) -> str:
+    """The source of a module of one function."""
+    return ast.unparse(module).replace("\n\ndef ", "\n\n\ndef ", 1) + "\n"
+
+
+def function(title: str, parameters: Sequence[str], body: Sequence[ast.stmt]) -> ast.FunctionDef:
+    """`def title(parameters): body`"""
+    args = ast.arguments([], [ast.arg(n) for n in parameters], None, [], [], None, [])
+    result = ast.FunctionDef(title, args, list(body), [])
+    vars(result).setdefault("type_params", [])  # Python 3.12 wants it
+    return result
+
+
+def name(text: str) -> ast.Name:
+    return ast.Name(text, ast.Load())
+
+
+def assign(target: str, expression: ast.expr) -> ast.stmt:
+    return ast.Assign([ast.Name(target, ast.Store())], expression)
+
+
+def attribute(x: ast.expr, word: str) -> ast.expr:
+    return ast.Attribute(x, word, ast.Load())
+
+
+def dotted(text: str) -> ast.expr:
+    """`a.b.c`"""
+    first, *rest = text.split(".")
+    result: ast.expr = name(first)
+    for word in rest:
+        result = attribute(result, word)
+    return result
+
+
+def subscript(x: ast.expr, index: int) -> ast.expr:
+    return ast.Subscript(x, ast.Constant(index), ast.Load())
+
+
+def tuple_of(items: Iterable[ast.expr]) -> ast.expr:
+    return ast.Tuple(list(items), ast.Load())
+
+
+def call(what: str | ast.expr, operands: Sequence[ast.expr], attrs: Mapping[str, Any], module: str) -> ast.expr:
+    """`what(*operands, **attrs)`"""
+    called = dotted(what) if isinstance(what, str) else what
+    return ast.Call(called, list(operands), [ast.keyword(k, constant(x, module)) for k, x in attrs.items()])
+
+
+def operator(op: str, operands: Sequence[ast.expr]) -> ast.expr | None:
+    """The row as one of Python's operators, None where there is none."""
+    if op in INFIX:
+        return ast.BinOp(operands[0], INFIX[op](), operands[1])
+    if op in COMPARE:
+        return ast.Compare(operands[0], [COMPARE[op]()], [operands[1]])
+    return ast.UnaryOp(ast.USub(), operands[0]) if op == "neg" else None
+
+
+def constant(x: Any, module: str) -> ast.expr:
+    """An attribute as an expression."""
+    if isinstance(x, (tuple, list)):
+        return tuple_of(constant(item, module) for item in x)
+    if isinstance(x, slice):
+        return ast.Call(name("slice"), [constant(end, module) for end in (x.start, x.stop, x.step)], [])
+    if isinstance(x, np.dtype):
+        return dtype(x, module)
+    if isinstance(x, (bool, int, float, complex)):
+        return number(x, module)
+    if x is None or x is ... or isinstance(x, str):
+        return ast.Constant(x)
+    raise GraphError(f"an attribute of type {type(x).__name__} has no form in source text: {x!r}")
+
+
+def number(x: Any, module: str) -> ast.expr:
+    if isinstance(x, float) and not math.isfinite(x):
+        word = dotted(f"{module}.nan" if math.isnan(x) else f"{module}.inf")
+        return ast.UnaryOp(ast.USub(), word) if x < 0 else word
+    if isinstance(x, (int, float)) and not isinstance(x, bool) and math.copysign(1, x) < 0:
+        return ast.UnaryOp(ast.USub(), ast.Constant(-x))
+    return ast.Constant(x)
+
+
+def held(x: Any, dtype: Any) -> Any:
+    """What a number becomes in a narrow type: too large is infinite."""
+    if dtype.kind == "f" and isinstance(x, (int, float)) and abs(x) > float(np.finfo(dtype).max):
+        return math.copysign(math.inf, x)
+    return x
+
+
+def dtype(dtype: Any, module: str) -> ast.expr:
+    return dotted(f"{module}.bool_" if dtype.kind == "b" else f"{module}.{dtype.name}")
+
+
+def one_is_typed(v: Value) -> bool:
+    """Another operand has the type already, so that a Python number takes it on."""
+    return any(a is not None and a.op != LITERAL and a.dtype.kind != "b" for a in v.args)
+
+
+def is_none(e: ast.expr) -> bool:
+    return isinstance(e, ast.Constant) and e.value is None
+
+
+def parameter_names(labels: Sequence[str], reserved: Iterable[str]) -> Iterator[str]:
+    """Labels that are plain identifiers, and x0, x1... for the others; each once, none of them reserved."""
+    taken: set[str] = set()
+    kept = {*reserved, *PLAIN}
+    for i, label in enumerate(labels):
+        plain = label.isascii() and label.isidentifier() and not keyword.iskeyword(label) and not label.startswith("_")
+        found = label if plain and len(label) <= 40 and label not in kept else f"x{i}"
+        while found in taken:
+            found += "_"
+        taken.add(found)
+        yield found
+
+
+def docstring(graph: Graph, names: Sequence[str]) -> ast.stmt:
+    """The types of inputs and outputs."""
+    inputs = ", ".join(f"{n}: {type_text(x)}" for n, x in zip(names, graph.inputs, strict=True))
+    outputs = ", ".join(map(type_text, graph.outputs))
+    gap = " " if len(inputs) + len(outputs) < 100 else "\n    "
+    return ast.Expr(ast.Constant(f"({inputs}){gap}-> {outputs}"))
+
+
+def names_in(tree: ast.AST) -> set[str]:
+    return {node.id for node in ast.walk(tree) if isinstance(node, ast.Name)}
