@@ -4,4 +4,5 @@ if __name__ != "symgrad.compiler":
     # Two names would mean two copies of every class, and `isinstance` would fail between them.
     raise ImportError(f"import this package as 'symgrad.compiler', not as {__name__!r}")
 
+from symgrad.compiler import cache as cache
 from symgrad.compiler.ir import Graph as Graph

@@ -80,6 +80,7 @@ if TYPE_CHECKING:
 _LATER = {  # what is loaded when it is first asked for: a module, or a name in one
     "Model": "symgrad.training:Model",
     "compile": "symgrad.compiler.api:compile",
+    "compiler": "symgrad.compiler",
     "derive": "symgrad.compiler.api:derive",
     "elementwise": "symgrad.compiler.api:elementwise",
     "func": "symgrad.func",

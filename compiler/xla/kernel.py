@@ -7,6 +7,7 @@ which anybody may write to afterwards, until then.
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -16,6 +17,7 @@ from symgrad.compiler.ir import Graph, type_text
 from symgrad.compiler.passes.constants import constants
 from symgrad.compiler.passes.decompose import decompose
 from symgrad.compiler.verify import verify
+from symgrad.compiler.xla.cache import kept
 from symgrad.compiler.xla.emit import default_name, module, source
 from symgrad.errors import GraphError
 from symgrad.typing import Array
@@ -29,12 +31,14 @@ class Kernel:
         self.name = name
         self.wide = _has_64_bit(graph)
         self.function = _jitted(graph, name)
+        self.compiled = False
 
     def __call__(self, arrays: Sequence[Array]) -> list[Array]:
-        with _x64(self.wide):
+        with _x64(self.wide), contextlib.nullcontext() if self.compiled else kept(self.graph.hash):
             results = self.function(*arrays)
             results = results if isinstance(results, tuple) else (results,)
             copies = [np.array(r) for r in results]  # waits for the result; a copy, so that it can be written to
+        self.compiled = True
         for array, v in zip(copies, self.graph.outputs, strict=True):
             if array.dtype != v.dtype or array.shape != v.shape:
                 raise GraphError(f"the kernel gave {type_text(array)} where its graph says {type_text(v)}")
