@@ -18,7 +18,7 @@ from typing import Any
 
 import numpy as np
 
-import symgrad
+from symgrad import errors
 from symgrad.compiler.box import Box
 from symgrad.compiler.builder import apply, xp
 from symgrad.compiler.formula.user import of_function
@@ -34,7 +34,8 @@ from symgrad.ops.spec import Meta, Row
 from symgrad.tensor import Tensor, wrap
 from symgrad.views import path_of
 
-_PACKAGE = str(Path(symgrad.__file__).parent)
+_PACKAGE = str(Path(errors.__file__).parent)
+_JAX = str(Path("jax", "_src"))  # whose transformations call functions that are traced
 
 
 _WAYS = {  # what to write in place of what takes a value out of the graph
@@ -50,7 +51,7 @@ _ANSWERS: dict[str, Any] = {"bool(tensor)": bool, "int(tensor)": int}
 def user_line() -> str:
     """Where the user's code is now: `model.py:12`."""
     frame: Any = sys._getframe(1)
-    while frame.f_back is not None and frame.f_code.co_filename.startswith(_PACKAGE):
+    while frame.f_back is not None and (frame.f_code.co_filename.startswith(_PACKAGE) or _JAX in frame.f_code.co_filename):
         frame = frame.f_back
     return f"{frame.f_code.co_filename}:{frame.f_lineno}"
 

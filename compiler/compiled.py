@@ -107,6 +107,14 @@ class Compiled:
         grads, single = self._derivative("grad", args, kwargs, wrt)
         return grads[0] if single else tuple(grads)
 
+    def as_jax(self, mode: str = "vjp") -> Any:
+        """The function on jax arrays, in any pytrees: for jax.jit, jax.grad, jax.vmap and libraries built on them. Its derivatives are our
+        closed forms: as a jax.custom_vjp, or with mode="jvp" as a jax.custom_jvp, which has forward mode, too. Tensors that the function
+        brings along are constants, read at each call; under jax.jit that is when JAX traces it."""
+        from symgrad.compiler.xla.as_jax import JaxFunction
+
+        return JaxFunction(self.signature, self.options, mode)
+
     def source(self, what: str = "forward", wrt: Any = None) -> str:
         """The JAX source of the latest program: "forward", "vjp", "grad" or "value_and_grad"; derivatives are in all inputs or in `wrt`."""
         program = self._traced()

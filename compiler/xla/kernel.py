@@ -14,11 +14,9 @@ from typing import Any
 import numpy as np
 
 from symgrad.compiler.ir import Graph, type_text
-from symgrad.compiler.passes.constants import constants
-from symgrad.compiler.passes.decompose import decompose
-from symgrad.compiler.verify import verify
 from symgrad.compiler.xla.cache import kept
-from symgrad.compiler.xla.emit import default_name, module, source
+from symgrad.compiler.xla.emit import source
+from symgrad.compiler.xla.function import function, lowered
 from symgrad.errors import GraphError
 from symgrad.typing import Array
 
@@ -27,7 +25,7 @@ class Kernel:
     """Call with one array for each input of the graph; gives one array for each output."""
 
     def __init__(self, graph: Graph, name: str = "forward") -> None:
-        self.graph = graph = verify(constants(decompose(graph, lambda row: row.jax is None)))
+        self.graph = graph = lowered(graph)
         self.name = name
         self.wide = _has_64_bit(graph)
         self.function = _jitted(graph, name)
@@ -56,13 +54,7 @@ def _has_64_bit(graph: Graph) -> bool:
 def _jitted(graph: Graph, name: str) -> Callable[..., Any]:
     import jax
 
-    for v in graph.values:
-        name_in_jax = default_name(v)
-        if name_in_jax is not None and not hasattr(jax.numpy, name_in_jax):
-            raise GraphError(f"row {v.op!r} has no lowering to JAX: give it a jax column, or a composition of rows that have one")
-    scope: dict[str, Any] = {}
-    exec(compile(module(graph, name), f"<symgrad {graph.hash[:12]}>", "exec"), scope)  # our own syntax tree, never text
-    return jax.jit(scope[name])
+    return jax.jit(function(graph, name))
 
 
 def _x64(enabled: bool) -> Any:

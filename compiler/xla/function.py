@@ -1,0 +1,49 @@
+"""A graph as a Python function on jax arrays: what the emitted source defines."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Callable
+from typing import Any
+
+from symgrad.compiler.ir import Graph
+from symgrad.compiler.passes.constants import constants
+from symgrad.compiler.passes.decompose import decompose
+from symgrad.compiler.verify import verify
+from symgrad.compiler.xla.emit import default_name, module
+from symgrad.errors import GraphError
+
+_NARROW = {"int64": "int32", "uint64": "uint32", "float64": "float32", "complex128": "complex64"}
+
+
+def lowered(graph: Graph) -> Graph:
+    """The graph in rows that have a lowering."""
+    return verify(constants(decompose(graph, lambda row: row.jax is None)))
+
+
+def function(graph: Graph, name: str, narrow: bool = False) -> Callable[..., Any]:
+    """What the source of a lowered graph defines; if `narrow`, with types of 32 bits in place of those of 64."""
+    import jax
+
+    for v in graph.values:
+        name_in_jax = default_name(v)
+        if name_in_jax is not None and not hasattr(jax.numpy, name_in_jax):
+            raise GraphError(f"row {v.op!r} has no lowering to JAX: give it a jax column, or a composition of rows that have one")
+    tree = _Narrow().visit(module(graph, name)) if narrow else module(graph, name)
+    scope: dict[str, Any] = {}
+    exec(compile(tree, f"<symgrad {graph.hash[:12]}>", "exec"), scope)  # our own syntax tree, never text
+    return scope[name]  # type: ignore[no-any-return]
+
+
+class _Narrow(ast.NodeTransformer):
+    """jnp.float64 -> jnp.float32, 'float64' -> 'float32'"""
+
+    def visit_Attribute(self, node: ast.Attribute) -> ast.expr:
+        if isinstance(node.value, ast.Name) and node.value.id == "jnp":
+            node.attr = _NARROW.get(node.attr, node.attr)
+        return self.generic_visit(node)  # type: ignore[return-value]
+
+    def visit_Constant(self, node: ast.Constant) -> ast.expr:
+        if isinstance(node.value, str):
+            node.value = _NARROW.get(node.value, node.value)
+        return node
