@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Protocol
+from typing import Any, Protocol
 
 from symgrad.compiler.ir import Graph
 from symgrad.compiler.options import DEFAULT, Options
@@ -16,14 +16,24 @@ class Kernel(Protocol):
     graph: Graph
     """As it is run: rows that the back end does not know are written as what they are made of."""
     name: str
+    on_device: bool
+    """Whether tensors that it reads at every run had better be buffers."""
+    donated: tuple[int, ...]
+    """Inputs whose memory it uses for results: buffers that nobody else reads."""
 
     def __call__(self, arrays: Sequence[Array]) -> list[Array]: ...
+
+    def launch(self, held: Sequence[Any]) -> Sequence[Any]:
+        """The same for arrays and buffers (see `symgrad.resident`), with results where they were computed."""
+
+    def buffer(self, array: Array) -> Any:
+        """A copy where kernels find it without moving it, which nobody else can write to."""
 
     def source(self) -> str: ...
 
 
-def make_kernel(graph: Graph, name: str = "forward", options: Options = DEFAULT) -> Kernel:
-    """A kernel of the back end that the options ask for."""
+def make_kernel(graph: Graph, name: str = "forward", options: Options = DEFAULT, donated: Sequence[int] = ()) -> Kernel:
+    """A kernel of the back end that the options ask for; the memory of `donated` inputs may be used for its results."""
     from symgrad.compiler.xla.kernel import Kernel as XlaKernel
 
-    return XlaKernel(graph, name)
+    return XlaKernel(graph, name, options.device, donated)

@@ -23,6 +23,7 @@ from symgrad.compiler.box import Box
 from symgrad.compiler.builder import apply, xp
 from symgrad.compiler.formula.user import of_function
 from symgrad.compiler.ir import Graph, Value, input_value, literal
+from symgrad.compiler.sources import Captured, Draw, Scalar
 from symgrad.compiler.tree import flatten
 from symgrad.dispatch import tensors
 from symgrad.engine import key_of
@@ -101,8 +102,8 @@ class Capture:
         self.inputs: list[Value] = []
         self.labels: list[str] = []
         self.captured: list[Tensor] = []
-        self.sources: list[Callable[[], Any] | Draw] = []
-        """How to find the array of each input that is no argument."""
+        self.sources: list[Any] = []
+        """How to find each input that is no argument: see `symgrad.compiler.sources`."""
         self.draws: list[tuple[Any, Callable[[], Any]]] = []
         self.dependencies: list[tuple[Callable[[], Any], Any]] = []
         self.scalars: dict[Any, Tensor] = {}
@@ -193,7 +194,7 @@ class Capture:
         if key not in self.scalars:
             t = self.scalars[key] = wrap(np.asarray(read(), np.float64))
             self.argument(t, "rate")
-            self.sources.append(lambda: np.asarray(read(), np.float64))
+            self.sources.append(Scalar(read))
         return self.scalars[key]
 
     def drew(self, array: Any, draw: Callable[[], Any]) -> None:
@@ -223,7 +224,7 @@ class Capture:
         self.argument(t, "constant")
         self.boxes[id(array)].outside = None
         self.captured.append(frozen)
-        self.sources.append(lambda: frozen._array)
+        self.sources.append(Captured(frozen))
 
     def filled(self, t: Tensor, number: int) -> None:
         """A tensor that autograd made of one number is that number."""
@@ -265,7 +266,7 @@ class Capture:
             self.enter(t, value)
             return value
         self.captured.append(t)
-        self.sources.append(lambda: t._array)
+        self.sources.append(Captured(t))
         return self.argument(t, t.name or self.names.get(id(t)) or f"c{len(self.captured)}")
 
     def argument(self, t: Tensor, label: str) -> Value:
@@ -284,13 +285,6 @@ class Capture:
         """A tensor that may get another gradient: remember the one that it had."""
         self.had.setdefault(id(t), t._grad)
         self.alive.append(t)
-
-
-@dataclass(frozen=True)
-class Draw:
-    """The number of a draw, in place of an array."""
-
-    number: int
 
 
 def tracing() -> bool:

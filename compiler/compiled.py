@@ -18,6 +18,7 @@ from symgrad.compiler.program import Program
 from symgrad.compiler.signature import Call, Signature, Spec, positions
 from symgrad.compiler.state import MISS, Effects, Step, escaped
 from symgrad.errors import TraceError
+from symgrad.resident import memory, resident
 from symgrad.tensor import Tensor, wrap
 
 _MOST_PATHS = 8
@@ -133,8 +134,8 @@ class Compiled:
     def _derivative(self, what: str, args: Any, kwargs: Any, wrt: Any) -> tuple[list[Tensor], bool]:
         call, program = self._prepare(args, kwargs)
         chosen = positions(wrt, program.graph.labels, (*call.leaves, *program.captured))
-        arrays = [x._array for x in program.inputs(call)]
-        return [wrap(a) for a in program.kernel(what, chosen)(arrays)], len(chosen) == 1 and isinstance(wrt, (str, int))
+        held = [memory(x) for x in program.inputs(call)]
+        return [resident(a) for a in program.kernel(what, chosen).launch(held)], len(chosen) == 1 and isinstance(wrt, (str, int))
 
     def _bound(self, args: Any, kwargs: Any) -> Call:
         call = self.signature.bind(args, kwargs)
@@ -160,4 +161,4 @@ def _types(args: tuple[Any, ...]) -> Any:
     for a in args:
         if not isinstance(a, Tensor):
             return None
-    return tuple([(a._array.shape, a._array.dtype) for a in args])
+    return tuple([(m.shape, m.dtype) for m in map(memory, args)])

@@ -7,14 +7,18 @@ from typing import Any
 
 import numpy as np
 
-from symgrad.application import apply
+from symgrad.application import apply, make_node
 from symgrad.compiler import differentiate
 from symgrad.compiler.backend import make_kernel
 from symgrad.compiler.ir import Graph
 from symgrad.compiler.options import DEFAULT, Options
 from symgrad.compiler.verify import verify
+from symgrad.graph import Constant, Output
+from symgrad.mode import local
+from symgrad.ops.promotion import kind
 from symgrad.ops.spec import Meta, Row
-from symgrad.tensor import Tensor, wrap
+from symgrad.resident import memory, resident
+from symgrad.tensor import Tensor, version_cell, wrap
 
 
 class Operation:
@@ -28,8 +32,31 @@ class Operation:
         self._transposes: dict[tuple[int, ...], Operation] = {}
 
     def __call__(self, *tensors: Tensor) -> tuple[Tensor, ...]:
-        results = apply(self.row, tensors, {})
-        return (results,) if self.single else results
+        mode = local.mode
+        if mode.capture is not None:  # somebody looks on
+            results = apply(self.row, tensors, {})
+            return (results,) if self.single else results
+        held = [memory(t) for t in tensors]
+        results = tuple([resident(r) for r in self.kernel.launch(held)])
+        if mode.recording:
+            for t in tensors:
+                if t.requires_grad:
+                    self._record(tensors, held, results)
+                    break
+        return results
+
+    def _record(self, tensors: Sequence[Tensor], held: list[Any], results: tuple[Tensor, ...]) -> None:
+        """Give the results their history, as the dispatcher does: all inputs are saved."""
+        edges = tuple([_edge(t, m) for t, m in zip(tensors, held, strict=True)])
+        node = make_node(self.row, edges, {}, tuple(held), None, tuple([version_cell(t) for t in tensors]))
+        metas = [Meta(v.shape, v.dtype) for v in self.graph.outputs]
+        if self.single:
+            node.shape, node.dtype = metas[0].shape, metas[0].dtype
+        else:
+            node.shape, node.dtype = tuple(m.shape for m in metas), tuple(m.dtype for m in metas)
+        for i, (t, meta) in enumerate(zip(results, metas, strict=True)):
+            if kind(meta.dtype) in "fc":
+                t._requires_grad, t._node = True, node if self.single else Output(node, i)
 
     def run(self, *arrays: Any) -> Any:
         results = self.kernel(arrays)
@@ -57,6 +84,10 @@ class Operation:
     def _zeros(self, i: int, lane: Any) -> Any:
         v = self.graph.outputs[i]
         return lane.value(wrap(np.zeros(v.shape, v.dtype)))
+
+
+def _edge(t: Tensor, held: Any) -> Any:
+    return t._node or (t if t._requires_grad else Constant(held.shape, held.dtype, t.name))
 
 
 def _never(*args: Any, **attrs: Any) -> Any:

@@ -13,6 +13,7 @@ from symgrad.compiler.operation import Operation
 from symgrad.compiler.options import DEFAULT, Options
 from symgrad.compiler.passes.stabilise import stabilise
 from symgrad.compiler.signature import Call
+from symgrad.compiler.sources import settle
 from symgrad.compiler.tree import LEAF, unflatten
 from symgrad.compiler.verify import verify
 from symgrad.ops.promotion import kind
@@ -35,6 +36,8 @@ class Program:
         return all(read() == value for read, value in self.dependencies)
 
     def run(self, inputs: Sequence[Tensor]) -> Any:
+        for t in self.captured:
+            settle(t, self.operation.kernel)
         results = self.operation(*inputs)
         return results[0] if self.structure is LEAF else unflatten(self.structure, results)
 

@@ -15,6 +15,7 @@ from symgrad.compiler.ir import freeze
 from symgrad.compiler.tree import LEAF, flatten, paths, unflatten
 from symgrad.errors import GraphError, TraceError, describe
 from symgrad.ops.promotion import default_float, kind
+from symgrad.resident import memory
 from symgrad.tensor import Tensor
 
 
@@ -34,6 +35,11 @@ def array_of(x: Any) -> Any:
     return x._array if isinstance(x, Tensor) else x
 
 
+def held_by(x: Any) -> Any:
+    """What has the shape and dtype of a tensor, wherever its numbers are; arrays and specs are themselves."""
+    return memory(x) if isinstance(x, Tensor) else x
+
+
 def is_data(x: Any) -> bool:
     """Whether an argument becomes an input of the graph; anything else is part of the program."""
     return isinstance(x, (Tensor, np.ndarray, Spec))
@@ -49,7 +55,7 @@ class Call:
 
     def key(self) -> Any:
         """What a graph of this call depends on, besides the values of its inputs."""
-        types = tuple((array_of(x).shape, str(array_of(x).dtype)) for x in self.leaves)
+        types = tuple((m.shape, str(m.dtype)) for m in map(held_by, self.leaves))
         return types, _frozen(self.structure)
 
     def arrays(self) -> list[Any]:
@@ -119,7 +125,7 @@ def _explain(error: AttributeError, arguments: Mapping[str, Any]) -> None:
 def positions(wrt: Any, labels: Sequence[str], leaves: Sequence[Any], arguments: int | None = None) -> tuple[int, ...]:
     """Which inputs are meant: by name, by position, several of them; None: those that require grad, or else every float argument."""
     if wrt is None:
-        floats = [i for i, x in enumerate(leaves) if kind(array_of(x).dtype) in "fc"]
+        floats = [i for i, x in enumerate(leaves) if kind(held_by(x).dtype) in "fc"]
         asked = [i for i in floats if isinstance(leaves[i], Tensor) and leaves[i].requires_grad]
         if not floats:
             raise TraceError(f"{user_line()}: no argument is a floating-point tensor: there is nothing to differentiate in")

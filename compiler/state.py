@@ -9,21 +9,23 @@ ones, nothing is written, and the call takes another path.
 from __future__ import annotations
 
 import weakref
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 import numpy as np
 
-from symgrad.compiler.capture import Draw, Trace
+from symgrad.compiler.backend import make_kernel
+from symgrad.compiler.capture import Trace
 from symgrad.compiler.ir import Graph, Value
 from symgrad.compiler.operation import Operation
 from symgrad.compiler.options import DEFAULT, Options
 from symgrad.compiler.passes.stabilise import stabilise
+from symgrad.compiler.sources import Gradient
 from symgrad.compiler.tree import LEAF, flatten, unflatten
 from symgrad.compiler.verify import verify
 from symgrad.ops.generator import default_generator
-from symgrad.tensor import Tensor, wrap
-from symgrad.views import mark_written
+from symgrad.resident import memory, resident, write
+from symgrad.tensor import Tensor
 
 MISS = object()
 """A run that cannot be this program's."""
@@ -55,20 +57,23 @@ class Step:
         outputs = (*traced.graph.outputs, *effects.values, *traced.path.values)
         self.graph = verify(stabilise(Graph(traced.graph.inputs, outputs, traced.graph.labels)))
         self.answers = traced.path.outcomes
-        operation = Operation(self.graph, name, options)
-        self.kernel = operation.kernel
-        self.operation = None if effects.any else operation
-        self.captured = traced.captured
+        self.captured, self.outside = traced.captured, list(capture.outside)
         self.dependencies = capture.dependencies
-        self.outside = list(capture.outside)
         self.sources = _sources(capture, arguments)
+        # what is written to may be used for its new value; but not where the old one is needed if the path turns out to be another
+        donated = tuple(i for i, _ in effects.writes) if not self.answers else ()
+        self.operation = None if effects.any else Operation(self.graph, name, options)
+        self.kernel = make_kernel(self.graph, options=options, donated=donated) if self.operation is None else self.operation.kernel
 
     def holds(self, tensors: Sequence[Any]) -> bool:
         """Whether what the path depends on, besides values, is as it was."""
         for i, had in self.effects.had_grads:
             if (self._tensor(i, tensors)._grad is not None) != had:
                 return False
-        return all(read() == value for read, value in self.dependencies)
+        for read, value in self.dependencies:  # noqa: SIM110  (a generator costs more)
+            if read() != value:
+                return False
+        return True
 
     def _tensor(self, i: int, tensors: Sequence[Any]) -> Any:
         return tensors[i] if i < self.arguments else self.outside[i]
@@ -79,33 +84,55 @@ class Step:
             return MISS
         if self.operation is not None:
             values = self.operation(*tensors, *self.captured)
-            return self._results(values) if self._answered(values[self.count :]) else MISS
+            return self._results(values) if self._answered(map(memory, values[self.count :])) else MISS
         before = default_generator.get_state() if self.answers and self.effects.draws else None
-        draws = [draw() for draw in self.effects.draws]
-        arrays = [t._array for t in tensors]
-        arrays += [draws[source.number] if isinstance(source, Draw) else source() for source in self.sources]
-        found = self.kernel(arrays)
-        rest = found[self.count :]
-        if not self._answered(rest[len(self.effects.values) :]):
-            if before is not None:
-                default_generator.set_state(before)
-            return MISS
-        self._leave(tensors, iter(rest))
-        return self._results([wrap(a) for a in found[: self.count]])
+        found: list[Any] = []
+        try:
+            found.append(self.kernel.launch(self._inputs(tensors)))
+            (values,) = found
+            rest = values[self.count :]
+            if not self._answered(rest[len(self.effects.values) :]):
+                if before is not None:
+                    default_generator.set_state(before)
+                return MISS
+            self._leave(tensors, rest)
+        except KeyboardInterrupt:  # what was donated is gone: a step that has run is finished
+            if found and self.kernel.donated:
+                self._leave(tensors, found[0][self.count :])
+            raise
+        return self._results([resident(a) for a in values[: self.count]])
 
-    def _answered(self, found: Sequence[Any]) -> bool:
+    def _inputs(self, tensors: Sequence[Any]) -> list[Any]:
+        draws = [draw() for draw in self.effects.draws]
+        held = [memory(t) for t in tensors]
+        kernel = self.kernel
+        held += [source.find(kernel, draws) for source in self.sources]
+        if kernel.donated:
+            self._give_away(held)
+        return held
+
+    def _give_away(self, held: list[Any]) -> None:
+        """What is donated must be a buffer, and must not be read as another input, too."""
+        donated = self.kernel.donated
+        seen = {id(x) for i, x in enumerate(held) if i not in donated}
+        for i in donated:
+            x = held[i]
+            if x.__class__ is np.ndarray or id(x) in seen:
+                held[i] = self.kernel.buffer(np.asarray(x))
+            seen.add(id(x))
+
+    def _answered(self, found: Iterable[Any]) -> bool:
         return all(a.item() == answer for a, answer in zip(found, self.answers, strict=True))
 
     def _results(self, found: Sequence[Tensor]) -> Any:
         return found[0] if self.structure is LEAF else unflatten(self.structure, found[: self.count])
 
-    def _leave(self, tensors: Sequence[Any], values: Any) -> None:
+    def _leave(self, tensors: Sequence[Any], values: Sequence[Any]) -> None:
+        new = iter(values)
         for i, _ in self.effects.writes:
-            t = self._tensor(i, tensors)
-            np.copyto(t._array, next(values))
-            mark_written(t)
+            write(self._tensor(i, tensors), next(new))
         for i, value in self.effects.grads:
-            self._tensor(i, tensors)._grad = None if value is None else wrap(next(values))
+            self._tensor(i, tensors)._grad = None if value is None else resident(next(new))
 
 
 def _sources(capture: Any, arguments: int) -> list[Any]:
@@ -114,8 +141,7 @@ def _sources(capture: Any, arguments: int) -> list[Any]:
     sources = list(capture.sources)
     for k, t in enumerate(capture.outside[arguments:]):
         if id(t) in owners:
-            owner = owners[id(t)]
-            sources[k] = lambda owner=owner: owner._grad._array
+            sources[k] = Gradient(owners[id(t)])
     return sources
 
 

@@ -10,10 +10,8 @@ from collections.abc import Callable, Sequence
 from operator import add, attrgetter
 from typing import Any
 
-import numpy as np
-
 from symgrad.dtypes import type_word
-from symgrad.graph import Constant, Node, Output
+from symgrad.graph import ARRAYS, Constant, Node, Output
 from symgrad.mode import Mode, local
 from symgrad.ops.exact import Exact
 from symgrad.ops.shapes import unbroadcast
@@ -376,7 +374,7 @@ class Backward:
 def saved_arrays(node: Node) -> list[tuple[Any, Any, list[Any]]]:
     """What a node saved of tensors: the array, its edge (None for the node's own result), and the cell that says if it was written to."""
     assert node.saved is not None
-    pairs = [(a, e) for a, e in zip(node.saved, node.inputs, strict=True) if a.__class__ is np.ndarray and e.__class__ not in _SCALARS]
+    pairs = [(a, e) for a, e in zip(node.saved, node.inputs, strict=True) if a.__class__ in ARRAYS and e.__class__ not in _SCALARS]
     outs = node.out if node.out.__class__ is tuple else (node.out,)
     pairs += [(out, None) for out in outs if out is not None]
     return [(a, e, cell) for (a, e), cell in zip(pairs, node.cells or (), strict=True)]

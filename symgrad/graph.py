@@ -11,6 +11,8 @@ from __future__ import annotations
 import itertools
 from typing import Any
 
+import numpy as np
+
 from symgrad.ops.spec import Row
 
 next_sequence = itertools.count().__next__
@@ -62,6 +64,10 @@ class Output:
     @property
     def dtype(self) -> Any:
         return self.node.dtype[self.index]
+
+
+ARRAYS: set[type] = {np.ndarray}
+"""What a node saves of a tensor: its array. A compiler adds the class of its buffers, which stand for arrays on a device."""
 
 
 class Constant:

@@ -1,13 +1,13 @@
-"""A graph as a compiled function of NumPy arrays.
+"""A graph as a compiled function.
 
-JAX's global configuration is never touched: 64-bit types are served under a context that is local to the call and the thread, and
-whatever the user has set makes no difference to a kernel. A call returns when the work is done, since XLA may read the inputs' memory,
-which anybody may write to afterwards, until then.
+JAX's global configuration is never touched: a kernel is compiled ahead of its first run, in a context that is local to the thread, and
+whatever the user has set makes no difference to it. 64-bit numbers of NumPy's need the same context when they are handed over.
+A run with memory of the host's returns when the work is done, since until then XLA may read what anybody may write to afterwards.
 """
 
 from __future__ import annotations
 
-import contextlib
+import threading
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -18,32 +18,95 @@ from symgrad.compiler.xla.cache import kept
 from symgrad.compiler.xla.emit import source
 from symgrad.compiler.xla.function import function, lowered
 from symgrad.errors import GraphError
+from symgrad.graph import ARRAYS
 from symgrad.typing import Array
+
+ndarray = np.ndarray
 
 
 class Kernel:
-    """Call with one array for each input of the graph; gives one array for each output."""
+    """Call with one array for each input of the graph; gives one array for each output. `donated` inputs may be used for the results."""
 
-    def __init__(self, graph: Graph, name: str = "forward") -> None:
+    on_device = True
+
+    def __init__(self, graph: Graph, name: str = "forward", device: str | None = None, donated: Sequence[int] = ()) -> None:
         self.graph = graph = lowered(graph)
         self.name = name
+        self.device = device
+        self.donated = tuple(donated)
         self.wide = _has_64_bit(graph)
-        self.function = _jitted(graph, name)
-        self.compiled = False
+        self.single = len(graph.outputs) == 1
+        self._lock = threading.RLock()
+        self._compiled: Any = None
+        self._execute: Callable[..., Any] = self._first
 
     def __call__(self, arrays: Sequence[Array]) -> list[Array]:
-        with _x64(self.wide), contextlib.nullcontext() if self.compiled else kept(self.graph.hash):
-            results = self.function(*arrays)
-            results = results if isinstance(results, tuple) else (results,)
-            copies = [np.array(r) for r in results]  # waits for the result; a copy, so that it can be written to
-        self.compiled = True
-        for array, v in zip(copies, self.graph.outputs, strict=True):
-            if array.dtype != v.dtype or array.shape != v.shape:
-                raise GraphError(f"the kernel gave {type_text(array)} where its graph says {type_text(v)}")
-        return copies
+        return [np.array(r) for r in self.launch(arrays)]  # copies, so that they can be written to
+
+    def launch(self, held: Sequence[Any]) -> Sequence[Any]:
+        """The results as buffers of the device, for arrays of the host's and buffers."""
+        for x in held:
+            if x.__class__ is ndarray:
+                return self._launch_with_host(held)
+        found = self._execute(*held)
+        return (found,) if self.single else found
+
+    def _launch_with_host(self, held: Sequence[Any]) -> Sequence[Any]:
+        if self.wide:
+            with x64(True):
+                found = self._execute(*held)
+        else:
+            found = self._execute(*held)
+        if self.single:
+            found.block_until_ready()
+            return (found,)
+        if found:
+            found[0].block_until_ready()  # the results of one run are ready together
+        return found  # type: ignore[no-any-return]
+
+    def buffer(self, array: Array) -> Any:
+        """A copy on the device, which nobody else can write to."""
+        import jax
+
+        with x64(True):
+            return jax.device_put(jax.numpy.array(array), _device(self.device))
 
     def source(self) -> str:
         return source(self.graph, self.name)
+
+    @property
+    def compiled(self) -> Any:
+        """JAX's own object for the executable: its text, its cost."""
+        if self._compiled is None:
+            import jax
+
+            with self._lock, x64(self.wide):
+                jitted = jax.jit(function(self.graph, self.name), donate_argnums=self.donated)
+                typed = jitted.lower(*self._types())
+                _check(self.graph, typed.out_info)
+                with kept(self.graph.hash):
+                    self._compiled = typed.compile()
+        return self._compiled
+
+    def _types(self) -> list[Any]:
+        import jax
+
+        place = None if self.device is None else jax.sharding.SingleDeviceSharding(_device(self.device))
+        described: Any = jax.ShapeDtypeStruct
+        return [described(x.shape, x.dtype, sharding=place) for x in self.graph.inputs]
+
+    def _first(self, *held: Any) -> Any:
+        compiled = self.compiled
+        found = compiled(*held)
+        ARRAYS.update(map(type, (found,) if self.single else found))
+        self._execute = getattr(compiled, "_call", None) or compiled  # the first call leaves a shorter way there
+        return found
+
+
+def _check(graph: Graph, found: Any) -> None:
+    for out, v in zip(found if isinstance(found, tuple) else (found,), graph.outputs, strict=True):
+        if out.dtype != v.dtype or out.shape != v.shape:
+            raise GraphError(f"the kernel gives {type_text(out)} where its graph says {type_text(v)}")
 
 
 def _has_64_bit(graph: Graph) -> bool:
@@ -51,13 +114,22 @@ def _has_64_bit(graph: Graph) -> bool:
     return any(d.itemsize == 16 or (d.itemsize == 8 and d.kind != "c") for d in dtypes)
 
 
-def _jitted(graph: Graph, name: str) -> Callable[..., Any]:
+def _device(name: str | None) -> Any:
+    """The device "gpu", "cpu:1", ...; None is the default one."""
     import jax
 
-    return jax.jit(function(graph, name))
+    if name is None:
+        return None
+    platform, _, index = name.partition(":")
+    try:
+        return jax.devices(platform)[int(index or 0)]
+    except (RuntimeError, IndexError, ValueError) as error:
+        there = ", ".join(f"{d.platform}:{d.id}" for d in jax.devices())
+        raise ValueError(f"device={name!r}: JAX sees {there}") from error
 
 
-def _x64(enabled: bool) -> Any:
+def x64(enabled: bool) -> Any:
+    """JAX with 64-bit numbers, or without, in this thread only."""
     import jax
 
     return jax.enable_x64(enabled)

@@ -13,10 +13,11 @@ from symgrad.autograd.hooks import retain_grad
 from symgrad.dispatch import tensors
 from symgrad.engine import Backward, RawLane, call, key_of, saved_arrays
 from symgrad.errors import describe
-from symgrad.graph import Node, Output
+from symgrad.graph import ARRAYS, Node, Output
 from symgrad.mode import Mode, leaving, local
 from symgrad.ops.namespace import raw
 from symgrad.ops.table import TABLE
+from symgrad.resident import memory
 from symgrad.tensor import Tensor, refresh, wrap
 from symgrad.views import mark_written
 
@@ -85,8 +86,10 @@ class TensorLane:
 
 def _attach(value: Any, edge: Any, cells: dict[int, list[Any]]) -> Any:
     """A saved array as a tensor that continues the history of its edge, and knows when the original is written to."""
-    if value.__class__ is not np.ndarray:
+    if value.__class__ not in ARRAYS:
         return value
+    if value.__class__ is not np.ndarray:  # a buffer on a device
+        return _attach_buffer(value, edge, cells)
     if isinstance(edge, Tensor):
         if edge._array is value:
             return edge
@@ -98,6 +101,13 @@ def _attach(value: Any, edge: Any, cells: dict[int, list[Any]]) -> Any:
     if cell is not None:
         t._cell = cell
     return t
+
+
+def _attach_buffer(value: Any, edge: Any, cells: dict[int, list[Any]]) -> Any:
+    if isinstance(edge, Tensor) and memory(edge) is value:
+        return edge
+    array = np.asarray(value)
+    return _attach(array, edge, {id(array): cells[id(value)]} if id(value) in cells else {})
 
 
 def _cast_of(leaf: Tensor, dtype: Any) -> Node:

@@ -30,9 +30,9 @@ class Parameter(Tensor, metaclass=_Marked):
             raise TypeError(f"Parameter data must be a Tensor, got {type(data).__name__}")
         if requires_grad and not (source.is_floating_point() or source.is_complex()):
             raise RuntimeError("Only Tensors of floating point and complex dtype can require gradients")
-        if type(source) in (Tensor, Parameter):
+        if source.__class__ in (Tensor, Parameter):
             return count_together(fill(object.__new__(cls), source._array, requires_grad), source)
-        marked = count_together(Tensor._make_subclass(type(source), source, requires_grad), source)
+        marked = count_together(Tensor._make_subclass(source.__class__, source, requires_grad), source)
         marked._is_param = True  # type: ignore[attr-defined]
         return marked
 

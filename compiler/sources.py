@@ -1,0 +1,66 @@
+"""Where a program finds its inputs besides the arguments, at every run."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from symgrad.compiler.backend import Kernel
+from symgrad.resident import MOST_RETURNS, is_alone, is_resident, memory, move
+from symgrad.tensor import Tensor
+
+
+def settle(t: Tensor, kernel: Kernel) -> Any:
+    """What a tensor holds. It moves to the device if kernels read it at every run, unless its memory is shared or it always comes back."""
+    if kernel.on_device and not is_resident(t) and is_alone(t) and getattr(t, "_returns", 0) < MOST_RETURNS:
+        move(t, kernel.buffer(t._array))
+    return memory(t)
+
+
+@dataclass(frozen=True)
+class Captured:
+    """A tensor that the function brings along."""
+
+    tensor: Tensor
+
+    def find(self, kernel: Kernel, draws: Sequence[Any]) -> Any:
+        return settle(self.tensor, kernel)
+
+
+@dataclass(frozen=True)
+class Gradient:
+    """What is in somebody's `.grad`."""
+
+    owner: Tensor
+
+    def find(self, kernel: Kernel, draws: Sequence[Any]) -> Any:
+        return memory(self.owner._grad)
+
+
+@dataclass(frozen=True)
+class Draw:
+    """The number of a draw of random numbers."""
+
+    number: int
+
+    def find(self, kernel: Kernel, draws: Sequence[Any]) -> Any:
+        return draws[self.number]
+
+
+class Scalar:
+    """A number that Python code may change, such as a learning rate; its buffer is kept as long as it does not."""
+
+    def __init__(self, read: Callable[[], float]) -> None:
+        self.read = read
+        self.latest: tuple[Any, Any] = (None, None)
+
+    def find(self, kernel: Kernel, draws: Sequence[Any]) -> Any:
+        value = self.read()
+        known, held = self.latest
+        if value != known or held is None:  # NaN is never known
+            held = kernel.buffer(np.asarray(value, np.float64))
+            self.latest = value, held
+        return held

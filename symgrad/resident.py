@@ -1,0 +1,156 @@
+"""Tensors whose numbers are on a device: they come to the host when somebody looks.
+
+A compiled function leaves its results where they were computed, and finds parameters there at its next call. Such a tensor is of a class
+of its own, a subclass in which `_array` is a property: whoever reads it gets an array in the host's memory, and the tensor is an ordinary
+one from then on. So no other code needs to know, and no other tensor pays for the question.
+
+What a tensor holds is either an array, which anybody may see and write to, or a buffer of the device, which nobody but the tensor has
+and nobody writes to. It never holds both.
+"""
+
+from __future__ import annotations
+
+import sys
+import threading
+from typing import Any
+
+import numpy as np
+
+from symgrad import dtypes
+from symgrad.tensor import Size, Tensor
+from symgrad.views import mark_written
+
+_slot: Any = Tensor.__dict__["_array"]
+memory: Any = _slot.__get__
+"""What a tensor holds, wherever it is: `memory(t).shape` moves nothing."""
+_put: Any = _slot.__set__
+_class: Any = object.__dict__["__class__"]
+_lock = threading.RLock()
+_resident: dict[type, type] = {}
+"""The class of resident tensors for each class of tensors."""
+_home: dict[type, type] = {}
+new: Any = object.__new__
+
+MOST_RETURNS = 3
+"""A tensor that was looked at on the host this often is left there, unless a kernel writes to it."""
+
+
+class Resident(Tensor):
+    """A tensor on a device."""
+
+    __slots__ = ()
+
+    @property
+    def _array(self) -> Any:
+        return _fetch(self)
+
+    @_array.setter
+    def _array(self, array: Any) -> None:
+        with _lock:
+            _put(self, array)
+            _class.__set__(self, _home[type(self)])
+
+    @property
+    def shape(self) -> Size:
+        return Size(memory(self).shape)
+
+    @property
+    def dtype(self) -> Any:
+        return dtypes.of(memory(self).dtype)
+
+    @property
+    def ndim(self) -> int:
+        return len(memory(self).shape)
+
+    @property
+    def __class__(self) -> Any:
+        return _home[type(self)]  # what it is for everybody else
+
+    @__class__.setter
+    def __class__(self, cls: type) -> None:
+        _fetch(self)
+        _class.__set__(self, cls)
+
+    def __copy__(self) -> Any:
+        _fetch(self)
+        return self.__copy__()  # of its own class now
+
+    def __deepcopy__(self, memo: Any) -> Any:
+        _fetch(self)
+        return self.__deepcopy__(memo)
+
+    def __reduce_ex__(self, protocol: Any) -> Any:
+        _fetch(self)
+        return self.__reduce_ex__(protocol)
+
+
+_resident[Tensor], _home[Resident] = Resident, Tensor
+
+
+def _fetch(t: Tensor) -> Any:
+    with _lock:
+        cls = type(t)
+        buffer = memory(t)
+        if cls not in _home:  # another thread was faster
+            return buffer
+        if buffer.is_deleted():
+            raise RuntimeError("this tensor was donated to a compiled function, which has used its memory for its results; pass a clone()")
+        array = np.array(buffer)
+        _put(t, array)
+        _class.__set__(t, _home[cls])
+        t.__dict__["_returns"] = t.__dict__.get("_returns", 0) + 1
+        return array
+
+
+def _residents_of(cls: type) -> type:
+    with _lock:
+        if cls not in _resident:
+            names = {"__slots__": (), "__module__": cls.__module__, "__qualname__": cls.__qualname__}
+            made = type(cls)(cls.__name__, (Resident, cls), names)
+            _resident[cls], _home[made] = made, cls
+        return _resident[cls]
+
+
+def is_resident(t: Tensor) -> bool:
+    return type(t) in _home
+
+
+def resident(held: Any) -> Tensor:
+    """A new tensor around what a kernel gave: an array, or a buffer of a device."""
+    t: Any = new(Tensor if held.__class__ is np.ndarray else Resident)
+    _put(t, held)
+    t._node = t._base = None
+    t._requires_grad = False
+    t._cell = []
+    return t  # type: ignore[no-any-return]
+
+
+def move(t: Tensor, buffer: Any) -> None:
+    """Let a tensor that nobody else shares memory with hold a buffer from now on."""
+    with _lock:
+        _put(t, buffer)
+        if type(t) not in _home:
+            _class.__set__(t, _residents_of(type(t)))
+
+
+def is_alone(t: Tensor) -> bool:
+    """Whether nobody but the tensor can see its memory: no view, no array, no saved value of a recorded operation."""
+    return t._base is None and sys.getrefcount(memory(t)) <= 2 and _owns(memory(t))
+
+
+def _owns(array: Any) -> bool:
+    base = array.base
+    return base is None or (base.__class__ is np.ndarray and sys.getrefcount(base) <= 3 and _owns(base))
+
+
+def write(t: Tensor, held: Any) -> None:
+    """Let a tensor have new numbers: those who see its memory see them, too."""
+    if type(t) in _home:
+        _put(t, held) if held.__class__ is not np.ndarray else setattr(t, "_array", held)
+    elif not is_alone(t):
+        np.copyto(t._array, np.asarray(held))
+    elif held.__class__ is np.ndarray:
+        t._array = held
+    else:
+        move(t, held)
+    mark_written(t)
