@@ -18,17 +18,18 @@ _NARROW = {"int64": "int32", "uint64": "uint32", "float64": "float32", "complex1
 
 def lowered(graph: Graph) -> Graph:
     """The graph in rows that have a lowering."""
-    return verify(constants(decompose(graph, lambda row: row.jax is None)))
-
-
-def function(graph: Graph, name: str, narrow: bool = False) -> Callable[..., Any]:
-    """What the source of a lowered graph defines; if `narrow`, with types of 32 bits in place of those of 64."""
     import jax
 
+    graph = verify(constants(decompose(graph, lambda row: row.jax is None)))
     for v in graph.values:
         name_in_jax = default_name(v)
         if name_in_jax is not None and not hasattr(jax.numpy, name_in_jax):
             raise GraphError(f"row {v.op!r} has no lowering to JAX: give it a jax column, or a composition of rows that have one")
+    return graph
+
+
+def function(graph: Graph, name: str, narrow: bool = False) -> Callable[..., Any]:
+    """What the source of a lowered graph defines; if `narrow`, with types of 32 bits in place of those of 64."""
     tree = _Narrow().visit(module(graph, name)) if narrow else module(graph, name)
     scope: dict[str, Any] = {}
     exec(compile(tree, f"<symgrad {graph.hash[:12]}>", "exec"), scope)  # our own syntax tree, never text
