@@ -1,5 +1,6 @@
 """What an attribute of a graph value may be: None, `...`, Python's numbers and strings, number types, slices, arrays, tuples and mappings
-of them. A graph holds attributes in a plain, immutable form, and compares them by type and bits."""
+of them, and a graph: the body of a loop, or a branch. A graph holds attributes in a plain, immutable form, and compares them by type and
+bits."""
 
 from __future__ import annotations
 
@@ -19,9 +20,13 @@ _TYPES = frozenset(d.name for d in dtypes.ALL)
 _EMPTY: Mapping[str, Any] = MappingProxyType({})
 
 
+class Nested:
+    """What is a graph: immutable, and equal to any other of the same structure."""
+
+
 def plain(x: Any) -> Any:
     """The attribute in the form that a graph holds: of exact types, with nothing that anyone could write to."""
-    if type(x) in _PLAIN or isinstance(x, np.dtype):
+    if type(x) in _PLAIN or isinstance(x, (np.dtype, Nested)):
         return x
     if isinstance(x, (tuple, list)):
         return tuple(map(plain, x))
@@ -42,12 +47,12 @@ def plain(x: Any) -> Any:
 
 
 def freeze(x: Any) -> Any:
-    """A hashable key of an attribute that tells types and bits apart, and is the same in every process."""
+    """A hashable key of an attribute that tells types and bits apart."""
     return key_of(plain(x))
 
 
 def key_of(x: Any) -> Any:
-    """The key of an attribute that is plain already."""
+    """The key of an attribute that is plain already. It is the same in every process, unless it is that of a graph: itself."""
     if x is None or isinstance(x, EllipsisType):
         return repr(x)
     if isinstance(x, (bool, int, str)):
@@ -62,6 +67,8 @@ def key_of(x: Any) -> Any:
         return "mapping", tuple((k, key_of(v)) for k, v in x.items())
     if isinstance(x, slice):
         return "slice", key_of((x.start, x.stop, x.step))
+    if isinstance(x, Nested):
+        return "graph", x
     if isinstance(x, np.ndarray):
         return "array", str(x.dtype), x.shape, x.tobytes()
     return "dtype", str(x)

@@ -13,14 +13,14 @@ from __future__ import annotations
 import os
 import threading
 import weakref
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from functools import cached_property
 from hashlib import blake2b
 from typing import Any, cast
 
 import numpy as np
 
-from symgrad.compiler.attributes import freeze as freeze, key_of, plain
+from symgrad.compiler.attributes import Nested, freeze as freeze, key_of, plain
 from symgrad.errors import GraphError
 from symgrad.ops.spec import Meta, Row
 from symgrad.ops.table import TABLE
@@ -109,7 +109,7 @@ def output(value: Value, index: int) -> Value:
     return intern(OUTPUT, None, (value,), {"index": index}, value.shape[index], value.dtype[index])
 
 
-class Graph:
+class Graph(Nested):
     """A program: inputs in order, each with a label, and outputs. Everything between hangs off the outputs.
 
     `print(graph)` shows it as text, which `Graph.parse` reads back; `graph.draw()` as a picture. Equal graphs have the same inputs,
@@ -160,7 +160,7 @@ class Graph:
         for v in self.values:
             args = tuple(None if a is None else number[id(a)] for a in v.args)
             ours = v.row is TABLE.get(v.op)  # else it is a user's row, whatever its name
-            digest.update(repr((v.op, ours, args, key_of(v.attrs), v.shape, str(v.dtype))).encode())
+            digest.update(repr((v.op, ours, args, key_of(_digested(v.attrs)), v.shape, str(v.dtype))).encode())
         ends = [(x.shape, str(x.dtype)) for x in self.inputs], [number[id(v)] for v in self.outputs]
         digest.update(repr(ends).encode())
         return digest.hexdigest()
@@ -200,6 +200,26 @@ class Graph:
         return text(self)
 
     __repr__ = __str__
+
+
+def _digested(attrs: Mapping[str, Any]) -> Mapping[str, Any]:
+    """Attributes with the digests of graphs in their places."""
+    if not any(isinstance(x, Graph) for x in attrs.values()):
+        return attrs
+    return cast(Mapping[str, Any], plain({k: ("graph", x.hash) if isinstance(x, Graph) else x for k, x in attrs.items()}))
+
+
+def nested(v: Value) -> dict[str, Graph]:
+    """The graphs that a loop or a branch holds, by the names of its attributes."""
+    return {} if v.row is None else {k: x for k, x in v.attrs.items() if isinstance(x, Graph)}
+
+
+def walk(graph: Graph) -> Iterator[Value]:
+    """All values of a graph, and of the graphs within it."""
+    for v in graph.values:
+        yield v
+        for inner in nested(v).values():
+            yield from walk(inner)
 
 
 def toposort(outputs: Iterable[Value]) -> list[Value]:

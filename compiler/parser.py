@@ -15,6 +15,7 @@ from typing import Any, NoReturn
 import numpy as np
 
 from symgrad import dtypes
+from symgrad.compiler.control.rows import CONTROL
 from symgrad.compiler.ir import OUTPUT, Graph, Value, application, input_value, intern, literal
 from symgrad.compiler.verify import check, verify
 from symgrad.errors import GraphError
@@ -118,15 +119,24 @@ class _Attributes(_Tokens):
             return None
         if self.token == "slice":
             return self.section()
+        if self.token == "graph":
+            return self.nested()
         dtype = self.dtype()
         return self.array(dtype) if self.token == "[" else dtype
+
+    def nested(self) -> Any:
+        """A graph among the attributes."""
+        raise NotImplementedError
+
+    def deeper(self) -> None:
+        self.depth += 1
+        if self.depth > _DEEPEST:
+            self.fail(f"attributes are nested more than {_DEEPEST} deep")
 
     def container(self) -> Any:
         if self.has("..."):
             return ...
-        self.depth += 1
-        if self.depth > _DEEPEST:
-            self.fail(f"attributes are nested more than {_DEEPEST} deep")
+        self.deeper()
         if self.has("("):
             content: Any = self.sequence()
         elif self.has("{"):
@@ -241,6 +251,22 @@ class _Program(_Attributes):
         self.known: dict[str, Value] = {}
 
     def graph(self) -> Graph:
+        graph = self.block()
+        if self.kind != "end":
+            self.wrong("the end of the text")
+        return graph
+
+    def nested(self) -> Graph:
+        """Its names are its own."""
+        self.deeper()
+        outer, self.known = self.known, {}
+        graph = self.block()
+        self.known = outer
+        self.depth -= 1
+        return graph
+
+    def block(self) -> Graph:
+        at = self.start
         self.expect("graph")
         self.expect("(")
         labels = self.listed(")", self.input)
@@ -250,9 +276,13 @@ class _Program(_Attributes):
             self.line()
         self.expect("return")
         outputs = self.listed("}", self.result)
-        if self.kind != "end":
-            self.wrong("the end of the text")
-        return verify(Graph(inputs, outputs, labels))
+        return self.legal(Graph(inputs, outputs, labels), at)
+
+    def legal(self, graph: Graph, at: int) -> Graph:
+        try:
+            return verify(graph)
+        except GraphError as error:
+            self.fail(str(error), at)
 
     def input(self) -> str:
         """`%x: float64[3]`; gives the label."""
@@ -342,9 +372,10 @@ class _Program(_Attributes):
     def row(self) -> Row:
         at = self.start
         name = self.string() if self.kind == "string" else self.take("word", "the name of an operation")
-        if name not in self.rows:
+        row = self.rows.get(name, CONTROL.get(name))
+        if row is None:
             self.fail(f"there is no operation {name[:40]!r}; operations of your own are given as Graph.parse(text, rows={{...}})", at)
-        return self.rows[name]
+        return row
 
     def setting(self, row: Row, attrs: dict[str, Any]) -> None:
         """`axis=(0,)`."""

@@ -14,6 +14,7 @@ Attributes are written as in Python, with these exceptions, so that every one co
     complex(1.0, -0.0)                     a complex number
     inf, nan, nan(0xfff8000000000000)      a NaN that is not the usual one, by its bits
     float32[2](0.5, 1.0)                   an array; its bytes in hexadecimal where numbers would be many or inexact
+    graph(%x: float64[]) { ... }           the body of a loop, or a branch, whose names are its own
 """
 
 from __future__ import annotations
@@ -97,6 +98,8 @@ def attribute(x: Any) -> str:
         return f"complex({_float(x.real)}, {_float(x.imag)})"
     if isinstance(x, slice):
         return f"slice({attribute(x.start)}, {attribute(x.stop)}, {attribute(x.step)})"
+    if isinstance(x, Graph):
+        return text(x).replace("\n", "\n  ")
     if isinstance(x, Mapping):
         return "{" + ", ".join(f"{json.dumps(k)}: {attribute(e)}" for k, e in x.items()) + "}"
     if isinstance(x, np.ndarray):

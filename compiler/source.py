@@ -27,7 +27,7 @@ WIDTH = 60
 
 def text(module: ast.Module) -> str:
     """The source of a module of one function."""
-    return ast.unparse(module).replace("\n\ndef ", "\n\n\ndef ", 1) + "\n"
+    return ast.unparse(module).replace("\n\ndef ", "\n\n\ndef ", 1).replace("\n\n    ", "\n    ") + "\n"
 
 
 def function(title: str, parameters: Sequence[str], body: Sequence[ast.stmt]) -> ast.FunctionDef:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from symgrad.compiler.ir import INPUT, LITERAL, OUTPUT, Graph, Value, type_text
+from symgrad.compiler.ir import INPUT, LITERAL, OUTPUT, Graph, Value, nested, type_text
 from symgrad.errors import GraphError
 from symgrad.ops.promotion import compute_type, kind
 from symgrad.ops.spec import Row
@@ -67,6 +67,11 @@ def _check_application(v: Value, row: Row) -> None:
             _check_single(a, f"{v.op} is given")
         elif row.elementwise:
             raise GraphError(f"{v.op} needs all its arguments")
+    for name, inner in nested(v).items():
+        try:
+            verify(inner)
+        except GraphError as error:
+            raise GraphError(f"the {name} of {v.op}: {error}") from error
     meta = _typed(v, row)
     several = isinstance(meta, tuple)
     shape = tuple(tuple(m.shape) for m in meta) if several else tuple(meta.shape)

@@ -116,7 +116,7 @@ class _Sketcher:
         title = v.op if filled is None else _number(filled)
         if filled is None and any(a is not None and a.op == LITERAL for a in v.args):
             title += f"({', '.join(_number(a.value) if a.op == LITERAL else '·' for a in v.args if a is not None)})"
-        settings = ", ".join(f"{k}={attribute(x)}" for k, x in v.attrs.items() if _says_something(k, x))
+        settings = ", ".join(_setting(k, x) for k, x in v.attrs.items() if _says_something(k, x))
         lines = (*([short(settings)] if settings else ()), *_types(v))
         outputs = len(v.dtype) if isinstance(v.dtype, tuple) else 1
         return Box(_kind(v), short(title), lines, self.names[v], self.note(v), outputs)
@@ -154,6 +154,11 @@ def _arguments(v: Value, named: bool) -> list[tuple[Value, str]]:
     if len(args) < 2 or v.op in _ANY_ORDER or not named:
         return [(a, "") for _, a in args]
     return [(a, names[i] if names.count(names[i]) == 1 else str(i)) for i, a in args]
+
+
+def _setting(name: str, x: Any) -> str:
+    """A body or a branch is drawn by whoever draws `value.attrs[name]`: here it is as large as it is."""
+    return f"{name} of {sum(v.row is not None for v in x.values)}" if isinstance(x, Graph) else f"{name}={attribute(x)}"
 
 
 def _says_something(name: str, x: Any) -> bool:

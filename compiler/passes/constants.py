@@ -6,14 +6,14 @@ from typing import Any
 
 import numpy as np
 
-from symgrad.compiler.ir import LITERAL, Graph, Value, literal, row_of
+from symgrad.compiler.ir import LITERAL, Graph, Value, literal, row_of, walk
 from symgrad.compiler.passes.rewrite import rewrite
 from symgrad.mode import local
 
 
 def constants(graph: Graph) -> Graph:
     """The graph with each function of float literals as a literal."""
-    return rewrite(graph, _change) if any(map(_is_constant, graph.values)) else graph
+    return rewrite(graph, _change) if any(map(_is_constant, walk(graph))) else graph
 
 
 def _is_constant(v: Value) -> bool:

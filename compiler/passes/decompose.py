@@ -6,7 +6,7 @@ from collections.abc import Callable
 from typing import Any
 
 from symgrad.compiler.builder import xp
-from symgrad.compiler.ir import Graph, Value, row_of
+from symgrad.compiler.ir import Graph, Value, row_of, walk
 from symgrad.compiler.passes.rewrite import rewrite
 from symgrad.ops.spec import Row
 
@@ -18,6 +18,6 @@ def decompose(graph: Graph, wanted: Callable[[Row], bool] = lambda row: True) ->
         row = row_of(v)
         return row.compose(xp, *args, **v.attrs) if row.compose is not None and wanted(row) else None
 
-    while any(v.row is not None and v.row.compose is not None and wanted(v.row) for v in graph.values):
+    while any(v.row is not None and v.row.compose is not None and wanted(v.row) for v in walk(graph)):
         graph = rewrite(graph, change)
     return graph

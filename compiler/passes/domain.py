@@ -11,13 +11,13 @@ from typing import Any
 
 from symgrad.compiler.builder import xp
 from symgrad.compiler.fold import number
-from symgrad.compiler.ir import OUTPUT, Graph, Value
+from symgrad.compiler.ir import OUTPUT, Graph, Value, walk
 from symgrad.compiler.passes.rewrite import rewrite
 
 
 def within_domain(graph: Graph) -> Graph:
     """The graph for arguments for which it has a value."""
-    excluded = {v.args[0] for v in graph.values if v.op == "where" and _is_nan(v.args[1])}
+    excluded = {v.args[0] for v in walk(graph) if v.op == "where" and _is_nan(v.args[1])}
 
     def change(v: Value, args: tuple[Any, ...]) -> Any:
         if v.op != "where" or v.args[0] not in excluded:

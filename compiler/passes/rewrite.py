@@ -12,7 +12,8 @@ Change = Callable[[Value, tuple[Any, ...]], Any]
 
 
 def rewrite(graph: Graph, change: Change) -> Graph:
-    """`change(value, new arguments)` gives the new value (a tuple for several outputs), or None to keep the row."""
+    """`change(value, new arguments)` gives the new value (a tuple for several outputs), or None to keep the row. Graphs within loops and
+    branches are rebuilt in the same way."""
     new: dict[Value, Any] = {}
     for v in graph.values:
         if v.op in (INPUT, LITERAL):
@@ -23,5 +24,8 @@ def rewrite(graph: Graph, change: Change) -> Graph:
             new[v] = args[0][v.attrs["index"]]
             continue
         changed = change(v, args)
-        new[v] = apply(row_of(v), args, dict(v.attrs)) if changed is None else changed
+        if changed is None:
+            attrs = {k: rewrite(x, change) if isinstance(x, Graph) else x for k, x in v.attrs.items()}
+            changed = apply(row_of(v), args, attrs)
+        new[v] = changed
     return Graph(graph.inputs, (new[v] for v in graph.outputs), graph.labels)

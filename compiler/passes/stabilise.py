@@ -16,14 +16,14 @@ from typing import Any
 
 from symgrad.compiler.builder import xp
 from symgrad.compiler.fold import number
-from symgrad.compiler.ir import Graph, Value
+from symgrad.compiler.ir import Graph, Value, walk
 from symgrad.compiler.passes.rewrite import rewrite
 from symgrad.ops.promotion import kind
 
 
 def stabilise(graph: Graph) -> Graph:
     """The graph with the stable forms in place of the naive ones."""
-    return rewrite(graph, _change) if any(v.op == "log" for v in graph.values) else graph
+    return rewrite(graph, _change) if any(v.op == "log" for v in walk(graph)) else graph
 
 
 def _change(v: Value, args: tuple[Any, ...]) -> Any:

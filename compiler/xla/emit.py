@@ -8,13 +8,16 @@ A value that is read once, and short, stands where it is read; everything else i
 from __future__ import annotations
 
 import ast
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import numpy as np
 
 from symgrad.compiler import source as syntax
+from symgrad.compiler.control.rows import is_control
 from symgrad.compiler.ir import INPUT, LITERAL, OUTPUT, Graph, Value, row_of
 from symgrad.compiler.source import COMPARE, INFIX, PLAIN, WIDTH, is_none, one_is_typed
+from symgrad.compiler.xla import loops
 from symgrad.errors import GraphError
 from symgrad.ops.spec import Row
 
@@ -29,32 +32,75 @@ def source(graph: Graph, name: str = "forward") -> str:
 
 def module(graph: Graph, name: str = "forward") -> ast.Module:
     """The syntax tree of a module that defines the graph as the function `name`."""
-    return ast.fix_missing_locations(_Emitter(graph).module(name))
+    return ast.fix_missing_locations(_Emitter(graph, list(syntax.parameter_names(graph.labels, _MODULES))).module(name))
 
 
 class _Emitter:
-    def __init__(self, graph: Graph) -> None:
+    def __init__(self, graph: Graph, parameters: Sequence[str], inputs: Sequence[ast.expr] = (), outer: _Emitter | None = None) -> None:
+        """What stands for the inputs is their parameters, unless it is given."""
         self.graph = graph
         self.uses = graph.uses()
-        self.parameters = list(syntax.parameter_names(graph.labels, _MODULES))
-        self.free = (n for n in (f"v{i}" for i in range(10**9)) if n not in set(self.parameters))
-        self.expression: dict[Value, ast.expr] = {x: syntax.name(n) for x, n in zip(graph.inputs, self.parameters, strict=True)}
-        self.width: dict[Value, int] = {x: len(n) for x, n in zip(graph.inputs, self.parameters, strict=True)}
+        self.parameters = parameters
+        self.taken: set[str] = set(parameters) if outer is None else outer.taken
+        """Names that stand for something, here or in a function around or inside this one."""
+        self.free: Iterator[str] = (f"v{i}" for i in range(10**9)) if outer is None else outer.free
+        self.expression: dict[Value, ast.expr] = dict(zip(graph.inputs, inputs or map(syntax.name, parameters), strict=True))
+        self.width: dict[Value, int] = {x: len(e.id) if isinstance(e, ast.Name) else 3 for x, e in self.expression.items()}
+        self.results: dict[Value, list[ast.expr]] = {}
+        """The outputs of loops and branches."""
         self.body: list[ast.stmt] = []
 
-    def module(self, name: str) -> ast.Module:
+    def lines(self) -> list[ast.expr]:
+        """Write all lines of the body, and give the results."""
         for v in self.graph.values:
-            if v.op not in (INPUT, LITERAL):
+            if is_control(v):
+                self.results[v] = loops.emit(self, v)
+            elif v.op not in (INPUT, LITERAL):
                 self.emit(v)
-        results = [self.operand(v, weak=False) for v in self.graph.outputs]
+        return [self.operand(v, weak=False) for v in self.graph.outputs]
+
+    def module(self, name: str) -> ast.Module:
+        results = self.lines()
         if len(results) > 1:
             results = [r if isinstance(r, ast.Name) else self.named(r) for r in results]
         self.body.append(ast.Return(results[0] if len(results) == 1 else syntax.tuple_of(results)))
         function = syntax.function(name, self.parameters, [syntax.docstring(self.graph, self.parameters), *self.body])
         return ast.Module([*_imports(function), function], [])
 
+    # what loops and branches are written with
+
+    def inner(self, graph: Graph, inputs: Sequence[ast.expr]) -> tuple[list[ast.stmt], list[ast.expr]]:
+        """The lines and the results of a graph inside a function of its own, which may read whatever has a name here."""
+        emitter = _Emitter(graph, (), inputs, self)
+        results = emitter.lines()
+        return emitter.body, results
+
+    def define(self, stem: str, parameters: Sequence[str], lines: Sequence[ast.stmt], result: ast.expr) -> ast.Name:
+        name = self.fresh(stem)
+        self.body.append(syntax.function(name, parameters, [*lines, ast.Return(result)]))
+        return syntax.name(name)
+
+    def steady(self, v: Value) -> ast.expr:
+        """An operand as something that a function inside can read: a name, or a number."""
+        expression = self.operand(v, weak=False)
+        return expression if isinstance(expression, ast.Name) or v.op == LITERAL else self.named(expression)
+
+    def assign(self, targets: list[ast.expr], expression: ast.expr) -> None:
+        target = targets[0] if len(targets) == 1 else ast.Tuple(targets, ast.Store())
+        self.body.append(ast.Assign([target], expression))
+
+    def fresh(self, stem: str | None = None) -> str:
+        """A name that nothing has yet: of the stem, or numbered."""
+        names = self.free if stem is None else (f"{stem}{i or ''}" for i in range(10**9))
+        name = next(n for n in names if n not in self.taken)
+        self.taken.add(name)
+        return name
+
     def emit(self, v: Value) -> None:
         weak = v.row is not None and v.row.elementwise and one_is_typed(v)
+        if v.op == OUTPUT and v.args[0] in self.results:
+            self.expression[v] = self.results[v.args[0]][v.attrs["index"]]
+            return
         operands = [ast.Constant(None) if a is None else self.operand(a, weak) for a in v.args]
         if v.op in INFIX and not weak and v.args[1].op == LITERAL:
             operands[1] = self.operand(v.args[1], weak=True)  # the first operand has the type
@@ -66,7 +112,7 @@ class _Emitter:
         self.expression[v], self.width[v] = expression, width
 
     def named(self, expression: ast.expr) -> ast.Name:
-        name = next(self.free)
+        name = self.fresh()
         self.body.append(syntax.assign(name, expression))
         return syntax.name(name)
 
@@ -108,7 +154,7 @@ def _by_name(v: Value, operands: list[ast.expr]) -> ast.expr:
 
 def default_name(v: Value) -> str | None:
     """The function of jax.numpy that serves a row without a jax column; None where there is a better form."""
-    if v.row is None or v.row.jax is not None or v.op in INFIX or v.op in COMPARE or v.op == "neg":
+    if v.row is None or v.row.jax is not None or v.op in INFIX or v.op in COMPARE or v.op == "neg" or is_control(v):
         return None
     return v.row.numpy.__name__ if isinstance(v.row.numpy, np.ufunc) else v.op
 

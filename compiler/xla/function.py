@@ -6,7 +6,7 @@ import ast
 from collections.abc import Callable
 from typing import Any
 
-from symgrad.compiler.ir import Graph
+from symgrad.compiler.ir import Graph, walk
 from symgrad.compiler.passes.constants import constants
 from symgrad.compiler.passes.decompose import decompose
 from symgrad.compiler.verify import verify
@@ -21,7 +21,7 @@ def lowered(graph: Graph) -> Graph:
     import jax
 
     graph = verify(constants(decompose(graph, lambda row: row.jax is None)))
-    for v in graph.values:
+    for v in walk(graph):
         name_in_jax = default_name(v)
         if name_in_jax is not None and not hasattr(jax.numpy, name_in_jax):
             raise GraphError(f"row {v.op!r} has no lowering to JAX: give it a jax column, or a composition of rows that have one")

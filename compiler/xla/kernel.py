@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from symgrad.compiler.ir import Graph, type_text
+from symgrad.compiler.ir import Graph, type_text, walk
 from symgrad.compiler.xla.cache import kept
 from symgrad.compiler.xla.emit import source
 from symgrad.compiler.xla.function import function, lowered
@@ -110,7 +110,7 @@ def _check(graph: Graph, found: Any) -> None:
 
 
 def _has_64_bit(graph: Graph) -> bool:
-    dtypes = {d for v in (*graph.inputs, *graph.values) for d in (v.dtype if isinstance(v.dtype, tuple) else (v.dtype,))}
+    dtypes = {d for v in (*graph.inputs, *walk(graph)) for d in (v.dtype if isinstance(v.dtype, tuple) else (v.dtype,))}
     return any(d.itemsize == 16 or (d.itemsize == 8 and d.kind != "c") for d in dtypes)
 
 

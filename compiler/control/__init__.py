@@ -1,0 +1,1 @@
+"""Loops and branches: rows whose attributes hold graphs."""
