@@ -100,8 +100,8 @@ def vjp(graph: Graph, wrt: Sequence[int] | None = None) -> Graph:
     start = len(graph.inputs)
     cotangents = [input_value(start + i, v.shape, v.dtype) for i, v in enumerate(graph.outputs)]
     names = ["g"] if len(cotangents) == 1 else [f"g{i}" for i in range(len(cotangents))]
-    labels = (*graph.labels, *(_fresh(name, graph.labels) for name in names))
-    return Graph((*graph.inputs, *cotangents), pull(_sum_by_output(graph, cotangents), _chosen(graph, wrt)), labels)
+    labels = (*graph.labels, *(fresh(name, graph.labels) for name in names))
+    return Graph((*graph.inputs, *cotangents), pull(_sum_by_output(graph, cotangents), chosen_inputs(graph, wrt)), labels)
 
 
 def _sum_by_output(graph: Graph, cotangents: Sequence[Value]) -> dict[Value, Value]:
@@ -121,12 +121,12 @@ def grad(graph: Graph, wrt: Sequence[int] | None = None) -> Graph:
     if kind(y.dtype) not in "fc":
         raise GraphError(f"only floating-point outputs have a gradient, got {type_text(y)}")
     seed = filled(xp, 1, Meta(y.shape, y.dtype))
-    return Graph(graph.inputs, pull({y: seed}, _chosen(graph, wrt)), graph.labels)
+    return Graph(graph.inputs, pull({y: seed}, chosen_inputs(graph, wrt)), graph.labels)
 
 
 def jvp(graph: Graph, wrt: Sequence[int] | None = None) -> Graph:
     """A graph of the same inputs and a tangent for each of `wrt`, which gives the tangents of the outputs."""
-    chosen = _chosen(graph, wrt)
+    chosen = chosen_inputs(graph, wrt)
     start = len(graph.inputs)
     tangents = [input_value(start + i, v.shape, v.dtype) for i, v in enumerate(chosen)]
     seeds = [input_value(start + len(chosen) + i, v.shape, v.dtype) for i, v in enumerate(graph.outputs)]
@@ -134,7 +134,7 @@ def jvp(graph: Graph, wrt: Sequence[int] | None = None) -> Graph:
     total: dict[Value, Value] = {}
     for v, t in zip(pulled, tangents, strict=True):
         _receive(total, v, t)
-    labels = (*graph.labels, *(_fresh(f"d{graph.labels[v.attrs['index']]}", graph.labels) for v in chosen))
+    labels = (*graph.labels, *(fresh(f"d{graph.labels[v.attrs['index']]}", graph.labels) for v in chosen))
     return Graph((*graph.inputs, *tangents), pull(total, seeds), labels)
 
 
@@ -172,7 +172,7 @@ def _next(previous: Derivative, graph: Graph, wrt: Sequence[int], free: Iterable
     return [Derivative((*previous.wrt, i), g, directions) for i, g in zip(later, pulled, strict=True)]
 
 
-def _chosen(graph: Graph, wrt: Sequence[int] | None) -> list[Value]:
+def chosen_inputs(graph: Graph, wrt: Sequence[int] | None) -> list[Value]:
     if wrt is None:
         return [x for x in graph.inputs if kind(x.dtype) in "fc"]
     for i in wrt:
@@ -181,7 +181,7 @@ def _chosen(graph: Graph, wrt: Sequence[int] | None) -> list[Value]:
     return [graph.inputs[i] for i in wrt]
 
 
-def _fresh(name: str, taken: Sequence[str]) -> str:
+def fresh(name: str, taken: Sequence[str]) -> str:
     while name in taken:
         name += "_"
     return name

@@ -215,7 +215,33 @@ def _sum(xp: Any, args: Any, meta: Meta, *, axis: tuple[int, ...], keepdims: boo
 
 @fold("matmul")
 def _matmul(xp: Any, args: Any, meta: Meta) -> Value | None:
-    return filled(xp, 0, meta) if 0 in map(number, args) else None  # 0 @ x -> 0
+    if 0 in map(number, args):  # 0 @ x -> 0
+        return filled(xp, 0, meta)
+    x, y = args
+    if _is_identity(x) and y.shape == meta.shape:  # I @ y -> y
+        return y  # type: ignore[no-any-return]
+    if _is_identity(y) and x.shape == meta.shape:  # x @ I -> x
+        return x  # type: ignore[no-any-return]
+    d = _diagonal(x)
+    return xp.reshape(d, shape=(d.size, 1)) * y if d is not None and y.ndim == 2 else None  # diag(d) @ y -> d yᵢ, row by row
+
+
+def _diagonal(x: Value) -> Value | None:
+    """The vector d of d ∘ I, which is diag(d)."""
+    if x.op != "mul":
+        return None
+    for matrix, vector in (x.args, x.args[::-1]):
+        if vector.ndim == 1 and matrix.ndim == 2:
+            inner = _diagonal(matrix)
+            if inner is not None:
+                return inner * vector  # type: ignore[operator, no-any-return]
+            if _is_identity(matrix):
+                return vector  # type: ignore[no-any-return]
+    return None
+
+
+def _is_identity(x: Value) -> bool:
+    return x.op == "eye" and x.shape[0] == x.shape[1]
 
 
 NORMAL: dict[str, Callable[..., dict[str, Any]]] = {

@@ -1,0 +1,116 @@
+"""Jacobians, Hessians and Hessian-vector products, graph to graph.
+
+    jacobian   the VJP or the JVP for every unit vector, whichever needs fewer; all of them at once (`symgrad.compiler.passes.batch`)
+    hvp        the derivative of the gradient along a direction: forward over reverse
+    hessian    the Hessian-vector product for every unit vector
+
+A function of one number, or with one, needs no unit vectors; what does not depend on the direction is computed once.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from symgrad.compiler.builder import xp
+from symgrad.compiler.differentiate import chosen_inputs, fresh, grad, jvp, pull
+from symgrad.compiler.fold import filled
+from symgrad.compiler.ir import Graph, Value, input_value, type_text
+from symgrad.compiler.passes.batch import batched
+from symgrad.errors import GraphError
+from symgrad.ops.promotion import kind
+from symgrad.ops.spec import Meta
+
+
+def jacobian(graph: Graph, wrt: Sequence[int] | None = None) -> Graph:
+    """A graph of the same inputs, which gives for each output, and for each of the inputs `wrt`, their Jacobian: (*output, *input)."""
+    chosen = chosen_inputs(graph, wrt)
+    _refuse("a Jacobian", (*graph.outputs, *chosen))
+    found = [block for y in graph.outputs for block in _jacobian(graph, y, chosen)]
+    return Graph(graph.inputs, found, graph.labels)
+
+
+def _jacobian(graph: Graph, y: Value, chosen: Sequence[Value]) -> list[Value]:
+    if not y.size or not all(x.size for x in chosen):
+        return [_empty_or(graph, y, x) for x in chosen]
+    if y.size <= sum(x.size for x in chosen):
+        return [xp.reshape(g, shape=(*y.shape, *x.shape)) for g, x in zip(_rows(graph, y, chosen), chosen, strict=True)]
+    return [_column(graph, y, x) for x in chosen]
+
+
+def _empty_or(graph: Graph, y: Value, x: Value) -> Value:
+    return _jacobian(graph, y, (x,))[0] if y.size and x.size else filled(xp, 0, Meta((*y.shape, *x.shape), y.dtype))
+
+
+def _rows(graph: Graph, y: Value, chosen: Sequence[Value]) -> list[Value]:
+    """The cotangents of the inputs for every unit cotangent of y, one after the other."""
+    if y.size == 1:
+        return pull({y: filled(xp, 1, Meta(y.shape, y.dtype))}, chosen)
+    g = input_value(len(graph.inputs), y.shape, y.dtype)
+    return batched(pull({y: g}, chosen), {g: units(y)}, y.size)
+
+
+def _column(graph: Graph, y: Value, x: Value) -> Value:
+    """The tangents of y for every unit tangent of x, side by side."""
+    pushed = jvp(Graph(graph.inputs, (y,), graph.labels), (x.attrs["index"],))
+    tangent = pushed.inputs[-1]
+    if x.size == 1:
+        (column,) = batched(pushed.outputs, {tangent: filled(xp, 1, Meta((1, *x.shape), x.dtype))}, 1)
+    else:
+        (column,) = batched(pushed.outputs, {tangent: units(x)}, x.size)
+    flat = xp.reshape(column, shape=(x.size, y.size))
+    return xp.reshape(xp.transpose(flat, dim0=0, dim1=1), shape=(*y.shape, *x.shape))  # type: ignore[no-any-return]
+
+
+def units(v: Value) -> Value:
+    """Every unit vector of a value's shape, in order."""
+    return xp.reshape(xp.eye(rows=v.size, columns=v.size, dtype=v.dtype), shape=(v.size, *v.shape))  # type: ignore[no-any-return]
+
+
+def hvp(graph: Graph, wrt: Sequence[int] | None = None) -> Graph:
+    """A graph of the same inputs and a direction for each of `wrt`, which gives the derivative of the gradient along it."""
+    chosen = [x.attrs["index"] for x in chosen_inputs(graph, wrt)]
+    pushed = jvp(grad(graph, chosen), chosen)
+    labels = (*graph.labels, *(fresh("v" if len(chosen) == 1 else f"v_{graph.labels[i]}", graph.labels) for i in chosen))
+    return Graph(pushed.inputs, pushed.outputs, labels)
+
+
+def hessian(graph: Graph, wrt: Sequence[int] | None = None) -> Graph:
+    """A graph of the same inputs, which gives for each output the Hessians (*output, *first, *second) for every pair of inputs `wrt`."""
+    chosen = chosen_inputs(graph, wrt)
+    _refuse("a Hessian", (*graph.outputs, *chosen))
+    found = [block for y in graph.outputs for block in _hessian(graph, y, chosen)]
+    return Graph(graph.inputs, found, graph.labels)
+
+
+def _hessian(graph: Graph, y: Value, chosen: Sequence[Value]) -> list[Value]:
+    """Row by row; of two blocks that are each other's transposes the first is computed."""
+    if not y.size or not all(x.size for x in chosen):
+        return [filled(xp, 0, Meta((*y.shape, *first.shape, *second.shape), y.dtype)) for first in chosen for second in chosen]
+    seed = filled(xp, 1, Meta(y.shape, y.dtype)) if y.size == 1 else input_value(len(graph.inputs), y.shape, y.dtype)
+    slopes = pull({y: seed}, chosen)
+    blocks: dict[tuple[int, int], Value] = {}
+    for i, (x, slope) in enumerate(zip(chosen, slopes, strict=True)):
+        direction = input_value(len(graph.inputs) + 1, x.shape, x.dtype)
+        if x.size == 1:
+            along = pull({slope: filled(xp, 1, Meta(x.shape, x.dtype))}, chosen[i:])
+            along = [xp.reshape(v, shape=(1, *v.shape)) for v in along]
+        else:
+            along = batched(pull({slope: direction}, chosen[i:]), {direction: units(x)}, x.size)
+        if y.size != 1:
+            along = batched(along, {seed: units(y)}, y.size)
+        for j, block in enumerate(along, start=i):
+            blocks[i, j] = xp.reshape(block, shape=(y.size, x.size, chosen[j].size))
+    count = range(len(chosen))
+    whole = {(i, j): blocks[i, j] if i <= j else xp.transpose(blocks[j, i], dim0=1, dim1=2) for i in count for j in count}
+    return [xp.reshape(whole[i, j], shape=(*y.shape, *chosen[i].shape, *chosen[j].shape)) for i in count for j in count]
+
+
+def _refuse(what: str, values: Sequence[Value]) -> None:
+    for v in values:
+        if kind(v.dtype) == "c":
+            raise GraphError(
+                f"{what} of complex numbers is no array of derivatives, got {type_text(v)}: differentiate in the real and imaginary parts"
+                " (view_as_real), or use vjp and jvp"
+            )
+        if kind(v.dtype) != "f":
+            raise GraphError(f"only floating-point outputs have {what}, got {type_text(v)}")

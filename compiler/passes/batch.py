@@ -1,0 +1,233 @@
+"""f(x, y) -> stack(f(x₀, y), f(x₁, y), ...): a graph run for many values of some of its inputs at once.
+
+What depends on such an input gets one dimension more, in front, and nothing else does: values that are common to all are computed once.
+Most rows take the dimension along by a rule below. Any other runs as its own kernel for each slice (`jax.vmap` of it, in JAX), so that
+the pass covers the whole table. Rows made that way have no derivative: batching is the last thing that is done to a graph.
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any
+
+import numpy as np
+
+from symgrad.compiler.builder import apply, xp
+from symgrad.compiler.ir import INPUT, LITERAL, OUTPUT, Graph, Value, input_value, row_of
+from symgrad.compiler.passes.decompose import decompose
+from symgrad.ops.spec import Meta, Row
+
+Rule = Callable[..., Any]
+RULES: dict[str, Rule] = {}
+"""`rule(value, args, size)`: the batched application, given its arguments as (value, has it the dimension?)."""
+
+
+def batch(graph: Graph, inputs: Iterable[int], size: int) -> Graph:
+    """The graph with one more dimension, of `size`, in front of these inputs and of all outputs."""
+    inputs = frozenset(inputs)
+    ends = [input_value(i, (size, *x.shape), x.dtype) if i in inputs else x for i, x in enumerate(graph.inputs)]
+    return Graph(ends, batched(graph.outputs, {graph.inputs[i]: ends[i] for i in inputs}, size), graph.labels)
+
+
+def batched(outputs: Sequence[Value], given: dict[Value, Value], size: int) -> list[Value]:
+    """The outputs with one more dimension in front, where `given` stands for some values with that dimension."""
+    slots = tuple(given)
+    plain = decompose(Graph(slots, outputs), lambda row: row.jax is None or row.name in _TAKEN_APART)
+    new: dict[Value, tuple[Any, bool]] = {x: (given[x], True) for x in slots}
+    for v in plain.values:
+        if v not in new:
+            new[v] = _batched(v, new, size)
+    return [_whole(*new[v], size) for v in plain.outputs]
+
+
+_TAKEN_APART = frozenset({"linear", "addmm", "mean", "mse_loss"})
+"""Rows with a lowering of their own, of which the parts take a dimension along better."""
+
+
+def _batched(v: Value, new: dict[Value, tuple[Any, bool]], size: int) -> tuple[Any, bool]:
+    args = [(None, False) if a is None else new[a] for a in v.args]
+    if v.op in (INPUT, LITERAL) or not any(has for _, has in args):
+        return v, False
+    if v.op == OUTPUT:
+        return args[0][0][v.attrs["index"]], True
+    rule = _elementwise if row_of(v).elementwise else RULES.get(v.op, _mapped)
+    found = rule(v, args, size)
+    return (_mapped(v, args, size) if found is None else found), True
+
+
+def _whole(value: Value, has: bool, size: int) -> Value:
+    return value if has else xp.expand(value, shape=(size, *value.shape))  # type: ignore[no-any-return]
+
+
+def _lifted(value: Value, has: bool, ndim: int) -> Value:
+    """An argument that broadcasts to `ndim` dimensions behind the first one."""
+    if not has or value.ndim == ndim + 1:
+        return value
+    first, *rest = value.shape
+    return xp.reshape(value, shape=(first, *(1,) * (ndim - len(rest)), *rest))  # type: ignore[no-any-return]
+
+
+def _elementwise(v: Value, args: Any, size: int) -> Any:
+    return apply(row_of(v), tuple(None if a is None else _lifted(a, has, v.ndim) for a, has in args), dict(v.attrs))
+
+
+def rule(*names: str) -> Callable[[Rule], Rule]:
+    """Enter a rule for the rows of these names."""
+
+    def enter(function: Rule) -> Rule:
+        RULES.update(dict.fromkeys(names, function))
+        return function
+
+    return enter
+
+
+_AXES = ("axis", "axes", "dim0", "dim1", "axis1", "axis2")
+
+
+@rule("sum", "nansum", "prod", "amax", "amin", "logsumexp", "softmax", "log_softmax", "cumsum", "flip", "transpose", "permute")
+def _shifted(v: Value, args: Any, size: int) -> Any:
+    """Axes are counted from behind the new one."""
+    attrs = dict(v.attrs)
+    ndim = v.args[0].ndim
+    for name in _AXES:
+        if name in attrs:
+            axis = attrs[name]
+            attrs[name] = tuple(a % ndim + 1 for a in axis) if isinstance(axis, tuple) else axis % ndim + 1
+    if v.op == "permute":
+        attrs["axes"] = (0, *attrs["axes"])
+    return apply(row_of(v), (args[0][0],), attrs)
+
+
+@rule("reshape")
+def _reshape(v: Value, args: Any, size: int) -> Any:
+    return xp.reshape(args[0][0], shape=(size, *v.shape))
+
+
+@rule("expand")
+def _expand(v: Value, args: Any, size: int) -> Any:
+    return xp.expand(_lifted(*args[0], v.ndim), shape=(size, *v.shape))
+
+
+@rule("getitem")
+def _getitem(v: Value, args: Any, size: int) -> Any:
+    return xp.getitem(args[0][0], index=((0, size, 1), *v.attrs["index"]))
+
+
+@rule("embed")
+def _embed(v: Value, args: Any, size: int) -> Any:
+    return xp.embed(args[0][0], shape=(size, *v.attrs["shape"]), index=((0, size, 1), *v.attrs["index"]))
+
+
+@rule("pad", "crop")
+def _pad(v: Value, args: Any, size: int) -> Any:
+    attrs = dict(v.attrs)
+    attrs["widths"] = ((0, 0), *attrs["widths"])
+    return apply(row_of(v), (args[0][0],), attrs)
+
+
+@rule("cat", "stack")
+def _joined(v: Value, args: Any, size: int) -> Any:
+    axis = v.attrs["axis"] % v.ndim
+    return apply(row_of(v), tuple(_whole(a, has, size) for a, has in args), {"axis": axis + 1})
+
+
+@rule("clone", "tril", "triu")
+def _same(v: Value, args: Any, size: int) -> Any:
+    return apply(row_of(v), (args[0][0],), dict(v.attrs))
+
+
+@rule("matmul")
+def _matmul(v: Value, args: Any, size: int) -> Any:
+    (x, x_has), (y, y_has) = args
+    m, n = (a.ndim for a in v.args)
+    if m <= 2 and n <= 2 and x_has != y_has:
+        return _rows_of_one(v, x, y, x_has, size)
+    if m == 1:
+        x = xp.reshape(x, shape=(*x.shape[:-1], 1, x.shape[-1]))
+    if n == 1:
+        y = xp.reshape(y, shape=(*y.shape, 1))
+    ndim = max(m, n, 2)
+    return xp.reshape(xp.matmul(_lifted(x, x_has, ndim), _lifted(y, y_has, ndim)), shape=(size, *v.shape))
+
+
+def _rows_of_one(v: Value, x: Value, y: Value, x_has: bool, size: int) -> Any:
+    """One common matrix, or vector: the others are stacked to one matrix, so that it is one product."""
+    inner = v.args[0].shape[-1]
+    if x_has:
+        return xp.reshape(xp.matmul(xp.reshape(x, shape=(x.size // inner, inner)), y), shape=(size, *v.shape))
+    if v.args[1].ndim == 1 or v.args[1].shape[-1] == 1:
+        rows = xp.reshape(y, shape=(size, inner))
+        return xp.reshape(xp.matmul(rows, xp.transpose(x, dim0=0, dim1=1) if x.ndim == 2 else x), shape=(size, *v.shape))
+    return xp.matmul(x, y)
+
+
+@rule("einsum")
+def _einsum(v: Value, args: Any, size: int) -> Any:
+    equation = v.attrs["equation"]
+    letter = next((c for c in "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ" if c not in equation), None)
+    if letter is None:
+        return None
+    inputs, _, output = equation.partition("->")
+    terms = [letter * has + term for (_, has), term in zip(args, inputs.split(","), strict=True)]
+    return xp.einsum(*(a for a, _ in args), equation=f"{','.join(terms)}->{letter}{output}")
+
+
+@rule("convolution", "convolution_transpose")
+def _convolution(v: Value, args: Any, size: int) -> Any:
+    """With common weights the new dimension is a part of the batch."""
+    (x, _), *others = args
+    if any(has for _, has in others):
+        return None
+    merged = xp.reshape(x, shape=(size * x.shape[1], *x.shape[2:]))
+    return xp.reshape(apply(row_of(v), (merged, *(a for a, _ in others)), dict(v.attrs)), shape=(size, *v.shape))
+
+
+# --- every other row ------------------------------------------------------------------------------------------------------
+
+
+def _mapped(v: Value, args: Any, size: int) -> Any:
+    row = _mapped_row(row_of(v), tuple(has for _, has in args))
+    return apply(row, tuple(a for a, _ in args), dict(v.attrs))
+
+
+@functools.cache
+def _mapped_row(row: Row, has: tuple[bool, ...]) -> Row:
+    """A row that runs another for each slice of those arguments that have the dimension."""
+
+    def slices(args: Sequence[Any], i: int) -> list[Any]:
+        return [a[i] if one else a for a, one in zip(args, has, strict=True)]
+
+    def numpy(*args: Any, **attrs: Any) -> Any:
+        size = next(len(a) for a, one in zip(args, has, strict=True) if one)
+        results = [row.numpy(*slices(args, i), **attrs) for i in range(size)]
+        return tuple(map(np.stack, zip(*results, strict=True))) if isinstance(results[0], tuple) else np.stack(results)
+
+    def type(*metas: Any, **attrs: Any) -> Any:
+        size = next(m.shape[0] for m, one in zip(metas, has, strict=True) if one)
+        inner = [Meta(m.shape[1:], m.dtype) if one else m for m, one in zip(metas, has, strict=True)]
+        found = row.type(*inner, **attrs)
+        grown = tuple(Meta((size, *m.shape), m.dtype) for m in (found if isinstance(found, tuple) else (found,)))
+        return grown if isinstance(found, tuple) else grown[0]
+
+    def jax(*operands: str | None, **attrs: Any) -> str:
+        names = [None if x is None else f"a{i}" for i, x in enumerate(operands)]
+        given = ", ".join(x for x in operands if x is not None)
+        axes = ", ".join("0" if one else "None" for x, one in zip(operands, has, strict=True) if x is not None)
+        heads = ", ".join(n for n in names if n is not None)
+        return f"jax.vmap(lambda {heads}: {_text(row, names, attrs)}, in_axes=({axes},))({given})"
+
+    args = tuple(f"x{i}" for i in range(len(has)))
+    return Row(
+        f"{row.name}_batched", args, numpy, (None,) * len(has), (frozenset(),) * len(has), row.policy, type, jax=jax, attrs=row.attrs,
+        outputs=row.outputs,
+    )  # fmt: skip
+
+
+def _text(row: Row, names: Sequence[str | None], attrs: dict[str, Any]) -> str:
+    """The call that lowers a row, as the emitter writes it."""
+    if callable(row.jax):
+        return row.jax(*names, **attrs)
+    call = row.jax or f"jnp.{row.numpy.__name__ if isinstance(row.numpy, np.ufunc) else row.name}"
+    keywords = (f"{k}={f'jnp.{x.name}' if isinstance(x, np.dtype) else repr(x)}" for k, x in attrs.items())
+    return f"{call}({', '.join((*(str(n) for n in names), *keywords))})"
