@@ -27,7 +27,7 @@ from symgrad.compiler.sources import Captured, Draw, Scalar
 from symgrad.compiler.tree import flatten
 from symgrad.dispatch import tensors
 from symgrad.engine import key_of
-from symgrad.errors import TraceError, describe
+from symgrad.errors import EffectError, TraceError, describe
 from symgrad.mode import Observer, local
 from symgrad.ops.generator import Generator, default_generator
 from symgrad.ops.promotion import kind
@@ -141,7 +141,7 @@ class Capture:
         while box is not None and box.parent is not None:
             box = box.parent
         if box is None or box.outside is not None:
-            raise TraceError(
+            raise EffectError(
                 f"{user_line()}: a tensor from outside is written to in place inside a traced function; write y = x + 1 in place of"
                 " x += 1, or leave the function eager"
             )
@@ -169,7 +169,8 @@ class Capture:
             self.path.answers.append(asked(t._array.item()))
             return
         way = next((way for start, way in _WAYS.items() if how.startswith(start)), "compute with tensors instead")
-        raise TraceError(
+        kind_of_error = EffectError if how.startswith("backward()") else TraceError
+        raise kind_of_error(
             f"{user_line()}: {how} takes a value out of the graph of a traced function, and its formula and kernel cannot follow it there;"
             f" {way}, or leave the function eager"
         )
@@ -317,10 +318,12 @@ def trace(
     *,
     follow: bool = False,
     effects: bool = False,
+    numbers: bool = True,
 ) -> Trace:
     """Run `function` on a list of tensors made from `args` (tensors, arrays, or shapes without data), and freeze what it did.
-    If it is followed, Python may branch on values: the graph is that of the path taken, with the numbers that were there."""
+    If it is followed, Python may branch on values: the graph is that of the path taken, with the `numbers` that were there."""
     capture = Capture(any(not isinstance(a, (Tensor, np.ndarray)) for a in args), names, follow, effects)
+    capture.numbers = capture.numbers and numbers
     inputs = [_stand_in(a, effects) for a in args]
     for t, label in zip(inputs, labels, strict=True):
         capture.argument(t, label)

@@ -13,18 +13,19 @@ from typing import Any
 
 from symgrad.compiler.capture import trace, tracing
 from symgrad.compiler.ir import Graph
+from symgrad.compiler.methods import Methods
 from symgrad.compiler.options import DEFAULT, Options
 from symgrad.compiler.program import Program
 from symgrad.compiler.signature import Call, Signature, Spec, positions
 from symgrad.compiler.state import MISS, Effects, Step, escaped
-from symgrad.errors import TraceError
-from symgrad.resident import memory, resident
+from symgrad.errors import EffectError, TraceError
+from symgrad.resident import memory
 from symgrad.tensor import Tensor, wrap
 
 _MOST_PATHS = 8
 
 
-class Compiled:
+class Compiled(Methods):
     """Call it as the function that it was made from; it takes tensors and arrays, and gives tensors."""
 
     def __init__(self, function: Callable[..., Any], options: Options = DEFAULT) -> None:
@@ -33,6 +34,8 @@ class Compiled:
         self._programs: dict[Any, Program] = {}
         self._steps: dict[Any, list[Step]] = {}
         """The paths with effects, or with answers that Python asked for, by the types of the arguments."""
+        self._paths: dict[Any, list[Program]] = {}
+        """The paths that derivatives were asked for, of a function that branches on values."""
         self._by_types: dict[Any, Program] = {}
         """The short way to a program, for calls with tensors only."""
         self._latest: Program | None = None
@@ -98,16 +101,6 @@ class Compiled:
                 stacklevel=4,
             )
 
-    def value_and_grad(self, *args: Any, wrt: Any = None, **kwargs: Any) -> tuple[Tensor, Any]:
-        """The scalar result and its gradients: one tensor if `wrt` is one name or position, else a tuple."""
-        (value, *grads), single = self._derivative("value_and_grad", args, kwargs, wrt)
-        return value, grads[0] if single else tuple(grads)
-
-    def grad(self, *args: Any, wrt: Any = None, **kwargs: Any) -> Any:
-        """The gradients of the scalar result, as `value_and_grad` gives them."""
-        grads, single = self._derivative("grad", args, kwargs, wrt)
-        return grads[0] if single else tuple(grads)
-
     def as_jax(self, mode: str = "vjp") -> Any:
         """The function on jax arrays, in any pytrees: for jax.jit, jax.grad, jax.vmap and libraries built on them. Its derivatives are our
         closed forms: as a jax.custom_vjp, or with mode="jvp" as a jax.custom_jvp, which has forward mode, too. Tensors that the function
@@ -128,14 +121,8 @@ class Compiled:
 
     def _traced(self) -> Program:
         if self._latest is None:
-            raise TraceError(f"{self.__name__} has no program yet: call it once, programs are made for the types of the arguments")  # type: ignore[attr-defined]
+            raise TraceError(f"{self.__name__} has no program yet: call it once, programs are made for the types of the arguments")
         return self._latest
-
-    def _derivative(self, what: str, args: Any, kwargs: Any, wrt: Any) -> tuple[list[Tensor], bool]:
-        call, program = self._prepare(args, kwargs)
-        chosen = positions(wrt, program.graph.labels, (*call.leaves, *program.captured))
-        held = [memory(x) for x in program.inputs(call)]
-        return [resident(a) for a in program.kernel(what, chosen).launch(held)], len(chosen) == 1 and isinstance(wrt, (str, int))
 
     def _bound(self, args: Any, kwargs: Any) -> Call:
         call = self.signature.bind(args, kwargs)
@@ -144,16 +131,34 @@ class Compiled:
                 raise TypeError(f"{label} is a spec, a shape without values: derive takes those, a compiled function needs tensors")
         return call
 
-    def _prepare(self, args: Any, kwargs: Any) -> tuple[Call, Program]:
-        """The program of a function without effects: only such a one has derivatives."""
+    def _prepare(self, args: Any, kwargs: Any, what: str) -> tuple[Call, Program]:
+        """The program of a function without effects: only such a one has derivatives. Where it branches, that of the path it takes."""
         call = self._bound(args, kwargs)
         key = call.key()
         program = self._programs.get(key)
         if program is None or not program.holds():
-            traced = trace(self.signature.caller(call), call.leaves, call.labels, self.signature.names())
-            program = self._programs[key] = Program(traced, getattr(self, "__name__", "function"), self.options)
+            program = next((p for p in self._paths.get(key, ()) if p.holds() and p.taken(p.inputs(call))), None)
+        if program is None:
+            program = self._derivable(call, key, what)
         self._latest = program
         return call, program
+
+    def _derivable(self, call: Call, key: Any, what: str) -> Program:
+        try:
+            traced = trace(self.signature.caller(call), call.leaves, call.labels, self.signature.names(), follow=True, numbers=False)
+        except EffectError as error:
+            raise TraceError(
+                f"{error}. {what}() is the derivative of a function without effects: compile the part that computes the loss, and"
+                f" call {what}() of that"
+            ) from error
+        program = Program(traced, getattr(self, "__name__", "function"), self.options)
+        if traced.path.values:
+            paths = self._paths.setdefault(key, [])
+            paths.insert(0, program)
+            del paths[_MOST_PATHS:]
+        else:
+            self._programs[key] = program
+        return program
 
 
 def _types(args: tuple[Any, ...]) -> Any:

@@ -234,7 +234,7 @@ def _diagonal(x: Value) -> Value | None:
         if vector.ndim == 1 and matrix.ndim == 2:
             inner = _diagonal(matrix)
             if inner is not None:
-                return inner * vector  # type: ignore[operator, no-any-return]
+                return inner * vector  # type: ignore[no-any-return]
             if _is_identity(matrix):
                 return vector  # type: ignore[no-any-return]
     return None

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
-from symgrad.compiler import differentiate
+from symgrad.compiler import differentiate, jacobians
 from symgrad.compiler.backend import Kernel, make_kernel
 from symgrad.compiler.capture import Trace
 from symgrad.compiler.ir import Graph
@@ -17,6 +17,7 @@ from symgrad.compiler.sources import settle
 from symgrad.compiler.tree import LEAF, unflatten
 from symgrad.compiler.verify import verify
 from symgrad.ops.promotion import kind
+from symgrad.resident import memory, resident
 from symgrad.tensor import Tensor, wrap
 
 
@@ -29,11 +30,21 @@ class Program:
         self.wrt = tuple(i for i, x in enumerate(self.graph.inputs) if kind(x.dtype) in "fc")
         self.operation = Operation(self.graph, name, options)
         self.dependencies = traced.capture.dependencies
+        self.answers = traced.path.outcomes
+        self._asked = traced.path.values
         self._kernels: dict[Any, Kernel] = {}
 
     def holds(self) -> bool:
         """Whether what the program depends on besides tensors is as it was."""
         return all(read() == value for read, value in self.dependencies)
+
+    def taken(self, inputs: Sequence[Tensor]) -> bool:
+        """Whether Python would take this path: what it asked for on its way has the same answers."""
+        if "taken" not in self._kernels:
+            graph = verify(Graph(self.graph.inputs, self._asked, self.graph.labels))
+            self._kernels["taken"] = make_kernel(graph, "conditions", self.operation.options)
+        found = self._kernels["taken"].launch([memory(t) for t in inputs])
+        return all(a.item() == answer for a, answer in zip(found, self.answers, strict=True))
 
     def run(self, inputs: Sequence[Tensor]) -> Any:
         for t in self.captured:
@@ -52,11 +63,31 @@ class Program:
             self._kernels[what, wrt] = make_kernel(verify(self._derived(what, wrt)), what, self.operation.options)
         return self._kernels[what, wrt]
 
+    def compute(self, what: str, wrt: tuple[int, ...], tensors: Sequence[Tensor]) -> list[Tensor]:
+        """What a kernel gives, as tensors without history."""
+        kernel = self.kernel(what, wrt)
+        for t in self.captured:
+            settle(t, kernel)
+        return [resident(a) for a in kernel.launch([memory(t) for t in tensors])]
+
     def _derived(self, what: str, wrt: tuple[int, ...]) -> Graph:
-        if what == "vjp":
-            return differentiate.vjp(self.graph, wrt)
-        if what not in ("grad", "value_and_grad"):
-            raise ValueError(f"there is source of 'forward', 'vjp', 'grad' and 'value_and_grad', not of {what!r}")
-        gradient = differentiate.grad(self.graph, wrt)
-        values = self.graph.outputs if what == "value_and_grad" else ()
-        return Graph(gradient.inputs, (*values, *gradient.outputs), gradient.labels)
+        if what not in DERIVED:
+            raise ValueError(f"there is 'forward', {', '.join(map(repr, DERIVED))}, and no {what!r}")
+        return DERIVED[what](self.graph, wrt)
+
+
+def _value_and_grad(graph: Graph, wrt: tuple[int, ...]) -> Graph:
+    gradient = differentiate.grad(graph, wrt)
+    return Graph(gradient.inputs, (*graph.outputs, *gradient.outputs), gradient.labels)
+
+
+DERIVED: dict[str, Callable[[Graph, tuple[int, ...]], Graph]] = {
+    "vjp": differentiate.vjp,
+    "jvp": differentiate.jvp,
+    "grad": differentiate.grad,
+    "value_and_grad": _value_and_grad,
+    "jacobian": jacobians.jacobian,
+    "hessian": jacobians.hessian,
+    "hvp": jacobians.hvp,
+}
+"""The kernels that a program has besides its own."""

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from typing import Any
 
+from symgrad.errors import describe
+
 
 class Leaf:
     """Where the next leaf goes."""
@@ -63,3 +65,20 @@ def paths(structure: Any, prefix: str) -> list[str]:
     else:
         return []
     return [path for k, v in items for path in paths(v, f"{prefix}.{k}")]
+
+
+def leaves_like(structure: Any, tree: Any, where: str) -> Iterator[tuple[Any, str]]:
+    """What stands in a tree at the leaves of a structure, each with a name for its place; ValueError if the tree has another form."""
+    if structure is LEAF:
+        yield tree, where
+        return
+    if isinstance(structure, dict):
+        if not isinstance(tree, dict) or tree.keys() != structure.keys():
+            raise ValueError(f"{where} must be a dict of {', '.join(map(str, structure))}, as the result is, got {describe(tree)}")
+        for k, part in structure.items():
+            yield from leaves_like(part, tree[k], f"{where}[{k!r}]")
+    elif isinstance(structure, (list, tuple)):
+        if not isinstance(tree, (list, tuple)) or len(tree) != len(structure):
+            raise ValueError(f"{where} must be a {type(structure).__name__} of {len(structure)}, as the result is, got {describe(tree)}")
+        for i, (part, given) in enumerate(zip(structure, tree, strict=True)):
+            yield from leaves_like(part, given, f"{where}[{i}]")

@@ -11,6 +11,10 @@ class TraceError(SymgradError):
     """A recorded function did something that no graph can hold; the text names the user's line and the way out."""
 
 
+class EffectError(TraceError):
+    """A function that must not change anything does: it writes to a tensor from outside, or calls backward()."""
+
+
 class LinAlgError(SymgradError):
     """A matrix is singular or not positive-definite where it must not be; `symgrad.linalg.LinAlgError`."""
 

@@ -46,7 +46,7 @@ _TAKEN_APART = frozenset({"linear", "addmm", "mean", "mse_loss"})
 
 
 def _batched(v: Value, new: dict[Value, tuple[Any, bool]], size: int) -> tuple[Any, bool]:
-    args = [(None, False) if a is None else new[a] for a in v.args]
+    args: list[tuple[Any, bool]] = [(None, False) if a is None else new[a] for a in v.args]
     if v.op in (INPUT, LITERAL) or not any(has for _, has in args):
         return v, False
     if v.op == OUTPUT:
@@ -57,7 +57,7 @@ def _batched(v: Value, new: dict[Value, tuple[Any, bool]], size: int) -> tuple[A
 
 
 def _whole(value: Value, has: bool, size: int) -> Value:
-    return value if has else xp.expand(value, shape=(size, *value.shape))  # type: ignore[no-any-return]
+    return value if has else xp.expand(value, shape=(size, *value.shape))
 
 
 def _lifted(value: Value, has: bool, ndim: int) -> Value:
@@ -106,7 +106,7 @@ def _reshape(v: Value, args: Any, size: int) -> Any:
 
 @rule("expand")
 def _expand(v: Value, args: Any, size: int) -> Any:
-    return xp.expand(_lifted(*args[0], v.ndim), shape=(size, *v.shape))
+    return xp.expand(_lifted(args[0][0], True, v.ndim), shape=(size, *v.shape))
 
 
 @rule("getitem")
