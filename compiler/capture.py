@@ -19,7 +19,7 @@ from typing import Any
 import numpy as np
 
 from symgrad import errors
-from symgrad.compiler.box import Box
+from symgrad.compiler.box import Box, step_of
 from symgrad.compiler.builder import apply, xp
 from symgrad.compiler.formula.user import of_function
 from symgrad.compiler.ir import Graph, Value, input_value, literal
@@ -33,7 +33,6 @@ from symgrad.ops.generator import Generator, default_generator
 from symgrad.ops.promotion import kind
 from symgrad.ops.spec import Meta, Row
 from symgrad.tensor import Tensor, wrap
-from symgrad.views import path_of
 
 _PACKAGE = str(Path(errors.__file__).parent)
 _JAX = str(Path("jax", "_src"))  # whose transformations call functions that are traced
@@ -126,15 +125,15 @@ class Capture:
             raise TraceError(f"{user_line()}: {error}; leave the function eager") from error
         if not isinstance(result, tuple):
             result, values = (result,), (values,)
-        for t, v in zip(result, values, strict=True):
-            self.enter(t, v if local.mode.recording else xp.detach(v))
+        for i, (t, v) in enumerate(zip(result, values, strict=True)):
+            base = None if t._owner is None else self.boxes.get(id(args[0]._array))
+            way = None if base is None else (base, step_of(row.name, attrs, i, args[0]._array.shape))
+            self.enter(t, v if local.mode.recording else xp.detach(v), way)
 
     # writing
 
     def written(self, t: Tensor) -> None:
         """Called before memory is written to: may it be?"""
-        if t._owner is not None and None in path_of(t):
-            raise TraceError(f"{user_line()}: one of several views is written to inside a traced function; index the tensor instead")
         if self.effects or (id(t._array) not in self.boxes and t._owner is None):
             return
         box = self.boxes.get(id(t._array))
@@ -149,8 +148,9 @@ class Capture:
     def stored(self, x: Tensor, result: Tensor) -> None:
         """`x` has taken on the values of `result`."""
         value = xp.expand(xp.cast(self.value(result), dtype=x._array.dtype), shape=x._array.shape)
+        quiet = id(x) not in self.known and id(x._array) in self.boxes  # a second tensor around the memory, from detach()
         self.value(x)  # so that it is known
-        root = self.boxes[id(x._array)].assign(value)
+        root = self.boxes[id(x._array)].assign(value, quiet or not local.mode.recording)
         if root.outside is not None:
             self.written_outside[id(root.outside)] = root.outside, root
         for t in (x, x._owner):
@@ -231,16 +231,16 @@ class Capture:
         """A tensor that autograd made of one number is that number."""
         self.enter(t, xp.expand(literal(number, t._array.dtype), shape=t._array.shape))
 
+    def shared(self, t: Tensor) -> None:
+        """Another tensor without history is about to be made around the memory of `t`: `t` is the one to be known, and to get gradients."""
+        self.value(t)
+
     # tensors and their values
 
-    def enter(self, t: Tensor, value: Value) -> None:
+    def enter(self, t: Tensor, value: Value, way: tuple[Box, Any] | None = None) -> None:
+        """A tensor and what stands for it; a view has the box of what it is a view of, and the step from there."""
         self.known.add(id(t))
-        parent = None if t._owner is None else self.boxes.get(id(t._owner._array))
-        steps = () if parent is None else path_of(t)
-        if parent is None or None in steps:  # of what has no way back, such as a part of a split, nothing is written
-            self.boxes[id(t._array)] = Box(value)
-        else:
-            self.boxes[id(t._array)] = Box(value, parent, tuple((name, tuple(attrs.items())) for name, attrs in steps))
+        self.boxes[id(t._array)] = Box(value) if way is None else Box(value, way[0], (way[1],))
         if t._node is not None:
             self.nodes[key_of(t._node)] = value
         self.alive += (t, t._array)
@@ -249,7 +249,7 @@ class Capture:
         """What stands for a tensor: a value of the graph, or a new input if the function brought it along."""
         box = self.boxes.get(id(t._array))
         if box is not None and id(t) in self.known:
-            return box.now()
+            return box.recorded() if t._requires_grad and local.mode.recording else box.now()
         origin = None if t._node is None else self.nodes.get(key_of(t._node))
         if origin is not None:  # an array that backward had saved, with its history given back
             return xp.cast(origin, dtype=t._array.dtype)  # type: ignore[no-any-return]
@@ -283,9 +283,10 @@ class Capture:
         return value
 
     def regraded(self, t: Tensor) -> None:
-        """A tensor that may get another gradient: remember the one that it had."""
+        """A tensor that may get another gradient: remember the one that it had. It is an input, also if only its gradient takes part."""
         self.had.setdefault(id(t), t._grad)
         self.alive.append(t)
+        self.value(t)
 
 
 def tracing() -> bool:

@@ -20,7 +20,8 @@ class Mode:
     op. Before memory is written to it is told `capture.written(tensor)`, when it has taken on the values of another tensor
     `capture.stored(tensor, result)`, and before a value leaves for Python (`bool(t)`, `t.item()`, `t.numpy()`: see `leaving`)
     `capture.left(tensor, how)`; of tensors made of one number, of any numbers, and of random ones `capture.filled(tensor, number)`,
-    `capture.made(tensor)`, `capture.drew(array, draw)` (see `drawn`); before a `.grad` is set `capture.regraded(tensor)`. What code depends
+    `capture.made(tensor)`, `capture.drew(array, draw)` (see `drawn`); before a `.grad` is set `capture.regraded(tensor)`, before its memory
+    gets a second tensor without history `capture.shared(tensor)`. What code depends
     on besides tensors it says with `capture.depends(read)` and `capture.scalar(key, read)`. `capture.meaning(row, args)` gives what
     stands for a call of a Function that says what it means, `capture.called(row, args, results)` tells it of one that does not.
     If `capture.abstract`, kernels do not run: results have a type and no values.
@@ -62,7 +63,7 @@ class Observer:
 
     def __getattr__(self, name: str) -> Any:
         """What else a capture is told."""
-        if name not in ("stored", "filled", "made", "drew", "depends", "scalar", "regraded"):
+        if name not in ("stored", "filled", "made", "drew", "depends", "scalar", "regraded", "shared"):
             raise AttributeError(name)
         return getattr(self.outer, name) if self.outer is not None else _ignore
 
@@ -99,7 +100,7 @@ def leaving(tensor: Any, how: str) -> None:
 
 def drawn(draw: Callable[[], Any]) -> Any:
     """The array that `draw` makes of random numbers; a program that is being traced will draw it anew at every run."""
-    array = draw()
+    array = np.asarray(draw())
     capture = local.mode.capture
     if capture is not None:
         capture.drew(array, draw)

@@ -236,6 +236,8 @@ class Tensor:
     @property
     def data(self) -> Tensor:
         """The same memory without history, and without telling anybody when it is written to."""
+        if local.mode.capture is not None:
+            local.mode.capture.shared(self)
         return wrap(self._array)
 
     @data.setter

@@ -49,6 +49,8 @@ def mark_written(x: Tensor) -> None:
 
 def detach(x: Tensor) -> Tensor:
     """The same memory without history; it shares the version counter, as in PyTorch."""
+    if local.mode.capture is not None:
+        local.mode.capture.shared(x)
     t = wrap(x._array)
     t._base = _without_history(root_of(x))
     return t

@@ -81,6 +81,8 @@ class TensorLane:
 
     def accumulate(self, leaf: Tensor, g: Any, owned: bool) -> None:
         with _accumulating:
+            if local.mode.capture is not None:
+                local.mode.capture.regraded(leaf)
             leaf._grad = tensors.cast(g, dtype=g._array.dtype) if leaf._grad is None else tensors.add(leaf._grad, g)
 
 

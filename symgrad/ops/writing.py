@@ -41,7 +41,7 @@ def follow(xp: Any, x: Any, path: Any) -> Any:
 def _view_write(base, value, *, path):
     from symgrad.ops.namespace import raw
 
-    out = base.copy()
+    out = np.asarray(base.copy())  # of a number without dimensions, too
     if any(name in _LAYOUT for name, _ in path):
         places = follow(raw, np.arange(base.size).reshape(base.shape), path)
         out.reshape(-1)[places] = value

@@ -1,0 +1,38 @@
+"""Run many programs from the command line; what fails is shrunk and printed as a file that runs."""
+
+from __future__ import annotations
+
+import argparse
+import collections
+import sys
+import time
+
+from fuzzing.campaign import Campaign
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(prog="python -m fuzzing", description=__doc__)
+    parser.add_argument("--programs", type=int, default=1000)
+    parser.add_argument("--seed", type=int, default=0, help="of the first program; the others follow")
+    parser.add_argument("--backends", default="interpreter", help="some of interpreter,numpy,xla")
+    parser.add_argument("--replay", type=int, help="the seed of one program")
+    parser.add_argument("--failures", type=int, default=5, help="how many until it stops")
+    parser.add_argument("--keep", action="store_true", help="print failures as they were made, not shrunk")
+    options = parser.parse_args()
+    seeds = range(options.seed, options.seed + options.programs) if options.replay is None else [options.replay]
+    campaign = Campaign(tuple(options.backends.split(",")), shrinking=not options.keep)
+    began = time.process_time()
+    for seed in seeds:
+        failure = campaign.run(seed)
+        if failure:
+            print(failure, flush=True)
+        if campaign.words["wrong"] >= options.failures:
+            break
+    print(dict(campaign.words), f"{time.process_time() - began:.1f} s")
+    for reason, count in collections.Counter(campaign.refusals).most_common(12):
+        print(f"{count:5} refused: {reason}")
+    return 1 if campaign.words["wrong"] else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
