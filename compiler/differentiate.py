@@ -49,6 +49,15 @@ def depending(order: Iterable[Value], wrt: Sequence[Value], by: Callable[[Value,
     return found
 
 
+def sloping(graph: Graph) -> set[int]:
+    """The inputs, by position, in which some output has a derivative."""
+    reached = {v for v in graph.outputs if isinstance(v.dtype, tuple) or kind(v.dtype) in "fc"}
+    for value in reversed(graph.values):
+        if value in reached:
+            reached.update(a for i, a in enumerate(value.args) if a is not None and has_slope(value, i))
+    return {i for i, x in enumerate(graph.inputs) if x in reached}
+
+
 def has_slope(value: Value, i: int) -> bool:
     """Whether there is a derivative of a value in one of its arguments: a cotangent never goes where there is none."""
     return value.row is None or value.row.pullback is not None or value.row.rule(i) is not None

@@ -30,6 +30,7 @@ class Operation:
         self.single = len(graph.outputs) == 1
         self.row = _row(self, name)
         self._transposes: dict[tuple[int, ...], Operation] = {}
+        self._sloping: set[int] | None = None
 
     def __call__(self, *tensors: Tensor) -> tuple[Tensor, ...]:
         mode = local.mode
@@ -67,7 +68,11 @@ class Operation:
         return metas[0] if self.single else metas
 
     def pullback(self, lane: Any, node: Any, g: Any, needs: Sequence[bool]) -> list[Any]:
-        wanted = tuple(i for i, need in enumerate(needs) if need)
+        if self._sloping is None:
+            self._sloping = differentiate.sloping(self.graph)
+        wanted = tuple(i for i, need in enumerate(needs) if need and i in self._sloping)  # others get None, not zeros, as in eager code
+        if not wanted:
+            return [None] * len(needs)
         args, _ = lane.arguments(node)
         gs = [self._zeros(i, lane) if g is None else g for i, g in enumerate((g,) if self.single else g)]
         transpose = self._transpose(wanted)

@@ -100,3 +100,14 @@ def test_a_write_to_a_view_of_a_single_number_has_a_gradient():
     y.view(-1)[0] = 3
     (y * 2).backward()
     assert x.grad.tolist() == [0, 0]
+
+
+def test_what_no_result_depends_on_gets_no_gradient():
+    """An optimizer leaves None alone, and decays what has a gradient of zeros."""
+    x, w = leaf(1, 2), leaf(3, 4)
+    fast = sg.compile(lambda x: (w * 2, x * 2 + w.detach(), (w > x) * 1.0)[1:])
+    fast(x)[0].sum().backward()
+    assert x.grad.tolist() == [2, 2]
+    assert w.grad is None
+    fast(x)[1].sum().backward()
+    assert x.grad.tolist() == [2, 2]

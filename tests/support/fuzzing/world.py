@@ -25,6 +25,13 @@ class Interpreted:
 
     def __init__(self, graph: Graph, name: str = "forward", options: Any = None, **others: Any) -> None:
         self.graph, self.name = graph, name
+        self.on_device, self.donated = False, ()
+
+    def launch(self, held: Any) -> list[Any]:
+        return self(held)
+
+    def buffer(self, array: Any) -> Any:
+        return np.array(array)
 
     def __call__(self, arrays: Any) -> list[Any]:
         kept, local.mode = local.mode, Mode()  # a kernel runs inside a context that cannot be entered twice
