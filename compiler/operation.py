@@ -13,6 +13,7 @@ from symgrad.compiler.backend import make_kernel
 from symgrad.compiler.ir import Graph
 from symgrad.compiler.options import DEFAULT, Options
 from symgrad.compiler.verify import verify
+from symgrad.engine import check_saved
 from symgrad.graph import Constant, Output
 from symgrad.mode import local
 from symgrad.ops.promotion import kind
@@ -68,6 +69,7 @@ class Operation:
         return metas[0] if self.single else metas
 
     def pullback(self, lane: Any, node: Any, g: Any, needs: Sequence[bool]) -> list[Any]:
+        check_saved(node)
         if self._sloping is None:
             self._sloping = differentiate.sloping(self.graph)
         wanted = tuple(i for i, need in enumerate(needs) if need and i in self._sloping)  # others get None, not zeros, as in eager code

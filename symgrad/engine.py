@@ -331,10 +331,7 @@ class Backward:
         row, lane = node.row, self.lane
         if row.pullback is not None:
             return row.pullback(lane, node, g, needs)  # type: ignore[no-any-return]
-        if node.saved is None:
-            raise RuntimeError(FREED)
-        if node.cells is not None and any(node.cells):
-            raise written_to(node)
+        check_saved(node)
         args, out = lane.arguments(node)
         if row.prepare is not None:
             g = self.quietly(row.prepare, lane.xp, g, out, *args, **node.attrs)
@@ -369,6 +366,14 @@ class Backward:
         for hook in tuple(hooks.accumulated.values()):
             hook(leaf)
         hooks.after((), gs, self.lane)
+
+
+def check_saved(node: Node) -> None:
+    """Refuse to go back through a node that has let go of what it saved, or of which a saved array was written to."""
+    if node.saved is None:
+        raise RuntimeError(FREED)
+    if node.cells is not None and any(node.cells):
+        raise written_to(node)
 
 
 def saved_arrays(node: Node) -> list[tuple[Any, Any, list[Any]]]:
