@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections import Counter
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 import numpy as np
@@ -25,9 +26,12 @@ from symgrad.tensor import Tensor, version_cell, wrap
 class Operation:
     """A graph as an operation on tensors, recorded as one node whose backward is an operation of the same kind."""
 
-    def __init__(self, graph: Graph, name: str, options: Options = DEFAULT) -> None:
+    def __init__(self, graph: Graph, name: str, options: Options = DEFAULT, donated: Sequence[int] = ()) -> None:
         self.graph, self.options = graph, options
         self.kernel = make_kernel(graph, options=options)
+        given = usable(graph, donated)
+        self.giving = make_kernel(graph, options=options, donated=given) if given else None
+        """The kernel for calls that nobody records: it may use the memory of donated arguments."""
         self.single = len(graph.outputs) == 1
         self.row = _row(self, name)
         self._transposes: dict[tuple[int, ...], Operation] = {}
@@ -39,12 +43,16 @@ class Operation:
             results = apply(self.row, tensors, {})
             return (results,) if self.single else results
         held = [memory(t) for t in tensors]
-        results = tuple([resident(r) for r in self.kernel.launch(held)])
+        recorded = False
         if mode.recording:
             for t in tensors:
                 if t.requires_grad:
-                    self._record(tensors, held, results)
+                    recorded = True
                     break
+        kernel = self.kernel if self.giving is None or recorded or len(set(map(id, held))) < len(held) else self.giving
+        results = tuple([resident(r) for r in kernel.launch(held)])
+        if recorded:
+            self._record(tensors, held, results)
         return results
 
     def _record(self, tensors: Sequence[Tensor], held: list[Any], results: tuple[Tensor, ...]) -> None:
@@ -91,6 +99,18 @@ class Operation:
     def _zeros(self, i: int, lane: Any) -> Any:
         v = self.graph.outputs[i]
         return lane.value(wrap(np.zeros(v.shape, v.dtype)))
+
+
+def usable(graph: Graph, positions: Iterable[int]) -> tuple[int, ...]:
+    """The inputs whose memory fits a result: XLA can use no other."""
+    free = Counter((v.shape, v.dtype) for v in graph.outputs)
+    found = []
+    for i in positions:
+        of = graph.inputs[i].shape, graph.inputs[i].dtype
+        if free[of]:
+            free[of] -= 1
+            found.append(i)
+    return tuple(found)
 
 
 def _edge(t: Tensor, held: Any) -> Any:

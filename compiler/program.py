@@ -28,7 +28,7 @@ class Program:
         self.captured, self.structure = traced.captured, traced.structure  # not the trace itself, which holds every tensor of the run
         self.graph = verify(stabilise(traced.graph))
         self.wrt = tuple(i for i, x in enumerate(self.graph.inputs) if kind(x.dtype) in "fc")
-        self.operation = Operation(self.graph, name, options)
+        self.operation = Operation(self.graph, name, options, range(len(self.graph.inputs) - len(self.captured)) if options.donate else ())
         self.dependencies = traced.capture.dependencies
         self.answers = traced.path.outcomes
         self._asked = traced.path.values

@@ -17,7 +17,7 @@ import numpy as np
 from symgrad.compiler.backend import make_kernel
 from symgrad.compiler.capture import Trace
 from symgrad.compiler.ir import Graph, Value
-from symgrad.compiler.operation import Operation
+from symgrad.compiler.operation import Operation, usable
 from symgrad.compiler.options import DEFAULT, Options
 from symgrad.compiler.passes.stabilise import stabilise
 from symgrad.compiler.sources import Gradient
@@ -61,9 +61,10 @@ class Step:
         self.dependencies = capture.dependencies
         self.sources = _sources(capture, arguments)
         # what is written to may be used for its new value; but not where the old one is needed if the path turns out to be another
-        donated = tuple(i for i, _ in effects.writes) if not self.answers else ()
+        donated = () if self.answers else (*(i for i, _ in effects.writes), *(range(arguments) if options.donate else ()))
         self.operation = None if effects.any else Operation(self.graph, name, options)
-        self.kernel = make_kernel(self.graph, options=options, donated=donated) if self.operation is None else self.operation.kernel
+        donated = usable(self.graph, dict.fromkeys(donated))
+        self.kernel = make_kernel(self.graph, options=options, donated=donated) if effects.any else self.operation.kernel  # type: ignore[union-attr]
 
     def holds(self, tensors: Sequence[Any]) -> bool:
         """Whether what the path depends on, besides values, is as it was."""

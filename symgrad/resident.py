@@ -31,6 +31,7 @@ _resident: dict[type, type] = {}
 _home: dict[type, type] = {}
 new: Any = object.__new__
 
+DONATED = "was donated to a compiled function, which has used its memory for its results; pass a clone()"
 MOST_RETURNS = 3
 """A tensor that was looked at on the host this often is left there, unless a kernel writes to it."""
 
@@ -94,7 +95,7 @@ def _fetch(t: Tensor) -> Any:
         if cls not in _home:  # another thread was faster
             return buffer
         if buffer.is_deleted():
-            raise RuntimeError("this tensor was donated to a compiled function, which has used its memory for its results; pass a clone()")
+            raise RuntimeError(f"this tensor {DONATED}")
         array = np.array(buffer)
         _put(t, array)
         _class.__set__(t, _home[cls])

@@ -19,6 +19,7 @@ from symgrad.compiler.xla.emit import source
 from symgrad.compiler.xla.function import function, lowered
 from symgrad.errors import GraphError
 from symgrad.graph import ARRAYS
+from symgrad.resident import DONATED
 from symgrad.typing import Array
 
 ndarray = np.ndarray
@@ -45,10 +46,13 @@ class Kernel:
 
     def launch(self, held: Sequence[Any]) -> Sequence[Any]:
         """The results as buffers of the device, for arrays of the host's and buffers."""
-        for x in held:
-            if x.__class__ is ndarray:
-                return self._launch_with_host(held)
-        found = self._execute(*held)
+        try:
+            for x in held:
+                if x.__class__ is ndarray:
+                    return self._launch_with_host(held)
+            found = self._execute(*held)
+        except RuntimeError as error:
+            raise self._explained(error, held) from error
         return (found,) if self.single else found
 
     def _launch_with_host(self, held: Sequence[Any]) -> Sequence[Any]:
@@ -63,6 +67,12 @@ class Kernel:
         if found:
             found[0].block_until_ready()  # the results of one run are ready together
         return found  # type: ignore[no-any-return]
+
+    def _explained(self, error: Exception, held: Sequence[Any]) -> Exception:
+        for x, label in zip(held, self.graph.labels, strict=True):
+            if x.__class__ is not ndarray and x.is_deleted():
+                return RuntimeError(f"{label} {DONATED}")
+        return error
 
     def buffer(self, array: Array) -> Any:
         """A copy on the device, which nobody else can write to."""

@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import copy
+import os
 import pickle
+import subprocess
+import sys
 import threading
 
 import numpy as np
@@ -302,3 +305,55 @@ def test_results_are_new_memory_also_if_they_are_arguments():
 def test_new_tensors_hold_what_they_are_given():
     assert not is_resident(resident(np.ones(2)))
     assert is_resident(resident(memory(kernel_result(2))))
+
+
+# donated arguments
+
+
+def test_a_donated_argument_is_gone_and_its_memory_used():
+    fast = sg.compile(lambda x, y: (x + 1, y.sum()), donate=True)
+    fast(sg.ones(4), sg.ones(5))
+    x, y = kernel_result(4), kernel_result(5)
+    where = memory(x).unsafe_buffer_pointer()
+    more, total = fast(x, y)
+    assert memory(more).unsafe_buffer_pointer() == where
+    assert (more.tolist(), total.item()) == ([3.0] * 4, 10.0)
+    assert y.tolist() == [2.0] * 5  # fits no result
+    for use in (lambda: x + 1, lambda: fast(x, y)):
+        with pytest.raises(RuntimeError, match=r"donated to a compiled function.*clone\(\)"):
+            use()
+
+
+def test_what_is_needed_is_not_given_away():
+    fast = sg.compile(lambda x, y: (x * y, x + y), donate=True)
+    x = kernel_result(4)
+    assert fast(x, x)[0].tolist() == [4.0] * 4  # twice the same
+    w, h = sg.ones(4, requires_grad=True), kernel_result(4)
+    product, _ = fast(h, w)  # recorded: backward needs it
+    product.sum().backward()
+    assert w.grad.tolist() == [2.0] * 4
+    array = np.ones(4, np.float32)
+    fast(sg.from_numpy(array), sg.ones(4))
+    assert array.tolist() == [1.0] * 4  # memory of the host's
+
+
+def test_devices_have_names():
+    with pytest.raises(ValueError, match=r"device='tpu': JAX sees cpu:0"):
+        sg.compile(double, device="tpu")(sg.ones(2))
+    assert memory(sg.compile(double, device="cpu:0")(sg.ones(2))).device.platform == "cpu"
+
+
+def test_kernels_run_on_several_devices():
+    code = """
+import symgrad as sg
+from symgrad.resident import memory
+net, x = sg.nn.Linear(3, 3), sg.ones(2, 3)
+there, here = sg.compile(net, device="cpu:2"), sg.compile(net)
+y = there(x)
+assert memory(y).device.id == 2 and memory(net.weight).device.id == 2
+z = here(y)
+assert memory(z).device.id == 0
+assert sg.allclose(z, net(net(x)))
+"""
+    flags = {**os.environ, "XLA_FLAGS": "--xla_force_host_platform_device_count=4"}
+    subprocess.run([sys.executable, "-P", "-c", code], check=True, env=flags)
