@@ -33,7 +33,12 @@ class Kernel(Protocol):
 
 
 def make_kernel(graph: Graph, name: str = "forward", options: Options = DEFAULT, donated: Sequence[int] = ()) -> Kernel:
-    """A kernel of the back end that the options ask for; the memory of `donated` inputs may be used for its results."""
+    """A kernel of the back end that the options ask for; the memory of `donated` inputs may be used for its results. JAX is loaded for
+    XLA's only."""
+    if options.backend == "numpy":
+        from symgrad.compiler.host.kernel import Kernel as HostKernel
+
+        return HostKernel(graph, name)
     from symgrad.compiler.xla.kernel import Kernel as XlaKernel
 
     return XlaKernel(graph, name, options.device, donated)

@@ -13,8 +13,9 @@ _ZERO = {dtype: np.zeros((), dtype) for dtype in _BITS}
 _LARGE = 1 << 9
 
 
-def select(condition: Any, x: Any, y: Any) -> Any:
-    """x where the condition holds, else y; large float arrays by masking their bits, which no value can disturb."""
+def select(condition: Any, x: Any, y: Any, out: Any = None) -> Any:
+    """x where the condition holds, else y; large float arrays by masking their bits, which no value can disturb.
+    Written into `out` if there is one, which may be the memory of x or y if the other one is 0."""
     if y.__class__ is int and y == 0 and x.__class__ is np.ndarray:
         y = _ZERO.get(x.dtype, 0)
     elif x.__class__ is int and x == 0 and y.__class__ is np.ndarray:
@@ -22,17 +23,25 @@ def select(condition: Any, x: Any, y: Any) -> Any:
     if condition.__class__ is np.ndarray and condition.size >= _LARGE:
         dtype: Any = x.dtype if x.__class__ is np.ndarray else getattr(y, "dtype", None)
         if dtype in _BITS and condition.dtype == np.bool_:
-            return _by_bits(condition, x, y, dtype)
-    return np.where(condition, x, y)
+            return _by_bits(condition, x, y, dtype, out)
+    return _stored(np.where(condition, x, y), out)
 
 
-def _by_bits(condition: Array, x: Any, y: Any, dtype: np.dtype[Any]) -> Any:
+def _stored(result: Any, out: Any) -> Any:
+    if out is None:
+        return result
+    out[...] = result
+    return out
+
+
+def _by_bits(condition: Array, x: Any, y: Any, dtype: np.dtype[Any], out: Any) -> Any:
     """y ^ ((x ^ y) & mask), with a mask of all ones or all zeros: a byte, which widens to itself."""
     a, b = _as_bits(x, dtype), _as_bits(y, dtype)
     shapes = ((), condition.shape)
     if a is None or b is None or a.shape not in shapes or b.shape not in shapes:
-        return np.where(condition, x, y)
-    out = np.empty_like(condition, dtype)  # owns its memory, so that a gradient need not be copied
+        return _stored(np.where(condition, x, y), out)
+    if out is None:
+        out = np.empty_like(condition, dtype)  # owns its memory, so that a gradient need not be copied
     byte, bits = condition.view(np.int8), out.view(_BITS[dtype])
     if x is _ZERO[dtype]:
         np.bitwise_and(b, byte - 1, bits)

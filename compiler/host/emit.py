@@ -1,0 +1,265 @@
+"""A graph as readable Python source on NumPy.
+
+Small arrays are computed as one would write it, with operators; large ones by functions that write into memory that is there already:
+`v3 = np.tanh(v2, out=b0)`, where `b0` is a buffer of the workspace, or another value's array that nobody reads any more. What has no
+function in NumPy is called as the row's own kernel, `kernels.softmax(x, axis=(1,))`.
+"""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from symgrad.compiler import source as syntax
+from symgrad.compiler.host.buffers import Plan, Storage, unshaped
+from symgrad.compiler.host.forms import LETTERS, is_fresh
+from symgrad.compiler.ir import INPUT, LITERAL, OUTPUT, Graph, Value, row_of
+from symgrad.compiler.source import one_is_typed
+from symgrad.errors import GraphError
+from symgrad.ops.namespace import raw
+
+_RESERVED = frozenset(("np", "kernels", "select", "ml_dtypes", "workspace", "buffers"))
+_WEAK = frozenset(("promote", "float", "compare", "where", "first"))
+"""Policies of rows whose kernels take Python numbers."""
+
+
+def source(graph: Graph, name: str = "forward") -> str:
+    """The text of a module that defines the graph as the function `name`."""
+    return Emitter(graph).text(name)
+
+
+class Emitter:
+    """One function, and the workspace that it wants."""
+
+    def __init__(self, graph: Graph) -> None:
+        self.graph = graph
+        self.plan = Plan(graph)
+        self.parameters = list(syntax.parameter_names(graph.labels, _RESERVED))
+        taken = set(self.parameters)
+        self.free = (n for n in (f"v{i}" for i in range(10**9)) if n not in taken)
+        letters = (n for n in (f"b{i}" for i in range(10**9)) if n not in taken)
+        self.buffer: dict[Storage, str] = dict(zip(self.plan.buffers, letters, strict=False))
+        self.bound: dict[str, Any] = {}
+        """What the source names besides modules: kernels of rows that are not in the table, with attributes that no text can say."""
+        self.expression: dict[Value, ast.expr] = {x: syntax.name(n) for x, n in zip(graph.inputs, self.parameters, strict=True)}
+        self.body: list[ast.stmt] = []
+
+    def text(self, name: str) -> str:
+        return ast.unparse(self.module(name)).replace("\n\ndef ", "\n\n\ndef ") + "\n"
+
+    def module(self, name: str) -> ast.Module:
+        """The syntax tree: imports, the workspace if there is one, the function."""
+        self.body = [syntax.docstring(self.graph, self.parameters)]
+        if self.buffer:
+            self.body.append(_unpacked(list(self.buffer.values())))
+        self._numbers()
+        for v in self.plan.order:
+            self.emit(v)
+        self.body.append(self._return())
+        parameters = [*self.parameters, "buffers"] if self.buffer else self.parameters
+        function = syntax.function(name, parameters, self.body)
+        function.args.defaults = [ast.Constant(None)] if self.buffer else []
+        functions = [*([self._workspace()] if self.buffer else []), function]
+        return ast.fix_missing_locations(ast.Module([*_imports(functions), *functions], []))
+
+    def _numbers(self) -> None:
+        """Single numbers among the inputs as such: arithmetic is five times as fast as with arrays of them."""
+        read = {a for v in self.plan.order for a in v.args if a is not None and a.op == INPUT and not a.shape}
+        for x, n in zip(self.graph.inputs, self.parameters, strict=True):
+            if x in read:
+                self.body.append(syntax.assign(n, ast.Subscript(syntax.name(n), syntax.tuple_of(()), ast.Load())))
+
+    def _workspace(self) -> ast.FunctionDef:
+        arrays = [_empty(s) for s in self.buffer]
+        words = "Memory for what is computed on the way; of calls at the same time each needs its own."
+        return syntax.function("workspace", [], [ast.Expr(ast.Constant(words)), ast.Return(syntax.tuple_of(arrays))])
+
+    def _return(self) -> ast.stmt:
+        seen: set[Value] = set()
+        results = [self._result(v, seen) for v in self.graph.outputs]
+        return ast.Return(results[0] if len(results) == 1 else syntax.tuple_of(results))
+
+    def _result(self, v: Value, seen: set[Value]) -> ast.expr:
+        """An output as an array of its own."""
+        base = unshaped(v)
+        fresh = base in self.plan.returned and base not in seen and (is_fresh(base) or _is_part_of_fresh(base))
+        seen.add(base)
+        result = self.operand(v, weak=False)
+        return result if fresh or base.op == LITERAL else _method(result, "copy")
+
+    # one value
+
+    def emit(self, v: Value) -> None:
+        if self.plan.written(v):
+            self.expression[v] = self._written(v)
+            return
+        expression = self._plain(v)
+        self.expression[v] = expression if v in self.plan.inline else self.named(expression)
+
+    def named(self, expression: ast.expr) -> ast.expr:
+        name = next(self.free)
+        self.body.append(syntax.assign(name, expression))
+        return syntax.name(name)
+
+    def atom(self, expression: ast.expr) -> ast.expr:
+        """What may be mentioned twice."""
+        return expression if isinstance(expression, (ast.Name, ast.Constant)) else self.named(expression)
+
+    def _target(self, v: Value) -> ast.expr | None:
+        """The array that a large value is written into; None if it makes its own."""
+        storage, before = self.plan.storage[v], self.plan.before[v]
+        if before is not None:
+            return self.expression[before]
+        if not storage.fresh:
+            return syntax.name(self.buffer[storage])
+        return self.named(_empty(storage)) if storage.rows and v.op != "matmul" else None
+
+    def _written(self, v: Value) -> ast.expr:
+        """Statements that write a large value; its name."""
+        form = self.plan.forms[v]
+        target = self._target(v)
+        if not form:
+            return self.named(_with_out(self._plain(v, function=target is not None), target))
+        if target is None and len(form) == 1:
+            return self.named(self._plain(v))
+        operands = dict(zip(LETTERS, map(self.atom, self._operands(v, weak=one_is_typed(v))), strict=False))
+        shapes = {letter: a.shape for letter, a in zip(LETTERS, v.args, strict=False)}
+        if target is None and np.broadcast_shapes(*(shapes[o] for o in form[0][1:] if o in shapes)) != v.shape:
+            target = self.named(_empty(self.plan.storage[v]))
+        result = self.named(_with_out(_step(form[0], operands), target))
+        for step in form[1:]:
+            call = _with_out(_step(step, {**operands, "o": result}), result)
+            self.body.append(ast.Expr(call))
+        return result
+
+    def _plain(self, v: Value, function: bool = False) -> ast.expr:
+        """One expression that gives a new array, or a view; as a function call if an `out` is to follow."""
+        if v.op == OUTPUT:
+            return syntax.subscript(self.expression[v.args[0]], v.attrs["index"])
+        weak = row_of(v).elementwise and one_is_typed(v)
+        form = self.plan.forms[v]
+        if v.op == "matmul":
+            return _matmul(v, self._operands(v, weak=False), function)
+        if len(form) == 1:
+            operands = self._operands(v, weak)
+            infix = None if function else syntax.operator(v.op, operands)
+            return infix or _step(form[0], dict(zip(LETTERS, operands, strict=False)))
+        shaped = self._shaped(v)
+        return shaped if shaped is not None else self._kernel(v)
+
+    def _shaped(self, v: Value) -> ast.expr | None:
+        """Views, casts and choices by their names in NumPy."""
+        x: Any = v.args[0] if v.args else None
+        if v.op == "transpose" and v.ndim == 2:
+            return syntax.attribute(self.operand(x), "T")
+        if v.op == "reshape":
+            return _method(self.operand(x), "reshape", v.shape)
+        if v.op == "cast" and not (x.dtype.kind == "c" and v.dtype.kind != "c"):
+            return _method(self.operand(x), "astype", v.dtype)
+        if v.op == "where":
+            return ast.Call(syntax.name("select"), [self._array(a) if a.op != LITERAL else self._choice(v, a) for a in v.args], [])
+        return None
+
+    def _choice(self, v: Value, a: Value) -> ast.expr:
+        other = v.args[1] if a is v.args[2] else v.args[2]
+        return self.operand(a, weak=other.op != LITERAL and other is not a)
+
+    def _kernel(self, v: Value) -> ast.expr:
+        row = row_of(v)
+        weak = row.policy in _WEAK and one_is_typed(v)
+        operands = [ast.Constant(None) if a is None else self._array(a, weak) for a in v.args]
+        ours = getattr(raw, v.op, None) is row.numpy and v.op.isidentifier()
+        try:
+            if ours:
+                return _call(f"kernels.{v.op}", operands, v.attrs)
+            name = self._bind(row.numpy)
+            return _call(name, operands, v.attrs)
+        except GraphError:  # an attribute that has no text
+            attrs, kernel = dict(v.attrs), row.numpy
+            return _call(self._bind(lambda *arrays: kernel(*arrays, **attrs)), operands, {})
+
+    def _bind(self, function: Any) -> str:
+        name = next(n for n in (f"call_{i}" for i in range(10**9)) if n not in self.bound and n not in self.parameters)
+        self.bound[name] = function
+        return name
+
+    # operands
+
+    def _operands(self, v: Value, weak: bool) -> list[ast.expr]:
+        return [ast.Constant(None) if a is None else self.operand(a, weak) for a in v.args]
+
+    def operand(self, v: Any, weak: bool = False) -> ast.expr:
+        if v.op != LITERAL:
+            return self.expression[v]
+        number = syntax.number(syntax.held(v.value, v.dtype), "np")
+        return number if weak else ast.Call(_dtype(v.dtype), [number], [])
+
+    def _array(self, v: Value, weak: bool = False) -> ast.expr:
+        """For kernels, which take arrays: a single number is one of no dimensions."""
+        result = self.operand(v, weak)
+        if v.shape or isinstance(v.dtype, tuple) or (weak and v.op == LITERAL):
+            return result
+        return _call("np.asarray", [result], {})
+
+
+def _is_part_of_fresh(v: Value) -> bool:
+    return v.op == OUTPUT and is_fresh(v.args[0])
+
+
+def _matmul(v: Value, operands: list[ast.expr], function: bool) -> ast.expr:
+    """`np.dot` for matrices: it copies what BLAS cannot read, where np.matmul multiplies without BLAS."""
+    flat = v.args[0].ndim == 2 == v.args[1].ndim
+    large = function or v.size >= 256
+    return _call("np.dot" if flat else "np.matmul", operands, {}) if large else ast.BinOp(operands[0], ast.MatMult(), operands[1])
+
+
+def _step(step: Sequence[Any], operands: dict[str, ast.expr]) -> ast.Call:
+    name, *rest = step
+    given = [operands[o] if isinstance(o, str) else syntax.number(o, "np") for o in rest]
+    return ast.Call(syntax.dotted(f"np.{name}"), given, [])
+
+
+def _with_out(call: ast.expr, target: ast.expr | None) -> ast.expr:
+    if target is not None and isinstance(call, ast.Call):
+        call.keywords.append(ast.keyword("out", target))
+    return call
+
+
+def _call(what: str, operands: Sequence[ast.expr], attrs: Any) -> ast.expr:
+    return syntax.call(what, operands, attrs, "np")
+
+
+def _method(x: ast.expr, name: str, *args: Any) -> ast.expr:
+    given = [_dtype(a) if isinstance(a, np.dtype) else syntax.constant(a, "np") for a in args]
+    return ast.Call(syntax.attribute(x, name), given, [])
+
+
+def _empty(storage: Storage) -> ast.expr:
+    return ast.Call(syntax.dotted("np.empty"), [syntax.constant(storage.shape, "np"), _dtype(storage.dtype)], [])
+
+
+def _dtype(dtype: Any) -> ast.expr:
+    return syntax.dtype(dtype, "np" if dtype.kind != "V" else "ml_dtypes")
+
+
+def _unpacked(names: list[str]) -> ast.stmt:
+    target = ast.Tuple([ast.Name(n, ast.Store()) for n in names], ast.Store())
+    given = ast.BoolOp(ast.Or(), [syntax.name("buffers"), ast.Call(syntax.name("workspace"), [], [])])
+    return ast.Assign([target], given)
+
+
+def _imports(functions: Sequence[ast.FunctionDef]) -> list[ast.stmt]:
+    used = set().union(*map(syntax.names_in, functions))
+    found: list[ast.stmt] = []
+    if "ml_dtypes" in used:
+        found.append(ast.Import([ast.alias("ml_dtypes")]))
+    if "np" in used:
+        found.append(ast.Import([ast.alias("numpy", "np")]))
+    if "select" in used:
+        found.append(ast.ImportFrom("symgrad.ops.kernels.select", [ast.alias("select")], 0))
+    if "kernels" in used:
+        found.append(ast.ImportFrom("symgrad.ops.namespace", [ast.alias("raw", "kernels")], 0))
+    return found

@@ -1,0 +1,82 @@
+"""A graph as a function of NumPy arrays that NumPy computes.
+
+Temporaries live in workspaces that are kept between calls. A call takes one that no other call has, so that threads never share one, and
+runs in a context that belongs to it, in which NumPy's floating-point warnings are off; what the user has set is never touched.
+"""
+
+from __future__ import annotations
+
+import contextvars
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+
+from symgrad.compiler.host.emit import Emitter
+from symgrad.compiler.host.prepare import prepare
+from symgrad.compiler.ir import Graph, type_text
+from symgrad.errors import GraphError
+from symgrad.ops.spec import Meta
+from symgrad.typing import Array
+
+ndarray = np.ndarray
+
+
+class Kernel:
+    """Call with one array for each input of the graph; gives one new array for each output."""
+
+    on_device = False
+    donated: tuple[int, ...] = ()
+
+    def __init__(self, graph: Graph, name: str = "forward") -> None:
+        self.graph = graph = prepare(graph)
+        self.name = name
+        emitter = Emitter(graph)
+        tree = emitter.module(name)
+        scope: dict[str, Any] = dict(emitter.bound)
+        exec(compile(tree, f"<symgrad {graph.hash[:12]}>", "exec"), scope)  # our own syntax tree, never text
+        self.function: Callable[..., Any] = scope[name]
+        self._buffers: Callable[[], Any] | None = scope.get("workspace")
+        self._idle: list[tuple[Callable[..., Any], tuple[Any, ...]]] = []
+        self._inputs = [(x.shape, x.dtype) for x in graph.inputs]
+        self._outputs = [(v.shape, v.dtype) for v in graph.outputs]
+        self._single = len(graph.outputs) == 1
+
+    def __call__(self, arrays: Sequence[Array]) -> list[Array]:
+        if [(a.shape, a.dtype) for a in arrays] != self._inputs:
+            raise GraphError(self._refusal(arrays))
+        try:
+            workspace = self._idle.pop()
+        except IndexError:
+            workspace = self._workspace()
+        run, buffers = workspace
+        try:
+            results = run(self.function, *arrays, *buffers)
+        finally:
+            self._idle.append(workspace)
+        found = [r if r.__class__ is ndarray else np.asarray(r) for r in ((results,) if self._single else results)]
+        if [(a.shape, a.dtype) for a in found] != self._outputs:
+            given = ", ".join(map(type_text, found))
+            raise GraphError(f"the kernel gave {given} where its graph says {', '.join(map(type_text, self.graph.outputs))}")
+        return found
+
+    def launch(self, held: Sequence[Any]) -> Sequence[Any]:
+        """The same, where some of the inputs may be buffers of a device."""
+        return self([x if x.__class__ is ndarray else np.asarray(x) for x in held])
+
+    def buffer(self, array: Array) -> Any:
+        """Any memory will do."""
+        return np.array(array)
+
+    def source(self) -> str:
+        return Emitter(self.graph).text(self.name)
+
+    def _workspace(self) -> tuple[Callable[..., Any], tuple[Any, ...]]:
+        context = contextvars.Context()
+        context.run(np.seterr, all="ignore")
+        return context.run, () if self._buffers is None else (self._buffers(),)
+
+    def _refusal(self, arrays: Sequence[Array]) -> str:
+        given = [Meta(a.shape, a.dtype) for a in arrays]
+        wanted = zip(self.graph.labels, self.graph.inputs, strict=True)
+        return f"the kernel takes ({', '.join(f'{n}: {type_text(x)}' for n, x in wanted)}), got ({', '.join(map(type_text, given))})"

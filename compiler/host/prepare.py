@@ -1,0 +1,71 @@
+"""A graph as NumPy runs it: marks for autograd left out, half precision spelled out, matrix products written as such.
+
+    detach(x), tied(x, y), clone(x)  -> x
+    f(half)                          -> cast(f(cast(half, float32)), half), as in PyTorch
+    linear(x, w, b)                  -> reshape(flat(x) @ w.T) + b: one product is faster than many, and sum and product share memory
+    addmm, mse_loss                  -> what they are made of: a loss shares its difference with its derivative
+Other fused rows stay whole: their own kernels are faster than their parts.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+
+from symgrad.compiler.builder import apply, xp
+from symgrad.compiler.ir import LITERAL, Graph, Value, literal, row_of
+from symgrad.compiler.passes.constants import constants
+from symgrad.compiler.passes.rewrite import rewrite
+from symgrad.compiler.verify import verify
+from symgrad.ops.spec import Row
+from symgrad.ops.variants import is_half
+
+_MARKS = frozenset(("detach", "tied", "clone"))
+_PARTS = frozenset(("addmm", "mse_loss"))
+_FLOAT32 = np.dtype(np.float32)
+
+
+def prepare(graph: Graph) -> Graph:
+    """The graph with the same values, for NumPy."""
+    return verify(constants(rewrite(graph, _change)))
+
+
+def _change(v: Value, args: tuple[Any, ...]) -> Any:
+    if v.op in _MARKS:
+        return args[0]
+    row = row_of(v)
+    if v.op != "cast" and not row.view and any(a is not None and is_half(a.dtype) for a in args):
+        return _rounded(v, _written(row, tuple(map(_lifted, args)), v.attrs))
+    return _written(row, args, v.attrs)
+
+
+def _written(row: Row, args: tuple[Any, ...], attrs: Any) -> Any:
+    if row.name == "linear" and args[0].ndim > 1:
+        return _linear(*args)
+    if row.name in _PARTS and row.compose is not None:
+        return row.compose(xp, *args, **attrs)
+    return apply(row, args, dict(attrs))
+
+
+def _linear(x: Value, weight: Value, bias: Value | None) -> Any:
+    flat = xp.reshape(x, shape=(math.prod(x.shape[:-1]), x.shape[-1]))
+    product = xp.matmul(flat, xp.transpose(weight, dim0=0, dim1=1))
+    total = product if bias is None else product + bias
+    return xp.reshape(total, shape=(*x.shape[:-1], weight.shape[0]))
+
+
+def _lifted(x: Any) -> Any:
+    if x is None or not is_half(x.dtype):
+        return x
+    if x.op == LITERAL:
+        return literal(float(np.asarray(x.value, x.dtype)), _FLOAT32)
+    return xp.cast(x, dtype=_FLOAT32)
+
+
+def _rounded(v: Value, result: Any) -> Any:
+    """In the types of the value that it stands for."""
+    if not isinstance(result, tuple):
+        return xp.cast(result, dtype=v.dtype)
+    return tuple(xp.cast(r, dtype=dtype) for r, dtype in zip(result, v.dtype, strict=True))
