@@ -109,11 +109,12 @@ class Compiled(Methods):
 
         return JaxFunction(self.signature, self.options, mode)
 
-    def source(self, what: str = "forward", wrt: Any = None) -> str:
-        """The JAX source of the latest program: "forward", "vjp", "grad" or "value_and_grad"; derivatives are in all inputs or in `wrt`."""
+    def source(self, what: str = "forward", wrt: Any = None, backend: str | None = None) -> str:
+        """The source of the latest program, on JAX or NumPy, as the back end is: "forward", "vjp", "grad" or "value_and_grad"; derivatives
+        are in all inputs or in `wrt`."""
         program = self._traced()
         chosen = program.wrt if wrt is None else positions(wrt, program.graph.labels, ())
-        return program.kernel(what, chosen).source()
+        return program.kernel(what, chosen, backend).source()
 
     def graph(self) -> Graph:
         """The frozen graph of the latest program."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from typing import Any
 
 from symgrad.compiler import differentiate, jacobians
@@ -56,12 +57,16 @@ class Program:
         given = [x if isinstance(x, Tensor) else wrap(x) for x in call.leaves]
         return [*given, *self.captured]
 
-    def kernel(self, what: str, wrt: tuple[int, ...]) -> Kernel:
-        if what == "forward":
+    def kernel(self, what: str, wrt: tuple[int, ...], backend: str | None = None) -> Kernel:
+        """The kernel of the function or of a derivative, of the back end that was asked for when it was compiled, or of another."""
+        options = self.operation.options if backend is None else replace(self.operation.options, backend=backend)
+        if what == "forward" and options == self.operation.options:
             return self.operation.kernel
-        if (what, wrt) not in self._kernels:
-            self._kernels[what, wrt] = make_kernel(verify(self._derived(what, wrt)), what, self.operation.options)
-        return self._kernels[what, wrt]
+        key = what, wrt, options.backend
+        if key not in self._kernels:
+            graph = self.graph if what == "forward" else verify(self._derived(what, wrt))
+            self._kernels[key] = make_kernel(graph, what, options)
+        return self._kernels[key]
 
     def compute(self, what: str, wrt: tuple[int, ...], tensors: Sequence[Tensor]) -> list[Tensor]:
         """What a kernel gives, as tensors without history."""

@@ -14,10 +14,11 @@ from typing import Any
 
 from symgrad.compiler.host.forms import Form, form_of, is_fresh, overwritable, writes_out
 from symgrad.compiler.ir import INPUT, LITERAL, OUTPUT, Graph, Value
-from symgrad.compiler.source import WIDTH
+from symgrad.compiler.source import COMPARE, INFIX, WIDTH
 
 LARGE = 8192
 """Bytes from which on memory is worth reusing: below that, making an array costs no more than naming one to write to."""
+SIGNS = frozenset((*INFIX, *COMPARE, "neg", "transpose"))
 
 
 @dataclass(eq=False)
@@ -68,11 +69,11 @@ class Plan:
         """What stands where it is read: what is read once, is short, and has no memory to care for."""
         found: set[Value] = set()
         width: dict[Value, int] = dict.fromkeys(self.graph.inputs, 5)
-        several = set(self.graph.outputs) if len(self.graph.outputs) > 1 else set()
+        outputs = set(self.graph.outputs)
         for v in self.order:
-            size = 2 + len(v.op) + sum(width.get(a, 3) for a in v.args if a is not None)
-            alone = self.uses[v] == 1 and v not in several and not isinstance(v.dtype, tuple)
-            if alone and size <= WIDTH and not self.large(v):
+            size = (3 if v.op in SIGNS else 2 + len(v.op)) + sum(width.get(a, 3) for a in v.args if a is not None)
+            short = len(outputs) == 1 if v in outputs else size <= WIDTH
+            if short and self.uses[v] == 1 and not isinstance(v.dtype, tuple) and not self.large(v):
                 found.add(v)
             width[v] = size if v in found else 3
         return found

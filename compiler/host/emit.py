@@ -26,6 +26,13 @@ _WEAK = frozenset(("promote", "float", "compare", "where", "first"))
 """Policies of rows whose kernels take Python numbers."""
 
 
+_OPERATORS: dict[str, str] = {
+    "subtract": "sub", "multiply": "mul", "divide": "div", "negative": "neg",
+    "less": "lt", "less_equal": "le", "greater": "gt", "greater_equal": "ge", "equal": "eq", "not_equal": "ne",
+}  # fmt: skip
+"""Ufuncs that are operators in Python, besides `add`, by the names of the rows."""
+
+
 def source(graph: Graph, name: str = "forward") -> str:
     """The text of a module that defines the graph as the function `name`."""
     return Emitter(graph).text(name)
@@ -125,7 +132,7 @@ class Emitter:
             return self.named(_with_out(self._plain(v, function=target is not None), target))
         if target is None and len(form) == 1:
             return self.named(self._plain(v))
-        operands = dict(zip(LETTERS, map(self.atom, self._operands(v, weak=one_is_typed(v))), strict=False))
+        operands = dict(zip(LETTERS, map(self.atom, self._operands(v, one_is_typed(v))), strict=False))
         shapes = {letter: a.shape for letter, a in zip(LETTERS, v.args, strict=False)}
         if target is None and np.broadcast_shapes(*(shapes[o] for o in form[0][1:] if o in shapes)) != v.shape:
             target = self.named(_empty(self.plan.storage[v]))
@@ -139,16 +146,26 @@ class Emitter:
         """One expression that gives a new array, or a view; as a function call if an `out` is to follow."""
         if v.op == OUTPUT:
             return syntax.subscript(self.expression[v.args[0]], v.attrs["index"])
-        weak = row_of(v).elementwise and one_is_typed(v)
-        form = self.plan.forms[v]
         if v.op == "matmul":
             return _matmul(v, self._operands(v, weak=False), function)
-        if len(form) == 1:
-            operands = self._operands(v, weak)
-            infix = None if function else syntax.operator(v.op, operands)
-            return infix or _step(form[0], dict(zip(LETTERS, operands, strict=False)))
+        if self.plan.forms[v]:
+            return self._nested(v)
         shaped = self._shaped(v)
         return shaped if shaped is not None else self._kernel(v)
+
+    def _nested(self, v: Value) -> ast.expr:
+        """All steps of a form as one expression."""
+        form = self.plan.forms[v]
+        operands = dict(zip(LETTERS, self._operands(v, one_is_typed(v)), strict=False))
+        mentioned = [o for step in form for o in step[1:]]
+        for letter, operand in operands.items():
+            if mentioned.count(letter) > 1:
+                operands[letter] = self.atom(operand)
+        result = ast.expr()
+        for name, *rest in form:
+            given = [result if o == "o" else operands[o] if isinstance(o, str) else syntax.number(o, "np") for o in rest]
+            result = syntax.operator(_OPERATORS.get(name, str(name)), given) or _call(f"np.{name}", given, {})
+        return result
 
     def _shaped(self, v: Value) -> ast.expr | None:
         """Views, casts and choices by their names in NumPy."""

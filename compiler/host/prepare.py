@@ -59,9 +59,11 @@ def _linear(x: Value, weight: Value, bias: Value | None) -> Any:
 def _lifted(x: Any) -> Any:
     if x is None or not is_half(x.dtype):
         return x
-    if x.op == LITERAL:
-        return literal(float(np.asarray(x.value, x.dtype)), _FLOAT32)
-    return xp.cast(x, dtype=_FLOAT32)
+    if x.op != LITERAL:
+        return xp.cast(x, dtype=_FLOAT32)
+    with np.errstate(all="ignore"):
+        rounded = float(np.asarray(x.value, x.dtype))
+    return literal(x.value if rounded == x.value else rounded, _FLOAT32)
 
 
 def _rounded(v: Value, result: Any) -> Any:
