@@ -41,6 +41,15 @@ def elementwise(name: str, expression: Any, symbols: Sequence[Any] | None = None
     return user.elementwise(name, expression, symbols)
 
 
+def from_jax(function: Callable[..., Any] | None = None, *, static: str | Iterable[str] = ()) -> Any:
+    """A function on jax arrays as an operation on tensors, differentiable to every order by JAX's own rules, eagerly and inside of
+    compiled functions. It may take and give any pytrees; whole numbers, truth values and strings among its arguments are part of the
+    program, and so is whatever is named in `static`. Without a function it is a decorator."""
+    from symgrad.compiler.xla.from_jax import from_jax
+
+    return from_jax(function, static=static)
+
+
 def formula(result: Tensor, wrt: Any = None, *, order: int = 1, notation: str = "auto") -> Derivation:
     """The formula of a recorded result, out of its history, and of its derivatives in the leaves `wrt` (tensors, or their names)."""
     return of_result(result, Plan(wrt, order, notation))

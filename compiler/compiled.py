@@ -39,7 +39,7 @@ class Compiled(Methods):
         self._by_types: dict[Any, Program] = {}
         """The short way to a program, for calls with tensors only."""
         self._latest: Program | None = None
-        functools.update_wrapper(self, function)
+        functools.update_wrapper(self, function, updated=())
 
     def __repr__(self) -> str:
         programs = {0: "no program yet", 1: "1 program"}.get(len(self._programs), f"{len(self._programs)} programs")

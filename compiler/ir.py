@@ -160,6 +160,8 @@ class Graph(Nested):
         for v in self.values:
             args = tuple(None if a is None else number[id(a)] for a in v.args)
             ours = v.row is TABLE.get(v.op)  # else it is a user's row, whatever its name
+            if v.row is not None and v.row.foreign is not None:
+                ours = v.row.foreign.digest
             digest.update(repr((v.op, ours, args, key_of(_digested(v.attrs)), v.shape, str(v.dtype))).encode())
         ends = [(x.shape, str(x.dtype)) for x in self.inputs], [number[id(v)] for v in self.outputs]
         digest.update(repr(ends).encode())

@@ -72,7 +72,13 @@ globals().pop("elementwise", None)  # a module of symgrad.functional, in front o
 
 if TYPE_CHECKING:
     from symgrad import func as func, io as io, nn as nn, optim as optim, testing as testing, training as training, utils as utils
-    from symgrad.compiler.api import compile as compile, derive as derive, elementwise as elementwise, spec as spec
+    from symgrad.compiler.api import (
+        compile as compile,
+        derive as derive,
+        elementwise as elementwise,
+        from_jax as from_jax,
+        spec as spec,
+    )
     from symgrad.io import load as load, save as save
     from symgrad.training import Model as Model
 
@@ -83,6 +89,7 @@ _LATER = {  # what is loaded when it is first asked for: a module, or a name in 
     "compiler": "symgrad.compiler",
     "derive": "symgrad.compiler.api:derive",
     "elementwise": "symgrad.compiler.api:elementwise",
+    "from_jax": "symgrad.compiler.api:from_jax",
     "func": "symgrad.func",
     "io": "symgrad.io",
     "load": "symgrad.io:load",

@@ -200,6 +200,8 @@ def _big_factor(e: Any) -> Any:
 
 
 def function_name(application: Any) -> str:
-    """`argsort` for the second output of sort."""
+    """`argsort` for the second output of sort, `jax.f.1` for that of an imported function."""
     name: str = application.row.name
+    if application.row.foreign is not None and application.index is not None:
+        return f"{name}.{application.index}"
     return name if application.index is None or name not in OUTPUTS else OUTPUTS[name][application.index]

@@ -43,7 +43,7 @@ class JaxFunction:
             raise ValueError(f'mode={mode!r}: derivatives come by "vjp" (reverse mode) or by "jvp" (forward mode, which JAX can transpose)')
         self.signature, self.options, self.mode = signature, options, mode
         self._entries: dict[Any, _Entry] = {}
-        functools.update_wrapper(self, signature.function)
+        functools.update_wrapper(self, signature.function, updated=())
 
     def __repr__(self) -> str:
         return f"<{self.signature} on jax arrays, with its {self.mode.upper()}>"

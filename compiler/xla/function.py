@@ -16,6 +16,11 @@ from symgrad.errors import GraphError
 _NARROW = {"int64": "int32", "uint64": "uint32", "float64": "float32", "complex128": "complex64"}
 
 
+def is_wide(dtype: Any) -> bool:
+    """Whether JAX has the type only where 64 bits are enabled."""
+    return bool(dtype.itemsize == 16 or (dtype.itemsize == 8 and dtype.kind != "c"))
+
+
 def lowered(graph: Graph) -> Graph:
     """The graph in rows that have a lowering."""
     import jax
@@ -31,7 +36,7 @@ def lowered(graph: Graph) -> Graph:
 def function(graph: Graph, name: str, narrow: bool = False) -> Callable[..., Any]:
     """What the source of a lowered graph defines; if `narrow`, with types of 32 bits in place of those of 64."""
     tree = _Narrow().visit(module(graph, name)) if narrow else module(graph, name)
-    scope: dict[str, Any] = {}
+    scope: dict[str, Any] = {v.row.foreign.name: v.row.foreign for v in walk(graph) if v.row is not None and v.row.foreign is not None}
     exec(compile(tree, f"<symgrad {graph.hash[:12]}>", "exec"), scope)  # our own syntax tree, never text
     return scope[name]  # type: ignore[no-any-return]
 

@@ -16,7 +16,7 @@ import numpy as np
 from symgrad.compiler.ir import Graph, type_text, walk
 from symgrad.compiler.xla.cache import kept
 from symgrad.compiler.xla.emit import source
-from symgrad.compiler.xla.function import function, lowered
+from symgrad.compiler.xla.function import function, is_wide, lowered
 from symgrad.errors import GraphError
 from symgrad.graph import ARRAYS
 from symgrad.resident import DONATED
@@ -121,7 +121,8 @@ def _check(graph: Graph, found: Any) -> None:
 
 def _has_64_bit(graph: Graph) -> bool:
     dtypes = {d for v in (*graph.inputs, *walk(graph)) for d in (v.dtype if isinstance(v.dtype, tuple) else (v.dtype,))}
-    return any(d.itemsize == 16 or (d.itemsize == 8 and d.kind != "c") for d in dtypes)
+    imported = (v.row.foreign for v in walk(graph) if v.row is not None and v.row.foreign is not None)
+    return any(map(is_wide, dtypes)) or any(f.wide for f in imported)
 
 
 def _device(name: str | None) -> Any:

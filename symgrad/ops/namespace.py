@@ -46,8 +46,12 @@ from symgrad.ops.table import TABLE
 
 
 def namespace(make: Callable[[Row], Any]) -> Any:
-    """An object with one attribute for each row: what `make` makes of it."""
-    return SimpleNamespace(**{name: make(row) for name, row in TABLE.items()})
+    """An object with one attribute for each row: what `make` makes of it. `xp.apply(row, *args)` is for rows that stand in no table."""
+
+    def apply(row: Row, *args: Any, **attrs: Any) -> Any:
+        return make(row)(*args, **attrs)
+
+    return SimpleNamespace(apply=apply, **{name: make(row) for name, row in TABLE.items()})
 
 
 raw: Any = namespace(lambda row: row.numpy)

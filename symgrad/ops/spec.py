@@ -52,6 +52,8 @@ class Row:
     `saves` counts what it reads for each of them."""
     pullback: Callable[..., Any] | None = None
     """All rules at once, for a user's Function: `pullback(lane, node, g, needs)` gives one cotangent for each argument."""
+    foreign: Any = None
+    """What the name in the jax column of an imported function stands for: see `symgrad.compiler.xla.from_jax`."""
     attrs: tuple[str, ...] = ()
     """Names of the keyword arguments."""
     may_copy: bool = False

@@ -1,4 +1,4 @@
-"""as_jax() among the libraries that are built on JAX: optax, equinox, diffrax."""
+"""as_jax() and from_jax() among the libraries that are built on JAX: optax, equinox, diffrax."""
 
 from __future__ import annotations
 
@@ -49,6 +49,15 @@ def test_optax_trains_it(mode):
     np.testing.assert_allclose(value, expected, rtol=1e-4)
     for name in ours:
         np.testing.assert_allclose(ours[name], theirs[name], rtol=1e-3, atol=1e-4)
+
+
+def test_a_loss_of_optax_is_an_operation():
+    logits, labels = sg.randn(5, 3, requires_grad=True), sg.tensor([0, 2, 1, 1, 0])
+    loss = sg.from_jax(optax.softmax_cross_entropy_with_integer_labels)
+    loss(logits, labels).mean().backward()
+    own = logits.detach().clone().requires_grad_()
+    sg.nn.functional.cross_entropy(own, labels).backward()
+    np.testing.assert_allclose(logits.grad.numpy(), own.grad.numpy(), rtol=1e-4, atol=1e-6)
 
 
 class Layer(eqx.Module):
