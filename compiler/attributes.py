@@ -81,4 +81,6 @@ def _name(k: Any) -> str:
 
 
 def _is_number_type(x: Any) -> bool:
-    return x in _NUMBERS or isinstance(x, dtypes.dtype) or (isinstance(x, type) and issubclass(x, np.generic) and x is not np.object_)
+    if isinstance(x, type):
+        return x in _NUMBERS or (issubclass(x, np.generic) and x is not np.object_)
+    return isinstance(x, dtypes.dtype)

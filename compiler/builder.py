@@ -20,7 +20,10 @@ from symgrad.ops.namespace import namespace
 from symgrad.ops.promotion import compute_type, scalar_type
 from symgrad.ops.spec import Row
 from symgrad.ops.table import TABLE
+from symgrad.ops.weak import Weak, is_weak
 
+_WIDE = {bool: np.dtype(bool), int: np.dtype(np.int64), float: np.dtype(np.float64), complex: np.dtype(np.complex128)}
+"""In which type a program computes with Python numbers that are its inputs."""
 _NUMBERS = (bool, int, float, complex)
 
 
@@ -68,11 +71,29 @@ def _typed(arg: Any, dtype: Any) -> Any:
 
 
 def _number(x: Any, dtype: Any) -> Value:
-    """A literal; an exact number is the application that it remembers, in the type of the computation."""
+    """A literal; an exact number is the application that it remembers, in the type of the computation. A weak one is no literal."""
+    if is_weak(x):
+        return apply(TABLE["cast"], (weak_value(x),), {"dtype": dtype})  # type: ignore[no-any-return]
     if not isinstance(x, Exact):
         return literal(x, dtype)
     name, *args = x.form
     return apply(TABLE[name], tuple(_number(a, dtype) for a in args), {})  # type: ignore[no-any-return]
+
+
+def weak_value(x: Weak) -> Value:
+    """What stands for a weak number: an input, or what was computed from inputs, as wide as Python computes it."""
+    if x.value is None:
+        x.value = _computed(x.form, _WIDE[type(x.number)])
+    return x.value  # type: ignore[no-any-return]
+
+
+def _computed(form: Any, dtype: Any) -> Value:
+    if isinstance(form, Value):
+        return form if form.dtype == dtype else apply(TABLE["cast"], (form,), {"dtype": dtype})
+    if not isinstance(form, tuple):
+        return literal(form, dtype)
+    name, *operands = form
+    return apply(TABLE[name], tuple(_computed(x, dtype) for x in operands), {})  # type: ignore[no-any-return]
 
 
 def _unspread(args: tuple[Any, ...], shape: tuple[int, ...]) -> tuple[Any, ...]:

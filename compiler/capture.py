@@ -32,6 +32,7 @@ from symgrad.mode import Observer, local
 from symgrad.ops.generator import Generator, default_generator
 from symgrad.ops.promotion import kind
 from symgrad.ops.spec import Meta, Row
+from symgrad.ops.weak import Condition, weak
 from symgrad.tensor import Tensor, wrap
 
 _PACKAGE = str(Path(errors.__file__).parent)
@@ -66,6 +67,14 @@ class Way:
 
     values: list[Value] = field(default_factory=list)
     answers: list[Any] = field(default_factory=list)
+    questions: list[str] = field(default_factory=list)
+    """What was asked, and where: `bool(tensor) at model.py:12`."""
+    conditions: list[Condition] = field(default_factory=list)
+    """What Python asked of numbers among the arguments."""
+
+    def ask(self, condition: Condition) -> None:
+        """Python looks at a number among the arguments."""
+        self.conditions.append(condition)
 
     @property
     def outcomes(self) -> tuple[Any, ...]:
@@ -94,6 +103,8 @@ class Capture:
         """Whether single numbers that the function brings along stand in the graph as they are now; else they are inputs."""
         self.follow = follow and not abstract
         self.effects = effects and not abstract
+        self.recorded = not self.effects or local.mode.recording
+        """Whether the function was called with recording on. If not, nobody will ask for a derivative, and none is cut off."""
         self.path = Way()
         self.names = names
         """What tensors that the function brings along are called, by their ids."""
@@ -128,7 +139,7 @@ class Capture:
         for i, (t, v) in enumerate(zip(result, values, strict=True)):
             base = None if t._owner is None else self.boxes.get(id(args[0]._array))
             way = None if base is None else (base, step_of(row.name, attrs, i, args[0]._array.shape))
-            self.enter(t, v if local.mode.recording else xp.detach(v), way)
+            self.enter(t, v if local.mode.recording or not self.recorded else xp.detach(v), way)
 
     # writing
 
@@ -167,6 +178,7 @@ class Capture:
         if self.follow and asked is not None and t._array.size == 1:
             self.path.values.append(self.value(t))
             self.path.answers.append(asked(t._array.item()))
+            self.path.questions.append(f"{how.partition(')')[0]}) at {user_line()}")
             return
         way = next((way for start, way in _WAYS.items() if how.startswith(start)), "compute with tensors instead")
         kind_of_error = EffectError if how.startswith("backward()") else TraceError
@@ -326,15 +338,18 @@ def trace(
     capture = Capture(any(not isinstance(a, (Tensor, np.ndarray)) for a in args), names, follow, effects)
     capture.numbers = capture.numbers and numbers
     inputs = [_stand_in(a, effects) for a in args]
-    for t, label in zip(inputs, labels, strict=True):
-        capture.argument(t, label)
+    values = [capture.argument(t, label) for t, label in zip(inputs, labels, strict=True)]
+    given: list[Any] = list(inputs)
+    for i, cls in enumerate(getattr(function, "weak", ())):
+        if cls is not None:
+            given[i] = weak(cls(inputs[i]._array.item()), values[i], capture.path.ask)
     mode = local.mode
     if tracing():
         raise TraceError(f"{user_line()}: a function is already being traced: trace them one after the other")
     before = mode.capture, mode.recording
-    mode.capture, mode.recording = capture, True
+    mode.capture, mode.recording = capture, capture.recorded
     try:
-        result = function(inputs)
+        result = function(given)
     finally:
         mode.capture, mode.recording = before
     leaves, structure = flatten(result, lambda x: isinstance(x, Tensor))

@@ -19,6 +19,7 @@ from symgrad.compiler.program import Program
 from symgrad.compiler.signature import Call, Signature, Spec, positions
 from symgrad.compiler.state import MISS, Effects, Step, escaped
 from symgrad.errors import EffectError, TraceError
+from symgrad.mode import local
 from symgrad.resident import memory
 from symgrad.tensor import Tensor, wrap
 
@@ -30,8 +31,10 @@ class Compiled(Methods):
 
     def __init__(self, function: Callable[..., Any], options: Options = DEFAULT) -> None:
         self.options = options
-        self.signature = Signature(function)
+        self.signature = Signature(function, options)
         self._programs: dict[Any, Program] = {}
+        self._conditional: dict[Any, list[Program]] = {}
+        """Programs that depend on what Python asked of numbers among the arguments, by the types of the arguments."""
         self._steps: dict[Any, list[Step]] = {}
         """The paths with effects, or with answers that Python asked for, by the types of the arguments."""
         self._paths: dict[Any, list[Program]] = {}
@@ -57,12 +60,12 @@ class Compiled(Methods):
         found = self._stepped(call)
         if found is not MISS:
             return found
-        program = self._programs.get(call.key())
-        if program is None or not program.holds():
+        program = self._known(call)
+        if program is None:
             result, program = self._trace(call)
             if program is None:
                 return result
-        if types is not None:
+        if types is not None and len(call.leaves) == len(args) and not program.guards.conditions:
             self._by_types[types] = program
         self._latest = program
         return program.run(program.inputs(call))
@@ -80,8 +83,7 @@ class Compiled(Methods):
         traced = trace(self.signature.caller(call), call.leaves, call.labels, self.signature.names(), follow=True, effects=True)
         effects, name, key = Effects(traced), getattr(self, "__name__", "function"), call.key()
         if not effects.any and not traced.path.values:
-            program = self._programs[key] = Program(traced, name, self.options)
-            return None, program
+            return None, self._kept(key, Program(traced, name, self.options))
         if effects.any and escaped(traced):
             return traced.result, None
         step = Step(traced, effects, len(call.leaves), name, self.options)
@@ -89,6 +91,21 @@ class Compiled(Methods):
         if effects.any:
             return traced.result, None
         return step.run([x if isinstance(x, Tensor) else wrap(x) for x in call.leaves]), None
+
+    def _known(self, call: Call) -> Program | None:
+        """The program without effects for a call, if there is one whose conditions hold."""
+        key = call.key()
+        program = self._programs.get(key)
+        if program is not None and program.holds():
+            return program
+        return next((p for p in self._conditional.get(key, ()) if p.holds(call.leaves)), None)
+
+    def _kept(self, key: Any, program: Program) -> Program:
+        if program.guards.conditions:
+            self._conditional[key] = [program, *self._conditional.get(key, ())][:_MOST_PATHS]
+        else:
+            self._programs[key] = program
+        return program
 
     def _remember(self, key: Any, step: Step) -> None:
         steps = self._steps.setdefault(key, [])
@@ -136,9 +153,9 @@ class Compiled(Methods):
         """The program of a function without effects: only such a one has derivatives. Where it branches, that of the path it takes."""
         call = self._bound(args, kwargs)
         key = call.key()
-        program = self._programs.get(key)
-        if program is None or not program.holds():
-            program = next((p for p in self._paths.get(key, ()) if p.holds() and p.taken(p.inputs(call))), None)
+        program = self._known(call)
+        if program is None:
+            program = next((p for p in self._paths.get(key, ()) if p.holds(call.leaves) and p.taken(p.inputs(call))), None)
         if program is None:
             program = self._derivable(call, key, what)
         self._latest = program
@@ -157,9 +174,8 @@ class Compiled(Methods):
             paths = self._paths.setdefault(key, [])
             paths.insert(0, program)
             del paths[_MOST_PATHS:]
-        else:
-            self._programs[key] = program
-        return program
+            return program
+        return self._kept(key, program)
 
 
 def _types(args: tuple[Any, ...]) -> Any:
@@ -167,4 +183,4 @@ def _types(args: tuple[Any, ...]) -> Any:
     for a in args:
         if not isinstance(a, Tensor):
             return None
-    return tuple([(m.shape, m.dtype) for m in map(memory, args)])
+    return local.mode.recording, tuple([(m.shape, m.dtype, a._requires_grad) for a, m in [(a, memory(a)) for a in args]])

@@ -26,7 +26,7 @@ class Point:
 
     def __init__(self, program: Program, call: Call, wrt: Any, later: bool = False) -> None:
         self.program = program
-        self.chosen = positions(wrt, program.graph.labels, (*call.leaves, *program.captured))
+        self.chosen = positions(wrt, program.graph.labels, (*call.leaves, *program.captured), numbers=call.weak)
         self.single = len(self.chosen) == 1 and isinstance(wrt, (str, int))
         self.inputs = program.inputs(call)
         if later:  # the user may write to arrays of his own until then

@@ -9,6 +9,7 @@ from typing import Any
 from symgrad.compiler import differentiate, jacobians
 from symgrad.compiler.backend import Kernel, make_kernel
 from symgrad.compiler.capture import Trace
+from symgrad.compiler.guards import Guards
 from symgrad.compiler.ir import Graph
 from symgrad.compiler.operation import Operation
 from symgrad.compiler.options import DEFAULT, Options
@@ -30,14 +31,14 @@ class Program:
         self.graph = verify(stabilise(traced.graph))
         self.wrt = tuple(i for i, x in enumerate(self.graph.inputs) if kind(x.dtype) in "fc")
         self.operation = Operation(self.graph, name, options, range(len(self.graph.inputs) - len(self.captured)) if options.donate else ())
-        self.dependencies = traced.capture.dependencies
+        self.guards = Guards(traced)
         self.answers = traced.path.outcomes
         self._asked = traced.path.values
         self._kernels: dict[Any, Kernel] = {}
 
-    def holds(self) -> bool:
+    def holds(self, leaves: Sequence[Any] = ()) -> bool:
         """Whether what the program depends on besides tensors is as it was."""
-        return all(read() == value for read, value in self.dependencies)
+        return self.guards.hold(leaves)
 
     def taken(self, inputs: Sequence[Tensor]) -> bool:
         """Whether Python would take this path: what it asked for on its way has the same answers."""

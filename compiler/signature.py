@@ -1,8 +1,13 @@
-"""How the arguments of a user's function become the inputs of a graph: tensors are inputs, everything else is part of the program."""
+"""How the arguments of a user's function become the inputs of a graph.
+
+Tensors and arrays are inputs, and so are Python floats where a function is compiled; everything else is part of the program.
+"""
 
 from __future__ import annotations
 
+import difflib
 import inspect
+import sys
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -10,13 +15,17 @@ from typing import Any
 import numpy as np
 
 from symgrad import dtypes
+from symgrad.compiler.aliases import overlaps
 from symgrad.compiler.capture import user_line
-from symgrad.compiler.ir import freeze
-from symgrad.compiler.tree import LEAF, flatten, paths, unflatten
-from symgrad.errors import GraphError, TraceError, describe
+from symgrad.compiler.options import Options
+from symgrad.compiler.tree import flatten, frozen, paths, unflatten
+from symgrad.errors import TraceError, describe
+from symgrad.mode import local
 from symgrad.ops.promotion import default_float, kind
 from symgrad.resident import memory
 from symgrad.tensor import Tensor
+
+_WIDE: dict[type, Any] = {float: np.float64, complex: np.complex128, int: np.int64, bool: np.bool_}
 
 
 class Spec:
@@ -41,8 +50,17 @@ def held_by(x: Any) -> Any:
 
 
 def is_data(x: Any) -> bool:
-    """Whether an argument becomes an input of the graph; anything else is part of the program."""
+    """Whether an argument becomes an input of the graph whatever anybody says."""
     return isinstance(x, (Tensor, np.ndarray, Spec))
+
+
+class Number:
+    """A Python number that becomes an input: its place is a leaf, of its own type."""
+
+    __slots__ = ("number",)
+
+    def __init__(self, number: Any) -> None:
+        self.number = number
 
 
 @dataclass(frozen=True)
@@ -52,40 +70,55 @@ class Call:
     leaves: tuple[Any, ...]
     labels: tuple[str, ...]
     structure: Any
+    weak: tuple[type | None, ...] = ()
+    """Of each leaf, which kind of Python number it was; None for tensors and arrays. Empty: there are no numbers."""
+    effects: bool = False
+    """Whether it matters which leaves ask for gradients, and which share memory."""
 
     def key(self) -> Any:
         """What a graph of this call depends on, besides the values of its inputs."""
         types = tuple((m.shape, str(m.dtype)) for m in map(held_by, self.leaves))
-        return types, _frozen(self.structure)
+        return types, frozen(self.structure), self.weak, self.mode()
+
+    def mode(self) -> Any:
+        """What traced code may ask besides values and types: who wants gradients, whether ops are recorded, and who shares memory."""
+        if not self.effects:
+            return None
+        asked = tuple(isinstance(x, Tensor) and x.requires_grad for x in self.leaves)
+        return asked, local.mode.recording, overlaps([held_by(x) for x in self.leaves])
 
     def arrays(self) -> list[Any]:
         return [array_of(x) for x in self.leaves]
 
 
-def _frozen(structure: Any) -> Any:
-    if structure is LEAF:
-        return "*"
-    if isinstance(structure, dict):
-        return "dict", tuple((k, _frozen(v)) for k, v in structure.items())
-    if isinstance(structure, (list, tuple)):
-        return type(structure).__name__, tuple(map(_frozen, structure))
-    try:
-        return freeze(structure)
-    except GraphError:
-        return "object", id(structure)
-
-
 class Signature:
     """A function that can be called with the leaves of a call in place of its arguments."""
 
-    def __init__(self, function: Callable[..., Any]) -> None:
+    def __init__(self, function: Callable[..., Any], options: Options | None = None) -> None:
         if not callable(function):
             raise TypeError(f"expected a function of tensors, got {describe(function)}")
         self.function = function
         self.signature = inspect.signature(getattr(function, "forward", function))  # a module's own arguments, not *args
+        self.options = options
+        """As compile() got them; None where only tensors are inputs."""
+        if options is not None:
+            self._check_names("static", options.static)
+            self._check_names("dynamic", options.dynamic)
+            for name in options.static & options.dynamic:
+                raise ValueError(f"{name!r} is named in static and in dynamic: an argument is part of the program or an input, not both")
 
     def __str__(self) -> str:
         return f"{getattr(self.function, '__name__', 'function')}({', '.join(self.signature.parameters)})"
+
+    def _check_names(self, option: str, names: Iterable[str]) -> None:
+        parameters = self.signature.parameters
+        if any(p.kind is p.VAR_KEYWORD for p in parameters.values()):
+            return
+        for name in sorted(names):
+            if name not in parameters:
+                close = difflib.get_close_matches(name, parameters, 1)
+                hint = f": did you mean {close[0]!r}?" if close else f": its arguments are {', '.join(parameters) or 'none'}"
+                raise ValueError(f"{option}={name!r}: {self} has no such argument{hint}")
 
     def names(self) -> dict[int, str]:
         """What the parameters of a module are called, by their ids."""
@@ -94,25 +127,101 @@ class Signature:
 
     def bind(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Call:
         bound = self.signature.bind(*args, **kwargs)
-        bound.apply_defaults()
-        leaves, structure = flatten(dict(bound.arguments), is_data)
+        given = dict(bound.arguments) if self.options is None else self._converted(bound.arguments)
+        bound.arguments = given
+        bound.apply_defaults()  # a default that is left out cannot change: it is part of the program
+        leaves, structure = flatten(dict(bound.arguments), lambda x: is_data(x) or isinstance(x, Number))
         labels = [path for name, part in structure.items() for path in self._labels(name, part)]
-        return Call(tuple(leaves), tuple(labels), structure)
+        weak: tuple[type | None, ...] = ()
+        if any(isinstance(x, Number) for x in leaves):
+            weak = tuple(type(x.number) if isinstance(x, Number) else None for x in leaves)
+            leaves = [np.asarray(x.number, _WIDE[type(x.number)]) if isinstance(x, Number) else x for x in leaves]
+        return Call(tuple(leaves), tuple(labels), structure, weak, self.options is not None)
+
+    def _converted(self, arguments: Mapping[str, Any]) -> dict[str, Any]:
+        """The arguments with JAX's arrays as NumPy's, and numbers that are inputs marked."""
+        assert self.options is not None
+        result = {}
+        for name, argument in arguments.items():
+            if self.signature.parameters[name].kind is inspect.Parameter.VAR_KEYWORD:
+                result[name] = {k: self._argument(k, v) for k, v in argument.items()}
+            else:
+                result[name] = self._argument(name, argument)
+        return result
+
+    def _argument(self, name: str, argument: Any) -> Any:
+        assert self.options is not None
+        if name in self.options.static:
+            found, structure = flatten(argument, is_data)
+            if found:
+                raise TypeError(f"static={name!r}: the argument is or has {describe(found[0])}, and tensors are always inputs of a program")
+            return argument
+        if isinstance(argument, Tensor):
+            return argument
+        taken = (bool, int) if name in self.options.dynamic else ()
+        leaves, structure = flatten(argument, lambda x: is_data(x) or isinstance(x, (float, complex, *taken, np.generic)) or _foreign(x))
+        if not leaves:
+            return argument
+        return unflatten(structure, [_leaf(x, name, taken) for x in leaves])
 
     def _labels(self, name: str, part: Any) -> list[str]:
         star = self.signature.parameters[name].kind is inspect.Parameter.VAR_KEYWORD
         return [path.partition(".")[2] for path in paths(part, name)] if star else paths(part, name)
 
     def caller(self, call: Call) -> Callable[[Sequence[Tensor]], Any]:
+        """The function of the call's leaves. What it does to the containers that it gets would be lost, and is refused."""
+
         def run(tensors: Sequence[Tensor]) -> Any:
-            bound = inspect.BoundArguments(self.signature, unflatten(call.structure, tensors))
+            given = unflatten(call.structure, tensors)
+            bound = inspect.BoundArguments(self.signature, dict(given))
             try:
-                return self.function(*bound.args, **bound.kwargs)
+                result = self.function(*bound.args, **bound.kwargs)
             except AttributeError as error:
                 _explain(error, bound.arguments)
                 raise
+            _refuse_changes(call, given, tensors)
+            return result
 
+        run.weak = call.weak  # type: ignore[attr-defined]
         return run
+
+
+def _foreign(x: Any) -> bool:
+    """An array of JAX's; other libraries' arrays are refused."""
+    jax = sys.modules.get("jax")
+    if jax is not None and isinstance(x, jax.Array):
+        return True
+    return hasattr(type(x), "__dlpack__") and hasattr(type(x), "__array__")
+
+
+def _leaf(x: Any, name: str, taken: tuple[type, ...]) -> Any:
+    if is_data(x):
+        return x
+    if isinstance(x, np.generic):  # taken as the Python number of the same value, as ops on tensors do
+        x = x.item()
+    if isinstance(x, (float, complex, *taken)):
+        cls: Any = next(c for c in (bool, int, float, complex) if isinstance(x, c))
+        return Number(cls(x))
+    jax = sys.modules.get("jax")
+    if jax is not None and isinstance(x, jax.Array):
+        return np.asarray(x)  # read-only: a function that writes to it is refused
+    if _foreign(x):
+        raise TypeError(f"{name} is or has {describe(x)} of another library: pass from_dlpack({name})")
+    return x
+
+
+def _refuse_changes(call: Call, given: Any, tensors: Sequence[Any]) -> None:
+    """A function got copies of the containers among its arguments."""
+    ours = set(map(id, tensors))
+    leaves, structure = flatten(given, lambda x: id(x) in ours or is_data(x))
+    same = len(leaves) == len(tensors) and all(a is b for a, b in zip(leaves, tensors, strict=True))
+    if same and frozen(structure) == frozen(call.structure):
+        return
+    which = ", ".join(name for name in given if frozen(structure[name]) != frozen(call.structure[name])) or "the tensors"
+    raise TraceError(
+        f"{user_line()}: the function changes {which} in a container among its arguments, which a program cannot do again at every call;"
+        " return what is new, or leave the function eager"
+    )
 
 
 def _explain(error: AttributeError, arguments: Mapping[str, Any]) -> None:
@@ -122,10 +231,14 @@ def _explain(error: AttributeError, arguments: Mapping[str, Any]) -> None:
             error.add_note(f"{name} is {describe(x)}: only tensors and arrays become inputs of the graph; pass tensor(...)")
 
 
-def positions(wrt: Any, labels: Sequence[str], leaves: Sequence[Any], arguments: int | None = None) -> tuple[int, ...]:
-    """Which inputs are meant: by name, by position, several of them; None: those that require grad, or else every float argument."""
+def positions(
+    wrt: Any, labels: Sequence[str], leaves: Sequence[Any], arguments: int | None = None, numbers: Sequence[type | None] = ()
+) -> tuple[int, ...]:
+    """Which inputs are meant: by name, by position, several of them; None: those that require grad, or else every float argument that is
+    none of the Python `numbers`."""
     if wrt is None:
-        floats = [i for i, x in enumerate(leaves) if kind(held_by(x).dtype) in "fc"]
+        plain = {i for i, cls in enumerate(numbers) if cls is not None}
+        floats = [i for i, x in enumerate(leaves) if i not in plain and kind(held_by(x).dtype) in "fc"]
         asked = [i for i in floats if isinstance(leaves[i], Tensor) and leaves[i].requires_grad]
         if not floats:
             raise TraceError(f"{user_line()}: no argument is a floating-point tensor: there is nothing to differentiate in")

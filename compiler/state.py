@@ -16,6 +16,7 @@ import numpy as np
 
 from symgrad.compiler.backend import make_kernel
 from symgrad.compiler.capture import Trace
+from symgrad.compiler.guards import Guards
 from symgrad.compiler.ir import Graph, Value
 from symgrad.compiler.operation import Operation, usable
 from symgrad.compiler.options import DEFAULT, Options
@@ -58,7 +59,7 @@ class Step:
         self.graph = verify(stabilise(Graph(traced.graph.inputs, outputs, traced.graph.labels)))
         self.answers = traced.path.outcomes
         self.captured, self.outside = traced.captured, list(capture.outside)
-        self.dependencies = capture.dependencies
+        self.guards = Guards(traced)
         self.sources = _sources(capture, arguments)
         # what is written to may be used for its new value; but not where the old one is needed if the path turns out to be another
         donated = () if self.answers else (*(i for i, _ in effects.writes), *(range(arguments) if options.donate else ()))
@@ -71,10 +72,7 @@ class Step:
         for i, had in self.effects.had_grads:
             if (self._tensor(i, tensors)._grad is not None) != had:
                 return False
-        for read, value in self.dependencies:  # noqa: SIM110  (a generator costs more)
-            if read() != value:
-                return False
-        return True
+        return self.guards.hold(tensors)
 
     def _tensor(self, i: int, tensors: Sequence[Any]) -> Any:
         return tensors[i] if i < self.arguments else self.outside[i]

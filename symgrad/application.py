@@ -16,6 +16,7 @@ from symgrad.ops.exact import Exact, exact, is_exact
 from symgrad.ops.promotion import BOOL, FLOAT32, FLOAT64, compute_type, kind, require_one_type
 from symgrad.ops.spec import Row
 from symgrad.ops.variants import is_half, variant
+from symgrad.ops.weak import is_weak
 from symgrad.tensor import Tensor, refresh, version_cell, wrap
 
 ndarray, asarray = np.ndarray, np.asarray
@@ -164,6 +165,8 @@ def _operands(
     if not agree:
         args = tuple([x if isinstance(x, Tensor) else _operand(row, x) for x in args])
         arrays = [x._array if isinstance(x, Tensor) else float(x) if x.__class__ is Exact else x for x in args]  # type: ignore[misc]
+        if local.mode.capture is not None:
+            arrays = [a.number if is_weak(a) else a for a in arrays]  # type: ignore[attr-defined]
     if row.policy not in ("each", "same") and (not agree or (row.policy == "float" and dtype.kind != "f")):
         arrays = _promoted(row, arrays, attrs)
     return arrays, tuple(needs), args
@@ -222,7 +225,7 @@ def _run_checked(mode: Any, row: Row, arrays: list[Any], attrs: dict[str, Any]) 
     if mode.capture is not None and mode.capture.abstract:
         return _valueless(row.type(*arrays, **attrs))
     half = [a.__class__ is ndarray and is_half(a.dtype) for a in arrays]
-    if True not in half or row.view or row.name == "cast":
+    if True not in half or row.view or row.name == "cast" or row.pullback is not None:  # what is compiled knows its types
         return mode.run(row.numpy, *arrays, **attrs)
     lifted = [a.astype(FLOAT32) if h else a for a, h in zip(arrays, half, strict=True)]
     out = mode.run(row.numpy, *lifted, **attrs)

@@ -266,7 +266,10 @@ def __bool__(self: Tensor) -> bool:
 
 @method
 def __int__(self: Tensor) -> int:
-    return int(_one(self))
+    if self._array.size != 1:
+        return int(_one(self))
+    leaving(self, "int(tensor)")
+    return int(self._array.item())
 
 
 @method
@@ -284,10 +287,10 @@ def __complex__(self: Tensor) -> Any:
 
 @method
 def __index__(self: Tensor) -> int:
-    leaving(self, "a tensor used as a Python index")
     array = self._array
     if array.size != 1 or kind(array.dtype) not in "bi":
         raise TypeError("only integer tensors of a single element can be converted to an index")
+    leaving(self, "int(tensor), as of a tensor used as a Python index,")
     return int(array.item())
 
 

@@ -41,8 +41,9 @@ def power_operator(ops: Any) -> Any:
     """x ** y. A Python number as exponent is part of the operation: x ** 2 has the derivative 2 x, and no logarithm."""
 
     def power(self: Any, exponent: Any) -> Any:
-        if exponent.__class__ is int or exponent.__class__ is float:
-            return ops.square(self) if exponent == 2 and exponent.__class__ is int else ops.power(self, exponent=exponent)
+        cls = type(exponent)  # not __class__: of a weak number a program must not depend
+        if cls is int or cls is float:
+            return ops.square(self) if exponent == 2 and cls is int else ops.power(self, exponent=exponent)
         if isinstance(exponent, (np.floating, np.integer)):
             return power(self, exponent.item())
         return ops.pow(self, exponent)

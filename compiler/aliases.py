@@ -1,0 +1,44 @@
+"""Which arrays share memory: a program that writes to one of them must know of the others."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+
+def root(array: Any) -> Any:
+    """The array that owns the memory."""
+    while isinstance(array, np.ndarray) and isinstance(array.base, np.ndarray):
+        array = array.base
+    return array
+
+
+def place(array: Any) -> Any:
+    """Where an array lies, and how."""
+    return array.__array_interface__["data"][0], array.shape, array.strides, array.dtype
+
+
+def _share(x: Any, y: Any) -> bool:
+    if not isinstance(x, np.ndarray) or not isinstance(y, np.ndarray):
+        return x is y  # a buffer of a device
+    return bool(x.size and y.size) and np.may_share_memory(x, y)
+
+
+def _alike(x: Any, y: Any) -> bool:
+    return x is y or place(x) == place(y)
+
+
+def overlaps(arrays: Sequence[Any]) -> tuple[tuple[int, int, bool], ...]:
+    """Pairs of arrays that share memory, and whether they are the same all over: `(0, 1, True)`. Mostly there are none."""
+    found: list[tuple[int, int, bool]] = []
+    by_root: dict[int, list[int]] = {}
+    for i, array in enumerate(arrays):
+        by_root.setdefault(id(root(array)), []).append(i)
+    if len(by_root) == len(arrays):
+        return ()
+    for group in by_root.values():
+        for n, j in enumerate(group):
+            found += [(i, j, _alike(arrays[i], arrays[j])) for i in group[:n] if _share(arrays[i], arrays[j])]
+    return tuple(found)

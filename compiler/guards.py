@@ -1,0 +1,51 @@
+"""What a program depends on besides the types of its arguments, and what is no longer so."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from symgrad.compiler.capture import Trace
+from symgrad.compiler.ir import Value
+from symgrad.ops.weak import Condition
+from symgrad.tensor import Tensor
+
+Dependency = tuple[Callable[[], Any], Any]
+
+
+class Guards:
+    """Conditions on the numbers among the arguments, and other things that are read again before each run."""
+
+    __slots__ = ("conditions", "dependencies", "labels")
+
+    def __init__(self, traced: Trace) -> None:
+        self.conditions: tuple[Condition, ...] = tuple(traced.path.conditions)
+        self.dependencies: list[Dependency] = traced.capture.dependencies
+        self.labels = traced.graph.labels
+
+    def hold(self, leaves: Sequence[Any] = ()) -> bool:
+        """Whether everything is as it was, for a call with these leaves."""
+        for read, value in self.dependencies:
+            if read() != value:
+                return False
+        return not self.conditions or all(c.holds(_numbers(leaves)) for c in self.conditions)
+
+    def failed(self, leaves: Sequence[Any] = ()) -> str | None:
+        """What is not as it was: `training: True -> False`."""
+        for read, value in self.dependencies:
+            now = read()
+            if now != value:
+                describe = getattr(read, "describe", None)
+                return f"{getattr(read, '__name__', 'state')}: {value} -> {now}" if describe is None else str(describe(value, now))
+        for c in self.conditions:
+            if not c.holds(_numbers(leaves)):
+                return f"argument {c.text(lambda v: self.labels[v.attrs['index']])}: {c.answer} -> {c.now(_numbers(leaves))}"
+        return None
+
+
+def _numbers(leaves: Sequence[Any]) -> Callable[[Value], Any]:
+    def number(value: Value) -> Any:
+        leaf = leaves[value.attrs["index"]]
+        return (leaf._array if isinstance(leaf, Tensor) else leaf).item()
+
+    return number
