@@ -123,6 +123,8 @@ class Capture:
         """The gradients that tensors had before the call, by their ids."""
         self.written_outside: dict[int, tuple[Tensor, Box]] = {}
         self.backward_ran = False
+        self.histories: list[str] = []
+        """Arguments that were computed from tensors that require grad."""
         self.known: set[int] = set()
         self.boxes: dict[int, Box] = {}
         self.nodes: dict[Any, Value] = {}
@@ -172,6 +174,7 @@ class Capture:
 
     def left(self, t: Any, how: str) -> None:
         if self.effects and how.startswith("backward()"):
+            self._refuse_histories()
             self.backward_ran = True
             return
         asked = next((kind for start, kind in _ANSWERS.items() if how.startswith(start)), None)
@@ -186,6 +189,14 @@ class Capture:
             f"{user_line()}: {how} takes a value out of the graph of a traced function, and its formula and kernel cannot follow it there;"
             f" {way}, or leave the function eager"
         )
+
+    def _refuse_histories(self) -> None:
+        """backward() would go on through what was recorded before the call, and no program could do that again."""
+        for label in self.histories:
+            raise TraceError(
+                f"{user_line()}: backward() is called inside a traced function, and {label} was computed from tensors that require grad"
+                f" outside of it; pass {label}.detach(), or let the function compute {label} itself"
+            )
 
     def meaning(self, row: Row, args: tuple[Any, ...]) -> Any:
         """A Function that says what it means is traced as that, with recorded ops; its own forward and backward do not run."""
@@ -292,7 +303,12 @@ class Capture:
         self.boxes[id(t._array)].outside = t
         self.outside.append(t)
         self.regraded(t)
+        self._note_history(t, label)
         return value
+
+    def _note_history(self, t: Tensor, label: str) -> None:
+        if t._node is not None and t.requires_grad:
+            self.histories.append(label)
 
     def regraded(self, t: Tensor) -> None:
         """A tensor that may get another gradient: remember the one that it had. It is an input, also if only its gradient takes part."""
@@ -360,11 +376,10 @@ def trace(
 
 
 def _stand_in(arg: Any, effects: bool) -> Tensor:
-    """A tensor of its own for an argument, so that the same tensor passed twice makes two inputs. Derivatives inside may ask for it; but
-    where backward() may run, only if the argument asks for a gradient itself."""
+    """What the function gets for an argument: with effects the tensor itself, since the traced call is the first one. Else a tensor of its
+    own, so that the same tensor passed twice makes two inputs, and of which derivatives inside may be asked."""
+    if effects and isinstance(arg, Tensor):
+        return arg
     array = arg._array if isinstance(arg, Tensor) else arg
     array = array.view() if isinstance(array, np.ndarray) else np.broadcast_to(np.zeros((), arg.dtype), arg.shape)
-    asked = isinstance(arg, Tensor) and arg.requires_grad
-    t = wrap(array, (asked or not effects) and kind(array.dtype) in "fc")
-    t._grad = arg._grad if isinstance(arg, Tensor) else None
-    return t
+    return wrap(array, not effects and kind(array.dtype) in "fc")

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Sequence
+from functools import cached_property
 from typing import Any
 
 import numpy as np
 
 from symgrad.application import apply, make_node
 from symgrad.compiler import differentiate
-from symgrad.compiler.backend import make_kernel
+from symgrad.compiler.backend import Kernel, make_kernel
 from symgrad.compiler.ir import Graph
 from symgrad.compiler.options import DEFAULT, Options
 from symgrad.compiler.verify import verify
@@ -28,7 +29,6 @@ class Operation:
 
     def __init__(self, graph: Graph, name: str, options: Options = DEFAULT, donated: Sequence[int] = ()) -> None:
         self.graph, self.options = graph, options
-        self.kernel = make_kernel(graph, options=options)
         given = usable(graph, donated)
         self.giving = make_kernel(graph, options=options, donated=given) if given else None
         """The kernel for calls that nobody records: it may use the memory of donated arguments."""
@@ -37,26 +37,27 @@ class Operation:
         self._transposes: dict[tuple[int, ...], Operation] = {}
         self._sloping: set[int] | None = None
 
+    @cached_property
+    def kernel(self) -> Kernel:
+        return make_kernel(self.graph, options=self.options)
+
     def __call__(self, *tensors: Tensor) -> tuple[Tensor, ...]:
         mode = local.mode
         if mode.capture is not None:  # somebody looks on
             results = apply(self.row, tensors, {})
             return (results,) if self.single else results
         held = [memory(t) for t in tensors]
-        recorded = False
-        if mode.recording:
-            for t in tensors:
-                if t.requires_grad:
-                    recorded = True
-                    break
+        recorded = mode.recording and _asks(tensors)
         kernel = self.kernel if self.giving is None or recorded or len(set(map(id, held))) < len(held) else self.giving
         results = tuple([resident(r) for r in kernel.launch(held)])
         if recorded:
-            self._record(tensors, held, results)
+            self.record(tensors, held, results)
         return results
 
-    def _record(self, tensors: Sequence[Tensor], held: list[Any], results: tuple[Tensor, ...]) -> None:
+    def record(self, tensors: Sequence[Tensor], held: Sequence[Any], results: Sequence[Tensor]) -> None:
         """Give the results their history, as the dispatcher does: all inputs are saved."""
+        if not _asks(tensors):
+            return
         edges = tuple([_edge(t, m) for t, m in zip(tensors, held, strict=True)])
         node = make_node(self.row, edges, {}, tuple(held), None, tuple([version_cell(t) for t in tensors]))
         metas = [Meta(v.shape, v.dtype) for v in self.graph.outputs]
@@ -99,6 +100,13 @@ class Operation:
     def _zeros(self, i: int, lane: Any) -> Any:
         v = self.graph.outputs[i]
         return lane.value(wrap(np.zeros(v.shape, v.dtype)))
+
+
+def _asks(tensors: Sequence[Tensor]) -> bool:
+    for t in tensors:  # noqa: SIM110  (a generator costs more)
+        if t.requires_grad:
+            return True
+    return False
 
 
 def usable(graph: Graph, positions: Iterable[int]) -> tuple[int, ...]:

@@ -26,18 +26,18 @@ class Captured:
 
     tensor: Tensor
 
-    def find(self, kernel: Kernel, draws: Sequence[Any]) -> Any:
+    def find(self, kernel: Kernel, draws: Sequence[Any], arguments: Sequence[Tensor]) -> Any:
         return settle(self.tensor, kernel)
 
 
 @dataclass(frozen=True)
 class Gradient:
-    """What is in somebody's `.grad`."""
+    """What is in the `.grad` of a tensor, or of an argument, given by its position."""
 
-    owner: Tensor
+    owner: Tensor | int
 
-    def find(self, kernel: Kernel, draws: Sequence[Any]) -> Any:
-        return memory(self.owner._grad)
+    def find(self, kernel: Kernel, draws: Sequence[Any], arguments: Sequence[Tensor]) -> Any:
+        return memory((arguments[self.owner] if isinstance(self.owner, int) else self.owner)._grad)
 
 
 @dataclass(frozen=True)
@@ -46,7 +46,7 @@ class Draw:
 
     number: int
 
-    def find(self, kernel: Kernel, draws: Sequence[Any]) -> Any:
+    def find(self, kernel: Kernel, draws: Sequence[Any], arguments: Sequence[Tensor]) -> Any:
         return draws[self.number]
 
 
@@ -57,7 +57,7 @@ class Scalar:
         self.read = read
         self.latest: tuple[Any, Any] = (None, None)
 
-    def find(self, kernel: Kernel, draws: Sequence[Any]) -> Any:
+    def find(self, kernel: Kernel, draws: Sequence[Any], arguments: Sequence[Tensor]) -> Any:
         value = self.read()
         known, held = self.latest
         if value != known or held is None:  # NaN is never known

@@ -21,9 +21,12 @@ from symgrad.compiler.ir import Graph, Value
 from symgrad.compiler.operation import Operation, usable
 from symgrad.compiler.options import DEFAULT, Options
 from symgrad.compiler.passes.stabilise import stabilise
-from symgrad.compiler.sources import Gradient
+from symgrad.compiler.sources import Captured, Gradient
 from symgrad.compiler.tree import LEAF, flatten, unflatten
 from symgrad.compiler.verify import verify
+from symgrad.engine import node_of
+from symgrad.graph import Node
+from symgrad.mode import local
 from symgrad.ops.generator import default_generator
 from symgrad.resident import memory, resident, write
 from symgrad.tensor import Tensor
@@ -44,8 +47,9 @@ class Effects:
         self.had_grads = [(i, capture.had[id(t)] is not None) for i, t in changed]
         self.draws = [draw for _, draw in capture.draws]
         self.any = bool(self.writes or self.grads or self.draws or capture.scalars or capture.backward_ran)
-
         self.values: list[Value] = [*(v for _, v in self.writes), *(v for _, v in self.grads if v is not None)]
+        self.recorded = any(t._requires_grad and _can_go_back(t) for t in _leaves(traced.result))
+        """Whether results have a history that backward() can go through after the call."""
 
 
 class Step:
@@ -58,14 +62,16 @@ class Step:
         outputs = (*traced.graph.outputs, *effects.values, *traced.path.values)
         self.graph = verify(stabilise(Graph(traced.graph.inputs, outputs, traced.graph.labels)))
         self.answers = traced.path.outcomes
-        self.captured, self.outside = traced.captured, list(capture.outside)
+        self.captured = traced.captured
+        self.outside = [None] * arguments + capture.outside[arguments:]  # the arguments of later calls are others
         self.guards = Guards(traced)
         self.sources = _sources(capture, arguments)
-        # what is written to may be used for its new value; but not where the old one is needed if the path turns out to be another
-        donated = () if self.answers else (*(i for i, _ in effects.writes), *(range(arguments) if options.donate else ()))
         self.operation = None if effects.any else Operation(self.graph, name, options)
-        donated = usable(self.graph, dict.fromkeys(donated))
-        self.kernel = make_kernel(self.graph, options=options, donated=donated) if effects.any else self.operation.kernel  # type: ignore[union-attr]
+        self.recorder = Operation(Graph(self.graph.inputs, self.graph.outputs[: self.count]), name, options) if effects.recorded else None
+        """What the results are recorded as; only its backward runs."""
+        given = () if self.answers or self.recorder else (*(i for i, _ in effects.writes), *(range(arguments) if options.donate else ()))
+        donated = usable(self.graph, dict.fromkeys(given))  # but not what is needed if the path turns out to be another, or for backward
+        self.kernel = make_kernel(self.graph, options=options, donated=donated) if self.operation is None else self.operation.kernel
 
     def holds(self, tensors: Sequence[Any]) -> bool:
         """Whether what the path depends on, besides values, is as it was."""
@@ -87,7 +93,8 @@ class Step:
         before = default_generator.get_state() if self.answers and self.effects.draws else None
         found: list[Any] = []
         try:
-            found.append(self.kernel.launch(self._inputs(tensors)))
+            held = self._inputs(tensors)
+            found.append(self.kernel.launch(held))
             (values,) = found
             rest = values[self.count :]
             if not self._answered(rest[len(self.effects.values) :]):
@@ -99,15 +106,28 @@ class Step:
             if found and self.kernel.donated:
                 self._leave(tensors, found[0][self.count :])
             raise
-        return self._results([resident(a) for a in values[: self.count]])
+        results = [resident(a) for a in values[: self.count]]
+        if self.recorder is not None and local.mode.recording:
+            self.recorder.record([self._behind(i, x, tensors) for i, x in enumerate(held)], held, results)
+        return self._results(results)
+
+    def _behind(self, i: int, held: Any, tensors: Sequence[Any]) -> Tensor:
+        """The tensor behind an input; random numbers and learning rates have none."""
+        if i < self.arguments:
+            return tensors[i]  # type: ignore[no-any-return]
+        source = self.sources[i - self.arguments]
+        return source.tensor if isinstance(source, Captured) else resident(held)
 
     def _inputs(self, tensors: Sequence[Any]) -> list[Any]:
         draws = [draw() for draw in self.effects.draws]
         held = [memory(t) for t in tensors]
         kernel = self.kernel
-        held += [source.find(kernel, draws) for source in self.sources]
+        held += [source.find(kernel, draws, tensors) for source in self.sources]
         if kernel.donated:
             self._give_away(held)
+        elif self.recorder is not None:
+            for i, _ in self.effects.writes:
+                held[i] = held[i].copy() if held[i].__class__ is np.ndarray else held[i]  # backward may need what is written over
         return held
 
     def _give_away(self, held: list[Any]) -> None:
@@ -136,20 +156,37 @@ class Step:
 
 def _sources(capture: Any, arguments: int) -> list[Any]:
     """How each input besides the arguments is found: a tensor that was somebody's `.grad` is whatever is there now."""
-    owners = {id(capture.had[id(t)]): t for t in capture.outside if capture.had[id(t)] is not None}
+    owners = {id(capture.had[id(t)]): i for i, t in enumerate(capture.outside) if capture.had[id(t)] is not None}
     sources = list(capture.sources)
     for k, t in enumerate(capture.outside[arguments:]):
         if id(t) in owners:
-            sources[k] = Gradient(owners[id(t)])
+            i = owners[id(t)]
+            sources[k] = Gradient(i if i < arguments else capture.outside[i])
     return sources
+
+
+def _leaves(result: Any) -> list[Tensor]:
+    return flatten(result, lambda x: isinstance(x, Tensor))[0]
+
+
+def _can_go_back(t: Tensor) -> bool:
+    """Whether no node of its history has let go of what it saved."""
+    stack, seen = [t._node], set()
+    while stack:
+        node = node_of(stack.pop())
+        if isinstance(node, Node) and node not in seen:
+            seen.add(node)
+            if node.saved is None:
+                return False
+            stack += node.inputs
+    return True
 
 
 def escaped(traced: Trace) -> bool:
     """Whether a tensor that the function made lives on somewhere besides its results and gradients: the state of an optimizer that has
     just begun. A program would make it anew at every run, so the call is traced again next time, when it is there."""
     capture = traced.capture
-    results, _ = flatten(traced.result, lambda x: isinstance(x, Tensor))
-    expected = {id(t) for t in (*results, *capture.outside)} | {id(t._grad) for t in capture.outside}
+    expected = {id(t) for t in (*_leaves(traced.result), *capture.outside)} | {id(t._grad) for t in capture.outside}
     made = [weakref.ref(t) for t in capture.alive if isinstance(t, Tensor) and id(t) not in expected and id(t) not in capture.had]
     capture.alive.clear()
     return any(ref() is not None for ref in made)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import gc
 import weakref
 
@@ -315,3 +316,87 @@ def test_nothing_of_the_traced_run_is_kept(effects):
     gc.collect()
     assert len(made) == 1
     assert made[0]() is None
+
+
+# results that have a history, and arguments that get gradients
+
+
+def test_results_of_a_function_with_effects_have_gradients():
+    net = nn.Sequential(nn.Linear(2, 3), nn.BatchNorm1d(3), nn.Dropout(0.5)).double()
+    other = copy.deepcopy(net)
+    fast = sg.compile(net)
+    for i in range(4):
+        x = normal(5, 2, seed=i)
+        sg.manual_seed(i)
+        fast(x).square().sum().backward()
+        sg.manual_seed(i)
+        other(x).square().sum().backward()
+        for p, q in zip(net.parameters(), other.parameters(), strict=True):
+            assert sg.allclose(p.grad, q.grad, rtol=1e-10, atol=1e-12)
+    assert sg.allclose(net[1].running_mean, other[1].running_mean, rtol=1e-12)
+
+
+def test_backward_of_what_read_state_before_it_was_written_to():
+    state = sg.ones(3, dtype=sg.float64)
+    shown = state.numpy()  # so that it is written to where it is
+
+    @sg.compile
+    def scaled(w):
+        y = w * (state + 0)
+        state.mul_(2)
+        return y.sum()
+
+    w = sg.ones(3, dtype=sg.float64, requires_grad=True)
+    for expected in (1.0, 2.0, 4.0, 8.0):
+        w.grad = None
+        scaled(w).backward()
+        assert w.grad.tolist() == [expected] * 3
+    assert shown.tolist() == [16.0] * 3
+
+
+def test_under_no_grad_nothing_is_recorded():
+    net = sg.compile(nn.Sequential(nn.Linear(2, 2), nn.Dropout(0.5)))
+    net(sg.ones(3, 2))
+    with sg.no_grad():
+        assert not net(sg.ones(3, 2)).requires_grad
+    assert net(sg.ones(3, 2)).requires_grad
+
+
+def test_backward_inside_leaves_gradients_on_arguments_at_every_call():
+    @sg.compile
+    def squares(a):
+        (a * a).sum().backward()
+        return a * 2
+
+    for value in (0.5, 2.0, 3.0):
+        a = sg.tensor([value], requires_grad=True)
+        assert squares(a).tolist() == [2 * value]
+        assert a.grad.tolist() == [2 * value]
+    squares(a)
+    squares(a)
+    assert a.grad.tolist() == [18.0]  # added up, as in eager code
+
+
+def test_results_of_a_traced_call_belong_to_the_arguments():
+    @sg.compile
+    def noisy(a):
+        return a * sg.rand(2).detach()
+
+    for _ in range(3):
+        a = sg.ones(2, requires_grad=True)
+        y = noisy(a)
+        y.sum().backward()
+        assert sg.equal(a.grad, y.detach())
+
+
+def test_backward_into_what_was_computed_outside_is_refused():
+    @sg.compile
+    def inner(h):
+        (h * h).sum().backward()
+        return h
+
+    w = sg.ones(2, requires_grad=True)
+    with pytest.raises(sg.errors.TraceError, match=r"test_effects.py:\d+: backward\(\) is called .* pass h.detach\(\)"):
+        inner(w * 2)
+    assert w.grad is None
+    assert inner((w * 2).detach().requires_grad_()).tolist() == [2.0, 2.0]
