@@ -15,7 +15,7 @@ from symgrad.tensor import Tensor
 class Box:
     """What an array holds now. A view's box knows its parent's, and the way there: a write to either is seen in the other."""
 
-    __slots__ = ("outside", "parent", "path", "seen", "slope", "value", "writes")
+    __slots__ = ("node", "outside", "parent", "path", "seen", "slope", "value", "writes")
 
     def __init__(self, value: Value, parent: Box | None = None, path: Any = (), outside: Tensor | None = None) -> None:
         self.value = value
@@ -25,6 +25,8 @@ class Box:
         """The tensor that was there before the function ran, and will be there when it runs again."""
         self.slope: Value | None = None
         """What derivatives go to, if that is not `value`: what was there before writes that have no history, as under no_grad."""
+        self.node: Any = None
+        """The key of the history of the tensor whose memory it is."""
         self.writes = 0
         self.seen = 0 if parent is None else self.root()[0].writes
 

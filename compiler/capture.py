@@ -168,7 +168,9 @@ class Capture:
             self.written_outside[id(root.outside)] = root.outside, root
         for t in (x, x._owner):
             if t is not None and t._node is not None:
-                self.nodes[key_of(t._node)] = self.boxes[id(t._array)].now()
+                box = self.boxes[id(t._array)]
+                box.node = key_of(t._node)
+                self.nodes[box.node] = box.now()
 
     # what leaves, and what comes from elsewhere
 
@@ -265,13 +267,14 @@ class Capture:
         self.known.add(id(t))
         self.boxes[id(t._array)] = Box(value) if way is None else Box(value, way[0], (way[1],))
         if t._node is not None:
+            self.boxes[id(t._array)].node = key_of(t._node)
             self.nodes[key_of(t._node)] = value
         self.alive += (t, t._array)
 
     def value(self, t: Tensor) -> Value:
         """What stands for a tensor: a value of the graph, or a new input if the function brought it along."""
         box = self.boxes.get(id(t._array))
-        if box is not None and id(t) in self.known:
+        if box is not None and (id(t) in self.known or (box.node is not None and t._node is not None and box.node == key_of(t._node))):
             return box.recorded() if t._requires_grad and local.mode.recording else box.now()
         origin = None if t._node is None else self.nodes.get(key_of(t._node))
         if origin is not None:  # an array that backward had saved, with its history given back

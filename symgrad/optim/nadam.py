@@ -47,7 +47,8 @@ class NAdam(Optimizer):
         step, lr = advance(state, group, param), rate(group)
         (beta1, beta2), decay = group["betas"], group["momentum_decay"]
         momentum, later = (beta1 * (1.0 - 0.5 * 0.96 ** (n * decay)) for n in (step, step + 1))
-        product = number(state["mu_product"].mul_(momentum), group)
+        product = state["mu_product"]
+        product = number(product.mul_(momentum.to(product.dtype) if isinstance(momentum, Tensor) else momentum), group)
         of_gradient, of_mean = lr * (1.0 - momentum) / (1.0 - product), lr * later / (1.0 - product * later)
         root = (1 - beta2**step) ** 0.5
         for p, g, mean, square in pieces(param, grad, state["exp_avg"], state["exp_avg_sq"]):

@@ -49,14 +49,20 @@ def counter(value: float = 0.0) -> Tensor:
 
 def keeps_tensors(group: Group) -> bool:
     """Whether numbers that the state holds must stay tensors: a trace or a derivative goes through them."""
-    return bool(group.get("differentiable") or group.get("capturable")) or local.mode.capture is not None
+    return _asked_for_tensors(group) or local.mode.capture is not None
+
+
+def _asked_for_tensors(group: Group) -> bool:
+    return bool(group.get("differentiable") or group.get("capturable"))
 
 
 def number(value: Any, group: Group) -> Any:
-    """An option or a counter as a number, or as a tensor without dimensions where it must stay one."""
+    """An option or a counter as a number, or as a tensor without dimensions where it must stay one: in a program, with as many digits."""
     if not isinstance(value, Tensor):
         return value
-    return value.squeeze() if keeps_tensors(group) else value.item()
+    if not keeps_tensors(group):
+        return value.item()
+    return value.squeeze() if _asked_for_tensors(group) else value.squeeze().to(float64)
 
 
 def rate(group: Group) -> Any:
@@ -71,7 +77,7 @@ def rate(group: Group) -> Any:
 def advance(state: State, group: Group, p: Tensor) -> Any:
     """Count a step; the number of steps so far."""
     step = state["step"].add_(1)
-    return step.to(p.dtype) if keeps_tensors(group) else step.item()
+    return step.to(p.dtype) if _asked_for_tensors(group) else number(step, group)
 
 
 def decayed(g: Any, p: Any, group: Group, lr: Any) -> Any:

@@ -87,7 +87,7 @@ WRITES = [
     "{w}.add_(1)", "{w}.transpose(0, -1)[0] += 1", "{w}[0] = {w}[-1]", "{w}.reshape(-1)[1:].add_({g})", "{w}.unsqueeze(0).mul_(2)",
     "{w}.index_fill_(0, sg.tensor([0]), 0.5)", "{w}.square_()", "{w}.addcmul_({g}, {g})", "{w}[1:] = {w}[:-1]", "{w}.flatten()[0] = 2",
     "{w}.index_add_(0, sg.tensor([0]), {g}[None])", "{w}.detach().add_(1)", "{w}.narrow({D}, 0, 1).zero_()", "{w}[None, 0].add_({g})",
-    "{w}.add_({w})", "{w}[{b}] = 0.5", "{w}.lerp_({g}, 0.5)", "{w}.div_(2)", "{w}.squeeze().add_(1)", "{w}.data.mul_(2)",
+    "{w}.add_({w})", "{w}[{b}] = 0.5", "{w}.lerp_({g}, 0.5)", "{w}.div_(2)", "{w}.squeeze().add_(1)",
     "{w}.select({D}, 0).copy_({g})", "{w}.swapaxes(0, -1).add_({g})", "{w}.fill_({g}.sum())", "{w}.expand_as({w}).mul_(2)",
     "{w}.cumsum_(0)", "{w}.tril_()", "{w}.chunk(2)[0].add_(1)", "{w}.index_copy_(0, sg.tensor([0]), {g}[None])",
 ]  # fmt: skip
