@@ -138,10 +138,20 @@ class Capture:
             raise TraceError(f"{user_line()}: {error}; leave the function eager") from error
         if not isinstance(result, tuple):
             result, values = (result,), (values,)
+        if result:
+            self._saved(result[0]._node, args, operands)
         for i, (t, v) in enumerate(zip(result, values, strict=True)):
             base = None if t._owner is None else self.boxes.get(id(args[0]._array))
             way = None if base is None else (base, step_of(row.name, attrs, i, args[0]._array.shape))
             self.enter(t, v if local.mode.recording or not self.recorded else xp.detach(v), way)
+
+    def _saved(self, edge: Any, args: tuple[Any, ...], operands: tuple[Any, ...]) -> None:
+        """Operands that were cast on the way to a kernel: backward() will ask for them in that type."""
+        saved = () if edge is None else getattr(edge, "node", edge).saved
+        for array, arg, operand in zip(saved, args, operands, strict=False):
+            if array.__class__ is np.ndarray and isinstance(arg, Tensor) and array is not arg._array and id(array) not in self.boxes:
+                self.boxes[id(array)] = Box(xp.cast(operand, dtype=array.dtype))
+                self.alive.append(array)
 
     # writing
 
@@ -161,9 +171,8 @@ class Capture:
     def stored(self, x: Tensor, result: Tensor) -> None:
         """`x` has taken on the values of `result`."""
         value = xp.expand(xp.cast(self.value(result), dtype=x._array.dtype), shape=x._array.shape)
-        quiet = id(x) not in self.known and id(x._array) in self.boxes  # a second tensor around the memory, from detach()
         self.value(x)  # so that it is known
-        root = self.boxes[id(x._array)].assign(value, quiet or not local.mode.recording)
+        root = self.boxes[id(x._array)].assign(value, quiet=x._node is None or not local.mode.recording)
         if root.outside is not None:
             self.written_outside[id(root.outside)] = root.outside, root
         for t in (x, x._owner):

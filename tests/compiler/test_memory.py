@@ -111,3 +111,31 @@ def test_what_no_result_depends_on_gets_no_gradient():
     assert w.grad is None
     fast(x)[1].sum().backward()
     assert x.grad.tolist() == [2, 2]
+
+
+@pytest.mark.parametrize("dtype", [sg.float32, sg.int64, sg.bool])
+def test_what_backward_reads_of_another_type_is_read_anew(dtype):
+    w = leaf(1, 2)
+
+    @sg.compile
+    def f(x):
+        w.grad = None
+        loss = (x * w).sum()
+        loss.backward()
+        return loss
+
+    for values in ([1, 0], [0, 1], [1, 1]):
+        f(sg.tensor(values).to(dtype))
+        assert w.grad.tolist() == values
+
+
+def test_a_view_of_a_second_tensor_has_no_history_either():
+    def f(x):
+        y = x * 2
+        y.detach()[:1].mul_(3)
+        return y * y
+
+    for run in (f, sg.compile(f)):
+        x = leaf(1, 2)
+        run(x).sum().backward()
+        assert x.grad.tolist() == [24, 16]

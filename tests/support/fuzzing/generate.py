@@ -268,7 +268,7 @@ def generate(seed: int, settings: Settings | None = None) -> Program:
         args = (*args, Leaf("a9", args[0].shape, args[0].dtype, args[0].grad, same="a0"))
     if all(leaf.dtype[0] != "f" for leaf in args):
         args = (Leaf("a0", (3,), "float64", not settings.effects), *args[1:])
-    calls = tuple("no_grad" if grow.chance(0.04) else "" for _ in range(3))
+    calls = tuple(grow.one_of(["no_grad", "detached"]) if grow.chance(0.1) else "" for _ in range(3))
     program = Program(seed, args, state, (), "", grow.exact, False, calls, grow.chance(0.2), not settings.effects)
     grow.known = leaves(program, state, -1, {})
     grow.known |= leaves(program, args, 0, grow.known)

@@ -78,7 +78,7 @@ class Program:
     single: bool = False
     """Whether float32 takes part."""
     calls: tuple[str, ...] = ("", "", "")
-    """One for each call: "no_grad" is called under it."""
+    """One for each call: "no_grad" is called under it, "detached" with arguments that do not require grad."""
     packed: bool = False
     """Whether the last arguments come in a dictionary with a list."""
     pure: bool = False
@@ -162,9 +162,10 @@ def script(program: Program, options: str = "") -> str:
     lines += ["    sg.manual_seed(0)", *made, *body, f"    run = sg.compile(f{options}) if compiled else f"]
     for call, how in enumerate(program.calls):
         for a in program.args:
-            lines.append(f"    {a.name} = {a.same if a.same else tensor_text(a, program.value(a, call))}")
+            grad = a.grad and how != "detached"
+            lines.append(f"    {a.name} = {a.same if a.same else tensor_text(replace(a, grad=grad), program.value(a, call % 2))}")
         given = spelled(program.arguments([a.name for a in program.args]))[1:-1]
-        lines += ["    with sg.no_grad():", f"        print(run({given}))"] if how else [f"    print(run({given}))"]
+        lines += ["    with sg.no_grad():", f"        print(run({given}))"] if how == "no_grad" else [f"    print(run({given}))"]
         names = [leaf.name for leaf in (*program.state, *program.args) if leaf.kind == "tensor"]
         lines += [f"    print({', '.join(f'{n!r}, {n}, {n}.grad' for n in names)})"] if names else []
     return "\n".join([*lines, "", "", "world(False)", "print('compiled')", "world(True)", ""])

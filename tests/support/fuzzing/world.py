@@ -92,13 +92,17 @@ class World:
     def run(self) -> Seen:
         sg.manual_seed(abs(self.program.seed))
         for call, how in enumerate(self.program.calls):
-            with sg.no_grad() if how else contextlib.nullcontext():
-                self.call(call % 2 if call < 3 else call)
+            with sg.no_grad() if how == "no_grad" else contextlib.nullcontext():
+                self.call(call % 2, how == "detached")
         return self.seen
 
-    def call(self, call: int) -> None:
+    def call(self, call: int, detached: bool) -> None:
         made = leaves(self.program, self.program.args, call, self.state)
         self.shaken(list(made.values()))
+        if detached:
+            for x in made.values():
+                if isinstance(x, sg.Tensor):
+                    x.requires_grad_(False)
         if self.eager:
             made = {n: sg.tensor(x) if isinstance(x, np.ndarray) else x for n, x in made.items()}
         results = self.function(*self.program.arguments(list(made.values())))
