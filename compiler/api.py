@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Iterable, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from symgrad.compiler.compiled import Compiled
 from symgrad.compiler.derivation import Derivation
@@ -13,6 +14,9 @@ from symgrad.compiler.options import options
 from symgrad.compiler.signature import Signature, Spec
 from symgrad.tensor import Tensor
 
+if TYPE_CHECKING:
+    from symgrad.compiler.artifact.loaded import LoadedFunction
+
 
 def compile(function: Callable[..., Any] | None = None, /, **given: Any) -> Any:
     """`function` as XLA kernels: forward, gradients, and the VJP that backward() runs. Traced again for new shapes or dtypes.
@@ -21,6 +25,13 @@ def compile(function: Callable[..., Any] | None = None, /, **given: Any) -> Any:
     if function is None:
         return lambda function: Compiled(function, chosen)
     return Compiled(function, chosen)
+
+
+def load_compiled(path: str | os.PathLike[str]) -> LoadedFunction:
+    """The function that `compile(f).export(path)` wrote, without its source. Nothing in the file is executed or unpickled."""
+    from symgrad.compiler.artifact.loaded import load_compiled
+
+    return load_compiled(path)
 
 
 def spec(shape: int | Iterable[int], dtype: Any = None) -> Spec:

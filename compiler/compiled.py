@@ -7,6 +7,7 @@ is itself such an operation, so gradients of gradients are kernels too.
 from __future__ import annotations
 
 import functools
+import os
 import warnings
 from collections.abc import Callable
 from typing import Any
@@ -83,7 +84,7 @@ class Compiled(Methods):
         traced = trace(self.signature.caller(call), call.leaves, call.labels, self.signature.names(), follow=True, effects=True)
         effects, name, key = Effects(traced), getattr(self, "__name__", "function"), call.key()
         if not effects.any and not traced.path.values:
-            return None, self._kept(key, Program(traced, name, self.options))
+            return None, self._kept(key, Program(traced, name, self.options, call))
         if effects.any and escaped(traced):
             return traced.result, None
         step = Step(traced, effects, len(call.leaves), name, self.options)
@@ -133,6 +134,13 @@ class Compiled(Methods):
         chosen = program.wrt if wrt is None else positions(wrt, program.graph.labels, ())
         return program.kernel(what, chosen, backend).source()
 
+    def export(self, path: str | os.PathLike[str], /, *args: Any, **kwargs: Any) -> None:
+        """Write the programs for such arguments (or specs; without any, the latest ones) to a file that `load_compiled` reads: forward,
+        VJP and gradient as StableHLO, with types, formula, and the tensors that the function brings along."""
+        from symgrad.compiler.artifact.export import export
+
+        export(self, path, args, kwargs)
+
     def graph(self) -> Graph:
         """The frozen graph of the latest program."""
         return self._traced().graph
@@ -169,7 +177,7 @@ class Compiled(Methods):
                 f"{error}. {what}() is the derivative of a function without effects: compile the part that computes the loss, and"
                 f" call {what}() of that"
             ) from error
-        program = Program(traced, getattr(self, "__name__", "function"), self.options)
+        program = Program(traced, getattr(self, "__name__", "function"), self.options, call=call)
         if traced.path.values:
             paths = self._paths.setdefault(key, [])
             paths.insert(0, program)

@@ -33,7 +33,7 @@ class Operation:
         self.giving = make_kernel(graph, options=options, donated=given) if given else None
         """The kernel for calls that nobody records: it may use the memory of donated arguments."""
         self.single = len(graph.outputs) == 1
-        self.row = _row(self, name)
+        self.row = row_of_operation(self, name)
         self._transposes: dict[tuple[int, ...], Operation] = {}
         self._sloping: set[int] | None = None
 
@@ -129,7 +129,8 @@ def _never(*args: Any, **attrs: Any) -> Any:
     raise AssertionError("a row with a pullback has no rules to call")
 
 
-def _row(operation: Operation, name: str) -> Row:
+def row_of_operation(operation: Operation, name: str) -> Row:
+    """What a recorded node knows of it."""
     args = tuple(f"x{i}" for i in range(len(operation.graph.inputs)))
     return Row(
         name, args, operation.run, (_never,) * len(args), (frozenset(args),) * len(args), "each", operation.type,

@@ -26,7 +26,7 @@ from symgrad.tensor import Tensor, wrap
 class Program:
     """One trace, and the kernels that were made of it so far."""
 
-    def __init__(self, traced: Trace, name: str, options: Options = DEFAULT) -> None:
+    def __init__(self, traced: Trace, name: str, options: Options = DEFAULT, call: Call | None = None) -> None:
         self.captured, self.structure = traced.captured, traced.structure  # not the trace itself, which holds every tensor of the run
         self.graph = verify(stabilise(traced.graph))
         self.wrt = tuple(i for i, x in enumerate(self.graph.inputs) if kind(x.dtype) in "fc")
@@ -35,6 +35,7 @@ class Program:
         self.answers = traced.path.outcomes
         self._asked = traced.path.values
         self._kernels: dict[Any, Kernel] = {}
+        self.call = None if call is None else call.without_values()
 
     def holds(self, leaves: Sequence[Any] = ()) -> bool:
         """Whether what the program depends on besides tensors is as it was."""

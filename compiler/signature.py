@@ -9,7 +9,7 @@ import difflib
 import inspect
 import sys
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -89,6 +89,10 @@ class Call:
 
     def arrays(self) -> list[Any]:
         return [array_of(x) for x in self.leaves]
+
+    def without_values(self) -> Call:
+        """The same call of which only shapes and dtypes are known."""
+        return replace(self, leaves=tuple(Spec(m.shape, m.dtype) for m in map(held_by, self.leaves)))
 
 
 class Signature:

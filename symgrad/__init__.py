@@ -77,6 +77,7 @@ if TYPE_CHECKING:
         derive as derive,
         elementwise as elementwise,
         from_jax as from_jax,
+        load_compiled as load_compiled,
         spec as spec,
     )
     from symgrad.io import load as load, save as save
@@ -93,6 +94,7 @@ _LATER = {  # what is loaded when it is first asked for: a module, or a name in 
     "func": "symgrad.func",
     "io": "symgrad.io",
     "load": "symgrad.io:load",
+    "load_compiled": "symgrad.compiler.api:load_compiled",
     "nn": "symgrad.nn",
     "optim": "symgrad.optim",
     "save": "symgrad.io:save",

@@ -1,0 +1,168 @@
+"""A program and its derivatives as a file, with everything that one may want to know of them."""
+
+from __future__ import annotations
+
+import logging
+import os
+import sys
+from collections.abc import Sequence
+from importlib import metadata
+from typing import Any
+
+import numpy as np
+
+from symgrad.compiler import differentiate
+from symgrad.compiler.artifact import container, structure
+from symgrad.compiler.artifact.description import Description, Input, Parameter
+from symgrad.compiler.capture import Trace, Way, trace, user_line
+from symgrad.compiler.derivation import Derivation
+from symgrad.compiler.derive import CallSource, Plan, derived
+from symgrad.compiler.ir import Graph
+from symgrad.compiler.program import Program
+from symgrad.compiler.signature import Call, Signature
+from symgrad.compiler.verify import verify
+from symgrad.compiler.xla.emit import source
+from symgrad.compiler.xla.export import platform, stablehlo
+from symgrad.compiler.xla.function import lowered
+from symgrad.errors import GraphError, TraceError
+from symgrad.ops.generator import default_generator
+from symgrad.ops.promotion import kind
+from symgrad.ops.spec import Meta
+from symgrad.tensor import Tensor
+from symgrad.typing import Array
+
+_logger = logging.getLogger(__name__)
+_LONGEST_FORMULA = 150
+"""Values of a graph: a longer one is no formula that anybody reads, and its text is kept instead."""
+
+_PURE = (
+    "Files hold functions of their arguments, and {name} does more: export the part that computes, or write it as a function that takes its"
+    " state and returns the new one (func.functional_call, func.grad)"
+)
+
+
+def export(compiled: Any, path: str | os.PathLike[str], args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
+    """Write what a compiled function computes for such arguments (specs will do), or without any what its latest program does."""
+    signature: Signature = compiled.signature
+    name = getattr(compiled, "__name__", "function")
+    if args or kwargs:
+        call = signature.bind(args, kwargs)
+        program = Program(_traced(signature, call, name), name, compiled.options)
+    else:
+        call, program = _latest(compiled, name)
+    write(path, name, program, signature, call)
+
+
+def write(path: str | os.PathLike[str], name: str, program: Program, signature: Signature, call: Call) -> None:
+    """Write the program of a call, and its derivatives."""
+    graph, captured = program.graph, program.captured
+    description = _description(name, program, signature, call)
+    parts: dict[str, bytes] = {}
+    for what in description.programs():
+        found = _program(what, graph, description)
+        parts[f"{what}.mlir"] = stablehlo(found, what).encode()
+        parts[f"{what}.py"] = source(lowered(found), what).encode()
+    text, latex = _formulas(name, graph, signature, call, captured)
+    parts |= {"formula.txt": text.encode(), "formula.tex": latex.encode(), "graph.txt": str(graph).encode()}
+    parts |= {f"state/{i}": _bytes(t._array) for i, t in enumerate(captured)}
+    container.write(path, description.json(), parts)
+
+
+def _traced(signature: Signature, call: Call, name: str) -> Trace:
+    random = default_generator.get_state()
+    try:
+        return trace(signature.caller(call), call.leaves, call.labels, signature.names())
+    except TraceError as error:
+        default_generator.set_state(random)  # as if nothing had run
+        raise TraceError(f"{error}. {_PURE.format(name=name)}") from error
+
+
+def _latest(compiled: Any, name: str) -> tuple[Call, Program]:
+    program = compiled._latest
+    if program is not None and not program.answers:
+        return program.call, program
+    if program is not None or compiled._steps:
+        raise TraceError(f"{user_line()}: {name} has effects, or branches on values. {_PURE.format(name=name)}")
+    raise TraceError(f"{user_line()}: {name} has no program yet: call it once, or say for which arguments: export(path, spec(shape), ...)")
+
+
+def _description(name: str, program: Program, signature: Signature, call: Call) -> Description:
+    graph, captured, count = program.graph, program.captured, len(call.leaves)
+    if len(graph.inputs) != count + len(captured):
+        raise GraphError(f"{name} has {len(graph.inputs)} inputs, for {count} tensor arguments and {len(captured)} others")
+    inputs = [Input(label, Meta(x.shape, x.dtype)) for label, x in zip(graph.labels, graph.inputs, strict=True)]
+    state = [Input(x.label, x.meta, t.requires_grad) for x, t in zip(inputs[count:], captured, strict=True)]
+    return Description(
+        name,
+        _parameters(signature, call),
+        tuple(inputs[:count]),
+        tuple(_with_different_labels(state)),
+        tuple(sorted(i for i in differentiate.sloping(graph) if kind(graph.inputs[i].dtype) in "fc")),
+        tuple(Meta(v.shape, v.dtype) for v in graph.outputs),
+        structure.encode(program.structure, fixed=False),
+        platform(),
+        graph.hash,
+        {"python": sys.version.partition(" ")[0]} | {package: _version(package) for package in ("symgrad", "jax", "jaxlib", "numpy")},
+    )
+
+
+def _parameters(signature: Signature, call: Call) -> tuple[Parameter, ...]:
+    parameters = signature.signature.parameters
+    encoded = structure.encode(tuple(call.structure.values()), fixed=True)["tuple"]  # at once: leaves are counted through
+    return tuple(Parameter(name, parameters[name].kind, node) for name, node in zip(call.structure, encoded, strict=True))
+
+
+def _with_different_labels(state: list[Input]) -> list[Input]:
+    """The state is a dict by label."""
+    taken: set[str] = set()
+    found = []
+    for x in state:
+        label = x.label
+        while label in taken:
+            label += "_"
+        taken.add(label)
+        found.append(Input(label, x.meta, x.requires_grad))
+    return found
+
+
+def _program(what: str, graph: Graph, description: Description) -> Graph:
+    if what == "forward":
+        return graph
+    if what == "vjp":
+        return verify(differentiate.vjp(graph, description.sloping))
+    gradient = differentiate.grad(graph, description.wrt)
+    return verify(Graph(gradient.inputs, (*graph.outputs, *gradient.outputs), gradient.labels))
+
+
+def _formulas(name: str, graph: Graph, signature: Signature, call: Call, captured: Sequence[Tensor]) -> tuple[str, str]:
+    """The formula of each result, of a scalar one also of its gradients, as text and as LaTeX; the graph, if there is none."""
+    if len(graph) > _LONGEST_FORMULA:
+        return str(graph), ""
+    origin = CallSource(signature, call, captured)
+    name = name if name.isidentifier() else "f"
+    texts, blocks = [], []
+    try:
+        for i, y in enumerate(graph.outputs):
+            one = Graph(graph.inputs, (y,), graph.labels)
+            slopes = tuple(j for j, x in enumerate(graph.inputs) if kind(x.dtype) in "fc")
+            wrt = slopes if len(graph.outputs) == 1 and y.size == 1 and kind(y.dtype) in "fc" else ()
+            program, found = derived(one, wrt, Plan(None, 1 if wrt else 0, "auto"), Way())
+            title = name if len(graph.outputs) == 1 else f"{name}_{i}"
+            derivation = Derivation(title, program, found, wrt, False, origin, ())
+            texts.append(str(derivation))
+            blocks.append(derivation.latex())
+    except Exception as error:  # whatever SymPy could not do: a file without a formula is as good
+        _logger.info("%s is exported without a formula: %s", name, error)
+        return str(graph), ""
+    return "\n".join(texts), "\n".join(blocks)
+
+
+def _bytes(array: Array) -> bytes:
+    return np.ascontiguousarray(array, array.dtype.newbyteorder("<")).tobytes()
+
+
+def _version(package: str) -> str:
+    try:
+        return metadata.version(package)
+    except metadata.PackageNotFoundError:  # run from its folder
+        return "unknown"

@@ -1,0 +1,205 @@
+"""A function from a file: it runs the programs that the file holds, and needs nothing of what they were made from."""
+
+from __future__ import annotations
+
+import inspect
+import os
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from symgrad.compiler.artifact import container, structure
+from symgrad.compiler.artifact.description import Description, Input, Parameter, described
+from symgrad.compiler.capture import tracing, user_line
+from symgrad.compiler.ir import Graph, input_value, type_text
+from symgrad.compiler.operation import Operation, row_of_operation
+from symgrad.compiler.signature import positions
+from symgrad.compiler.xla.export import Loaded, platform
+from symgrad.engine import check_saved
+from symgrad.errors import FileError, TraceError, describe
+from symgrad.ops.promotion import kind
+from symgrad.tensor import Tensor, wrap
+
+_NUMBERS = (bool, int, float, complex)
+_TEXTS = ("formula.txt", "formula.tex", "graph.txt")
+
+
+def load_compiled(path: str | os.PathLike[str]) -> LoadedFunction:
+    """The function that `export` wrote to a file. Nothing of the file is executed or unpickled; FileError says what is wrong with one."""
+    try:
+        header, parts = container.read(path)
+        description = described(header)
+        _check_parts(description, parts)
+        return LoadedFunction(description, parts)
+    except FileError as error:
+        raise FileError(f"load_compiled: {os.fspath(path)} cannot be read: {error}") from error
+
+
+class LoadedFunction:
+    """Call it as the function that was exported; it takes tensors and arrays, and gives tensors with a `grad_fn`. `state` are the tensors
+    that the function brought along, by name: each call reads them, and they get gradients."""
+
+    def __init__(self, description: Description, parts: dict[str, bytes]) -> None:
+        self.description = description
+        self.__name__ = description.name
+        self._texts = {name: _text(name, part) for name, part in parts.items() if not name.startswith("state/")}
+        self._programs = {what: Loaded(self._texts[f"{what}.mlir"], *types) for what, types in description.programs().items()}
+        self.state = {x.label: _tensor(x, parts[f"state/{i}"]) for i, x in enumerate(description.state)}
+        self._operation = LoadedOperation(description, self._programs)
+        self.__signature__ = inspect.Signature([_parameter(p) for p in description.parameters])
+
+    def __repr__(self) -> str:
+        return f"<loaded {self.description}>"
+
+    @property
+    def signature(self) -> str:
+        """Names, shapes and dtypes of arguments, results and state."""
+        return str(self.description)
+
+    def formula(self, kind: str = "text") -> str:
+        """The formula of the function and of its gradients, as text or as LaTeX; of a long program its graph."""
+        if kind not in ("text", "latex"):
+            raise ValueError(f"a formula is there as text or latex, not {kind!r}")
+        return self._texts["formula.txt" if kind == "text" else "formula.tex"]
+
+    def graph(self) -> str:
+        """The graph as text, which `Graph.parse` reads."""
+        return self._texts["graph.txt"]
+
+    def source(self, what: str = "forward") -> str:
+        """The JAX source that a program was made from: "forward", "vjp" or "value_and_grad". It is there to be read."""
+        return self._texts[f"{self._known(what)}.py"]
+
+    def hlo(self, what: str = "forward") -> str:
+        """The StableHLO of a program."""
+        return self._texts[f"{self._known(what)}.mlir"]
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        if tracing():
+            raise TraceError(f"{user_line()}: {self.__name__} was loaded from a file, as a kernel that cannot be traced: call it outside")
+        return structure.build(self.description.structure, list(self._operation(*self._inputs(args, kwargs))))
+
+    def value_and_grad(self, *args: Any, wrt: Any = None, **kwargs: Any) -> tuple[Tensor, Any]:
+        """The scalar result and its gradients: one tensor if `wrt` is one name or position, else a tuple."""
+        if not self.description.is_scalar:
+            raise ValueError(f"only a function with one floating-point number as its result has a gradient, and this is {self.signature}")
+        inputs = self._inputs(args, kwargs)
+        chosen = positions(wrt, [x.label for x in self.description.inputs], inputs)
+        for i in chosen:
+            if i not in self.description.wrt:
+                given = self.description.inputs[i]
+                raise ValueError(f"{given.label} is {type_text(given.meta)}: only floating-point inputs have a derivative")
+        value, *slopes = self._programs["value_and_grad"]([t._array for t in inputs])
+        found = dict(zip(self.description.wrt, map(wrap, slopes), strict=True))
+        grads = tuple(found[i] for i in chosen)
+        return wrap(value), grads[0] if len(chosen) == 1 and isinstance(wrt, (str, int)) else grads
+
+    def grad(self, *args: Any, wrt: Any = None, **kwargs: Any) -> Any:
+        """The gradients of the scalar result, as `value_and_grad` gives them."""
+        return self.value_and_grad(*args, wrt=wrt, **kwargs)[1]
+
+    def _known(self, what: str) -> str:
+        if what not in self._programs:
+            raise ValueError(f"there is {', '.join(self._programs)} in this file, and no {what!r}")
+        return what
+
+    def _inputs(self, args: Any, kwargs: Any) -> list[Tensor]:
+        try:
+            bound = self.__signature__.bind(*args, **kwargs)
+        except TypeError as error:
+            raise TypeError(f"{error}: this is {self.signature}") from None
+        leaves: list[Any] = [None] * len(self.description.arguments)
+        for parameter in self.description.parameters:
+            if parameter.name in bound.arguments:
+                structure.match(parameter.structure, bound.arguments[parameter.name], parameter.name, leaves)
+            elif structure.has_leaves(parameter.structure):
+                raise TypeError(f"missing a required argument: {parameter.name!r}: this is {self.signature}")
+        return [*map(_fitting, self.description.arguments, leaves), *map(_fitting, self.description.state, self._state())]
+
+    def _state(self) -> list[Any]:
+        labels = [x.label for x in self.description.state]
+        if self.state.keys() != set(labels):
+            raise KeyError(f"the state should have {', '.join(labels)}, and has {', '.join(map(str, self.state))}")
+        return [self.state[label] for label in labels]
+
+
+class LoadedOperation(Operation):
+    """The programs of a file as an operation of eager autograd, whose backward is the VJP in the file."""
+
+    def __init__(self, description: Description, programs: dict[str, Loaded]) -> None:
+        inputs, results = [x.meta for x in description.inputs], description.results
+        values = [input_value(i, m.shape, m.dtype) for i, m in enumerate((*inputs, *results))]
+        self.graph = Graph(values[: len(inputs)], values[len(inputs) :])  # nothing but types
+        forward: Any = programs["forward"]
+        self.kernel, self.giving = forward, None
+        self.single = len(results) == 1
+        self.row = row_of_operation(self, description.name)
+        self.description, self.vjp = description, programs.get("vjp")
+
+    def pullback(self, lane: Any, node: Any, g: Any, needs: Sequence[bool]) -> list[Any]:
+        if not lane.raw:
+            raise RuntimeError(
+                f"{self.description.name} was loaded from a file, which has its first derivative only: create_graph=True needs more. Export"
+                " the derivative itself, compile(func.grad(f)).export(...), or compile the function where its source is"
+            )
+        check_saved(node)
+        if self.vjp is None:
+            return [None] * len(needs)
+        args, _ = lane.arguments(node)
+        given = (g,) if self.single else g
+        gs = [np.zeros(m.shape, m.dtype) if g is None else g for g, m in zip(given, self.description.results, strict=True)]
+        found = dict(zip(self.description.sloping, self.vjp([*args, *gs]), strict=True))
+        return [found.get(i) if need else None for i, need in enumerate(needs)]
+
+
+def _check_parts(description: Description, parts: dict[str, bytes]) -> None:
+    if description.platform != platform():
+        raise FileError(f"it was exported for {description.platform}, and here JAX runs on {platform()}: export it there")
+    programs = description.programs()
+    wanted = {*_TEXTS, *(f"{what}.{kind}" for what in programs for kind in ("mlir", "py"))}
+    wanted |= {f"state/{i}" for i in range(len(description.state))}
+    if parts.keys() != wanted:
+        raise FileError(f"it should have the parts {', '.join(sorted(wanted))}, and has {', '.join(sorted(parts))}"[:500])
+    if len({x.label for x in description.state}) != len(description.state):
+        raise FileError("two tensors of its state have one name")
+    for i, x in enumerate(description.state):
+        size = int(np.prod(x.meta.shape, dtype=np.int64)) * x.meta.dtype.itemsize
+        if len(parts[f"state/{i}"]) != size:
+            raise FileError(f"{x.label} is {type_text(x.meta)}, and has {len(parts[f'state/{i}'])} bytes in place of {size}")
+
+
+def _text(name: str, part: bytes) -> str:
+    try:
+        return part.decode()
+    except UnicodeDecodeError:
+        raise FileError(f"its part {name!r} is no text") from None
+
+
+def _tensor(x: Input, content: bytes) -> Tensor:
+    dtype = x.meta.dtype
+    array = np.frombuffer(content, dtype.newbyteorder("<")).reshape(x.meta.shape).astype(dtype)
+    if dtype.kind == "b":
+        array = array.view(np.uint8) != 0  # other bytes are no truth values
+    t = wrap(array)
+    return t.requires_grad_() if x.requires_grad and kind(dtype) in "fc" else t
+
+
+def _parameter(p: Parameter) -> inspect.Parameter:
+    """Every argument may be left out, as far as Python is concerned: of those with tensors in them a better error is made."""
+    variable = p.kind in (inspect.Parameter.VAR_POSITIONAL, inspect.Parameter.VAR_KEYWORD)
+    return inspect.Parameter(p.name, p.kind) if variable else inspect.Parameter(p.name, p.kind, default=...)
+
+
+def _fitting(x: Input, given: Any) -> Tensor:
+    """An argument as a tensor of the right type; TypeError names it."""
+    t: Tensor = given
+    if x.meta.shape == () and isinstance(given, _NUMBERS) and np.can_cast(np.min_scalar_type(type(given)(0)), x.meta.dtype, "same_kind"):
+        t = wrap(np.asarray(given, x.meta.dtype))
+    elif not isinstance(given, Tensor):
+        if not hasattr(given, "__array__"):
+            raise TypeError(f"{x.label}: expected {type_text(x.meta)}, got {describe(given)}")
+        t = wrap(np.asarray(given))
+    if tuple(t.shape) != x.meta.shape or t._array.dtype != x.meta.dtype:
+        raise TypeError(f"{x.label}: expected {type_text(x.meta)}, got {type_text(t._array)}. A program is for one type of each argument")
+    return t
