@@ -71,7 +71,16 @@ from symgrad import random as random  # isort: skip
 globals().pop("elementwise", None)  # a module of symgrad.functional, in front of the function of this name, which is loaded later
 
 if TYPE_CHECKING:
-    from symgrad import func as func, io as io, nn as nn, optim as optim, testing as testing, training as training, utils as utils
+    from symgrad import (
+        func as func,
+        io as io,
+        nn as nn,
+        optim as optim,
+        optimize as optimize,
+        testing as testing,
+        training as training,
+        utils as utils,
+    )
     from symgrad.compiler.api import (
         compile as compile,
         derive as derive,
@@ -97,6 +106,7 @@ _LATER = {  # what is loaded when it is first asked for: a module, or a name in 
     "load_compiled": "symgrad.compiler.api:load_compiled",
     "nn": "symgrad.nn",
     "optim": "symgrad.optim",
+    "optimize": "symgrad.optimize",
     "save": "symgrad.io:save",
     "spec": "symgrad.compiler.api:spec",
     "testing": "symgrad.testing",
@@ -153,8 +163,8 @@ Tensor.formula = _formula  # type: ignore[method-assign]
 
 
 _MODULES = {
-    "autograd", "compiler", "cuda", "errors", "func", "interop", "io", "linalg", "nn", "optim", "random", "special", "testing", "training",
-    "utils",
+    "autograd", "compiler", "cuda", "errors", "func", "interop", "io", "linalg", "nn", "optim", "optimize", "random", "special", "testing",
+    "training", "utils",
 }  # fmt: skip
 
 
