@@ -15,7 +15,7 @@ from typing import Any
 
 from symgrad.compiler.builder import xp
 from symgrad.compiler.fold import filled
-from symgrad.compiler.ir import INPUT, LITERAL, OUTPUT, Graph, Value, input_value, output, row_of, toposort, type_text
+from symgrad.compiler.ir import INPUT, LITERAL, OUTPUT, Graph, Value, input_value, nested, output, row_of, toposort, type_text
 from symgrad.errors import GraphError
 from symgrad.ops.promotion import kind
 from symgrad.ops.shapes import unbroadcast
@@ -74,10 +74,7 @@ def _pull_one(value: Value, pending: dict[Value, Value], on_the_way: set[Value])
     if g is None:
         return
     if row.pullback is not None:
-        raise GraphError(
-            f"{value.attrs['line']}: {row.name} is a Function of the user's, whose backward is Python code that no graph can follow; give"
-            " it a static method symbolic(*args): its meaning as an expression of SymPy's, for symbols in place of tensors"
-        )
+        return _pull_together(value, row.pullback, (g, out), pending, on_the_way)
     weak = row.policy not in ("each", "same")  # numbers stay weak, as in eager rules, where these take numbers
     args = tuple(a.value if weak and a is not None and a.op == LITERAL else a for a in value.args)
     if row.prepare is not None:
@@ -93,6 +90,35 @@ def _pull_one(value: Value, pending: dict[Value, Value], on_the_way: set[Value])
         if result.shape != arg.shape:
             result = unbroadcast(xp, result, arg.shape)
         _receive(pending, arg, xp.cast(result, dtype=arg.dtype))
+
+
+class _Lane:
+    """What a pullback is told, as the backward pass does."""
+
+    raw = False
+    xp = xp
+
+    def __init__(self, out: Any) -> None:
+        self.out = out
+
+    def arguments(self, value: Value) -> tuple[Any, Any]:
+        return value.args, self.out
+
+
+def _pull_together(value: Value, pullback: Callable[..., Any], end: Any, pending: dict[Value, Value], on_the_way: set[Value]) -> None:
+    """The same for a row that has all its rules in one: a loop or a branch."""
+    if "line" in value.attrs:
+        raise GraphError(
+            f"{value.attrs['line']}: {value.op} is a Function of the user's, whose backward is Python code that no graph can follow; give"
+            " it a static method symbolic(*args): its meaning as an expression of SymPy's, for symbols in place of tensors"
+        )
+    import symgrad.compiler.control.reverse  # noqa: F401  (enters the rules, which are made with this file)
+
+    g, out = end
+    needs = [a in on_the_way and kind(a.dtype) in "fc" for a in value.args]
+    for arg, result in zip(value.args, pullback(_Lane(out), value, g, needs), strict=True):
+        if result is not None:
+            _receive(pending, arg, result)
 
 
 def _arrived(value: Value, pending: dict[Value, Value]) -> tuple[Any, Any]:
@@ -136,6 +162,12 @@ def grad(graph: Graph, wrt: Sequence[int] | None = None) -> Graph:
 def jvp(graph: Graph, wrt: Sequence[int] | None = None) -> Graph:
     """A graph of the same inputs and a tangent for each of `wrt`, which gives the tangents of the outputs."""
     chosen = chosen_inputs(graph, wrt)
+    labels = (*graph.labels, *(fresh(f"d{graph.labels[v.attrs['index']]}", graph.labels) for v in chosen))
+    if any(nested(v) for v in graph.values):
+        from symgrad.compiler.control.forward import pushforward
+
+        tangents, results = pushforward(graph, [v.attrs["index"] for v in chosen])
+        return Graph((*graph.inputs, *tangents), results, labels)
     start = len(graph.inputs)
     tangents = [input_value(start + i, v.shape, v.dtype) for i, v in enumerate(chosen)]
     seeds = [input_value(start + len(chosen) + i, v.shape, v.dtype) for i, v in enumerate(graph.outputs)]
@@ -143,7 +175,6 @@ def jvp(graph: Graph, wrt: Sequence[int] | None = None) -> Graph:
     total: dict[Value, Value] = {}
     for v, t in zip(pulled, tangents, strict=True):
         _receive(total, v, t)
-    labels = (*graph.labels, *(fresh(f"d{graph.labels[v.attrs['index']]}", graph.labels) for v in chosen))
     return Graph((*graph.inputs, *tangents), pull(total, seeds), labels)
 
 

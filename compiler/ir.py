@@ -13,7 +13,7 @@ from __future__ import annotations
 import os
 import threading
 import weakref
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Container, Iterable, Iterator, Mapping
 from functools import cached_property
 from hashlib import blake2b
 from typing import Any, cast
@@ -224,8 +224,8 @@ def walk(graph: Graph) -> Iterator[Value]:
             yield from walk(inner)
 
 
-def toposort(outputs: Iterable[Value]) -> list[Value]:
-    """Everything that the outputs depend on, arguments first; iterative, since graphs are deep."""
+def toposort(outputs: Iterable[Value], until: Container[Value] = ()) -> list[Value]:
+    """Everything that the outputs depend on, arguments first, without what lies below `until`; iterative, since graphs are deep."""
     order: list[Value] = []
     done: set[Value] = set()
     stack: list[tuple[Value, bool]] = [(v, False) for v in reversed(tuple(outputs))]
@@ -236,6 +236,8 @@ def toposort(outputs: Iterable[Value]) -> list[Value]:
         elif value not in done:
             done.add(value)
             stack.append((value, True))
+            if value in until:
+                continue
             stack.extend((a, False) for a in reversed(value.args) if a is not None and a not in done)
     return order
 

@@ -1,0 +1,79 @@
+"""What loops and branches are built with, in whichever `xp`: arrays, recorded tensors or graph values."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+import numpy as np
+
+from symgrad import application
+from symgrad.compiler import builder
+from symgrad.compiler.fold import filled
+from symgrad.compiler.ir import INPUT, OUTPUT, Graph, Value, input_value, intern, row_of, toposort
+from symgrad.errors import GraphError
+from symgrad.mode import local
+from symgrad.ops.namespace import raw
+from symgrad.ops.spec import Meta, Row
+from symgrad.tensor import wrap
+
+
+def apply(xp: Any, row: Row, args: Sequence[Any], attrs: dict[str, Any]) -> tuple[Any, ...]:
+    """A row that is in no namespace, applied as those of `xp` are."""
+    if xp is raw:
+        return row.numpy(*args, **attrs)  # type: ignore[no-any-return]
+    how = builder.apply if xp is builder.xp else application.apply
+    return how(row, tuple(args), attrs)  # type: ignore[no-any-return]
+
+
+def zeros(xp: Any, like: Any) -> Any:
+    """What a cotangent is where none came."""
+    if xp is builder.xp:
+        return filled(xp, 0, Meta(like.shape, like.dtype))
+    array = np.zeros(like.shape, like.dtype)
+    if xp is raw:
+        return array
+    t = wrap(array)
+    if local.mode.capture is not None:
+        local.mode.capture.filled(t, 0)
+    return t
+
+
+def cut(inputs: Sequence[Value], outputs: Iterable[Value], labels: Sequence[str]) -> Graph:
+    """The outputs as a graph of these values, which become its inputs in this order; what lies below them is left out."""
+    outputs = tuple(outputs)
+    places = [input_value(i, v.shape, v.dtype) for i, v in enumerate(inputs)]
+    new = dict(zip(inputs, places, strict=True))
+    for v in toposort(outputs, frozenset(inputs)):
+        if v in new:
+            continue
+        if v.op == INPUT:
+            raise GraphError(f"input {v.attrs['index']} is needed, and is none of {len(inputs)} values")
+        args = tuple(None if a is None else new[a] for a in v.args)
+        new[v] = intern(v.op, v.row, args, v.attrs, v.shape, v.dtype) if args else v
+    return Graph(places, (new[v] for v in outputs), labels)
+
+
+def inline(graph: Graph, values: Sequence[Value]) -> list[Value]:
+    """The outputs of a graph, of these values in place of its inputs."""
+    new: dict[Value, Any] = dict(zip(graph.inputs, values, strict=True))
+    for v in graph.values:
+        if v in new:
+            continue
+        args = tuple(None if a is None else new[a] for a in v.args)
+        if not args:
+            new[v] = v
+        elif v.op == OUTPUT:
+            new[v] = args[0][v.attrs["index"]]
+        else:
+            new[v] = builder.apply(row_of(v), args, dict(v.attrs))
+    return [new[v] for v in graph.outputs]
+
+
+def labels(carries: int, slices: int, shared: int) -> list[str]:
+    """What the inputs of a body are called. Names of the user's would make programs differ that are the same."""
+    return [*_numbered("carry", carries), *_numbered("x", slices), *_numbered("w", shared)]
+
+
+def _numbered(word: str, count: int) -> list[str]:
+    return [word] if count == 1 else [f"{word}{i}" for i in range(count)]
