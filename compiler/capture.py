@@ -290,6 +290,10 @@ class Capture:
             return xp.cast(origin, dtype=t._array.dtype)  # type: ignore[no-any-return]
         if box is not None:  # the same memory without its history: detach()
             return xp.detach(box.now())  # type: ignore[no-any-return]
+        return self.brought(t)
+
+    def brought(self, t: Tensor) -> Value:
+        """What stands for a tensor that the function brings along."""
         for number, (array, _) in enumerate(self.draws):
             if array is t._array or (array.base is not None and array.base is t._array.base and array.shape == t._array.shape):
                 value = self.argument(t, f"draw{number + 1}")
@@ -321,6 +325,12 @@ class Capture:
     def _note_history(self, t: Tensor, label: str) -> None:
         if t._node is not None and t.requires_grad:
             self.histories.append(label)
+
+    def control(self) -> Any:
+        """What makes loops and branches values of the graph."""
+        from symgrad.compiler.control.trace import Tracer
+
+        return Tracer(self)
 
     def regraded(self, t: Tensor) -> None:
         """A tensor that may get another gradient: remember the one that it had. It is an input, also if only its gradient takes part."""

@@ -89,6 +89,7 @@ if TYPE_CHECKING:
         load_compiled as load_compiled,
         spec as spec,
     )
+    from symgrad.control import cond as cond, fori_loop as fori_loop, scan as scan, while_loop as while_loop
     from symgrad.io import load as load, save as save
     from symgrad.training import Model as Model
 
@@ -114,6 +115,7 @@ _LATER = {  # what is loaded when it is first asked for: a module, or a name in 
     "utils": "symgrad.utils",
     "vmap": "symgrad.func:vmap",
 }
+_LATER |= {name: f"symgrad.control:{name}" for name in ("cond", "fori_loop", "scan", "while_loop")}
 _LATER |= {
     name: f"symgrad.nn.functional:{name}"
     for name in (  # noqa: SIM905  (names read better without quotes)

@@ -229,7 +229,7 @@ def _run_checked(mode: Any, row: Row, arrays: list[Any], attrs: dict[str, Any]) 
         return mode.run(row.numpy, *arrays, **attrs)
     lifted = [a.astype(FLOAT32) if h else a for a, h in zip(arrays, half, strict=True)]
     out = mode.run(row.numpy, *lifted, **attrs)
-    if all(o.dtype != FLOAT32 for o in (out if row.outputs > 1 else (out,))):
+    if all(o.dtype != FLOAT32 for o in (out if row.outputs != 1 else (out,))):
         return out  # indices, or yes and no
     meta = row.type(*arrays, **attrs)
     if row.outputs == 1:

@@ -215,13 +215,16 @@ def store(x: Tensor, result: Tensor) -> Tensor:
     if value.shape != x._array.shape:
         raise RuntimeError(f"output with shape {list(x._array.shape)} doesn't match the broadcast shape {list(value.shape)}")
     refuse_cast(value.dtype, x._array.dtype)
-    check_writable(x._array)
+    abstract = local.mode.capture is not None and local.mode.capture.abstract
+    if not abstract:
+        check_writable(x._array)
     record = tracked(x, result)
     if record and not result._requires_grad:
         result = apply(TABLE["replace"], (shadow(x), result), {})
     elif record and value.dtype != x._array.dtype:
         result = apply(TABLE["cast"], (result,), {"dtype": x._array.dtype})
-    local.mode.run(np.copyto, x._array, value, casting="unsafe")
+    if not abstract:
+        local.mode.run(np.copyto, x._array, value, casting="unsafe")
     mark_written(x)
     if record:
         _keep_in(x, result)

@@ -60,7 +60,7 @@ def inline(graph: Graph, values: Sequence[Value]) -> list[Value]:
     for v in graph.values:
         if v in new:
             continue
-        args = tuple(None if a is None else new[a] for a in v.args)
+        args: tuple[Any, ...] = tuple(None if a is None else new[a] for a in v.args)
         if not args:
             new[v] = v
         elif v.op == OUTPUT:

@@ -116,8 +116,8 @@ def _scan(
     n, m = carries + len(moved), slices + sum(carries <= i < moving for i in made.found)
     outputs = [*values[:carries], *moved, *values[carries:], *(results[i] for i in lively)]
     operands = made.wide(parts, args.__getitem__, lambda i: zeros(xp, args[i]) if tangents[i] is None else tangents[i])
-    attrs = {"body": cut(inputs, outputs, labels(n, m, len(inputs) - n - m)), "carries": n, "slices": m, "length": length, "reverse": reverse}
-    found = apply(SCAN, tuple(operands), attrs)
+    wide = cut(inputs, outputs, labels(n, m, len(inputs) - n - m))
+    found = apply(SCAN, tuple(operands), {"body": wide, "carries": n, "slices": m, "length": length, "reverse": reverse})
     firsts = [i for i in made.found if i < carries]
     last = dict(zip(firsts, found[carries:n], strict=True)) | dict(zip(lively, found[n + len(values) - carries :], strict=True))
     return [*found[:carries], *found[n : n + len(values) - carries]], [last.get(i) for i in range(len(values))]

@@ -13,7 +13,7 @@ from collections.abc import Sequence
 from itertools import count
 from typing import Any
 
-from symgrad.compiler.builder import apply as build
+from symgrad.compiler import builder
 from symgrad.compiler.control.build import apply, cut, labels, zeros
 from symgrad.compiler.control.rows import COND, RULES, SCAN, has_slope
 from symgrad.compiler.differentiate import depending, has_slope as leads_on, pull
@@ -40,7 +40,7 @@ def _pulled(graph: Graph, gs: dict[int, Value], wrt: Sequence[int]) -> list[Valu
     cotangents: dict[Value, Value] = {}
     for i, g in gs.items():
         v = graph.outputs[i]
-        cotangents[v] = cotangents[v] + g if v in cotangents else g  # type: ignore[operator]
+        cotangents[v] = builder.xp.add(cotangents[v], g) if v in cotangents else g
     return pull(cotangents, [graph.inputs[i] for i in wrt])
 
 
@@ -90,23 +90,25 @@ def _pull_scan(
     xp: Any, g: Any, out: Any, args: Any, needs: Any, *, body: Graph, carries: int, slices: int, length: int, reverse: bool
 ) -> list[Any]:
     moving = carries + slices
-    found = varied(body, carries, {i for i, need in enumerate(needs) if need and has_slope(args[i])})
+    found = varied(body, carries, {i for i, need in enumerate(needs) if need and has_slope(body.inputs[i])})
+    if not found:
+        return [None] * len(needs)
     firsts, taken, rest = _sorted(found, carries, moving)
     number = count(len(body.inputs))
     seeds = {i: _input(body.outputs[i], number) for i in firsts}
     given = {i: _input(body.outputs[i], number) for i in _arrived(body, g) if i >= carries}
     sums = {i: _input(body.inputs[i], number) for i in rest}
     pulled = dict(zip(found, _pulled(body, seeds | given, found), strict=True))
-    outputs = [*(pulled[i] for i in firsts), *(sums[i] + pulled[i] for i in rest), *(pulled[i] for i in taken)]
+    outputs = [*(pulled[i] for i in firsts), *(builder.xp.add(sums[i], pulled[i]) for i in rest), *(pulled[i] for i in taken)]
     saved = _Saved(body, moving, outputs)
     stacks = _stacks(xp, out, args, saved.stacked, body=body, carries=carries, slices=slices, length=length, reverse=reverse)
-    starts = [zeros(xp, args[i]) if g[i] is None else g[i] for i in firsts] + [zeros(xp, args[i]) for i in rest]
+    starts = [zeros(xp, body.inputs[i]) if i in rest or g[i] is None else g[i] for i in (*firsts, *rest)]
     inputs = [*seeds.values(), *sums.values(), *saved.stacked, *given.values(), *saved.shared]
     n, m = len(starts), len(stacks) + len(given)
     back = cut(inputs, outputs, labels(n, m, len(saved.shared)))
     operands = [*starts, *stacks, *(g[i] for i in given), *(args[v.attrs["index"]] for v in saved.shared)]
     attrs = {"body": back, "carries": n, "slices": m, "length": length, "reverse": not reverse}
-    results = dict(zip((*firsts, *rest, *taken), apply(xp, SCAN, operands, attrs), strict=True)) if found else {}
+    results = dict(zip((*firsts, *rest, *taken), apply(xp, SCAN, operands, attrs), strict=True))
     return [results.get(i) if need else None for i, need in enumerate(needs)]
 
 
@@ -121,7 +123,7 @@ def _input(like: Value, number: Any) -> Value:
 
 def _stacks(xp: Any, out: Any, args: Any, wanted: Sequence[Value], *, body: Graph, carries: int, slices: int, **how: Any) -> list[Any]:
     """What values of a body were in each step: what was sliced, what was stacked already, and the rest from a scan that stacks more."""
-    known: dict[Value, Any] = dict(zip(body.outputs[carries:], out[carries:], strict=True))
+    known: dict[Value, Any] = {} if out is None else dict(zip(body.outputs[carries:], out[carries:], strict=True))
     known |= dict(zip(body.inputs[carries : carries + slices], args[carries:], strict=False))
     more = [v for v in wanted if v not in known]
     if more:
@@ -134,7 +136,7 @@ def _stacks(xp: Any, out: Any, args: Any, wanted: Sequence[Value], *, body: Grap
 def bounded(condition: Graph, body: Graph, carries: int) -> Graph:
     """One step of a loop that may be over: the body, or everything as it is."""
     stay = Graph(body.inputs, body.inputs[:carries], body.labels)
-    return Graph(body.inputs, build(COND, (condition.outputs[0], *body.inputs), {"true": body, "false": stay}), body.labels)
+    return Graph(body.inputs, builder.apply(COND, (condition.outputs[0], *body.inputs), {"true": body, "false": stay}), body.labels)
 
 
 def _pull_while(
@@ -150,7 +152,7 @@ def _pull_while(
 
 
 def _pull_cond(xp: Any, g: Any, out: Any, args: Any, needs: Any, *, true: Graph, false: Graph) -> list[Any]:
-    wrt = [i for i, need in enumerate(needs[1:]) if need and has_slope(args[i + 1])]
+    wrt = [i for i, need in enumerate(needs[1:]) if need and has_slope(true.inputs[i])]
     arrived = _arrived(true, g)
     if not wrt or not arrived:
         return [None] * len(needs)

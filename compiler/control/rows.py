@@ -158,7 +158,7 @@ def _never(*args: Any, **attrs: Any) -> Any:
 
 def _row(name: str, kernel: Callable[..., Any], type: Callable[..., Any], attrs: str) -> Row:
     return Row(
-        name, ("*operands",), kernel, (_never,), (frozenset(("operands", "out")),), "each", type,
+        name, ("*operands",), kernel, (_never,), (frozenset(("operands",)),), "each", type,
         pullback=_pullback, attrs=tuple(attrs.split()), outputs=0, complex="own",
     )  # fmt: skip
 

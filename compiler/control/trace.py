@@ -1,0 +1,222 @@
+"""Loops and branches of a function that is being traced: the body is run once, without values, and becomes a graph of its own.
+
+Tensors that it brings along from outside are shared by all steps: they are further inputs of the body, and operands of the loop.
+"""
+
+from __future__ import annotations
+
+import gc
+import weakref
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+
+from symgrad.application import apply
+from symgrad.compiler.builder import xp
+from symgrad.compiler.capture import Capture, user_line
+from symgrad.compiler.control import reverse as reverse  # enters the rules of derivatives
+from symgrad.compiler.control.build import labels
+from symgrad.compiler.control.rows import COND, SCAN, WHILE, has_slope
+from symgrad.compiler.fold import number
+from symgrad.compiler.ir import Graph, Value, input_value, literal
+from symgrad.control import without_values
+from symgrad.dispatch import tensors as ops
+from symgrad.errors import TraceError
+from symgrad.mode import local
+from symgrad.ops.generator import Generator, default_generator
+from symgrad.tensor import Tensor, wrap
+
+
+class Lent:
+    """The tensors from outside that the bodies of one loop read, and the inputs that stand for them."""
+
+    def __init__(self, outer: Any, own: int) -> None:
+        self.outer, self.own = outer, own
+        self.tensors: list[Tensor] = []
+        self._places: dict[Value, Value] = {}
+
+    def place(self, t: Tensor) -> Value:
+        """What stands for a tensor: a number if it is one, or an input after the body's own."""
+        value: Value = self.outer.value(t)
+        if number(value) is not None:
+            return value
+        if value not in self._places:
+            self._places[value] = input_value(self.own + len(self.tensors), value.shape, value.dtype)
+            self.tensors.append(t)
+        return self._places[value]
+
+    def inputs(self, own: Sequence[Value]) -> list[Value]:
+        """All inputs of a body: its own, and those that stand for tensors from outside."""
+        return [*own, *self._places.values()]
+
+
+class Body(Capture):
+    """What sees a body run. Nothing in it may change what is outside, or depend on values."""
+
+    def __init__(self, lent: Lent) -> None:
+        super().__init__(True, lent.outer.names)
+        self.lent, self.outer = lent, lent.outer
+        self.started = Generator.get_state(default_generator)
+
+    def run(self, function: Callable[..., Any], inputs: Sequence[Tensor]) -> list[Value]:
+        """The values of what the function gives for these inputs."""
+        for t, value in zip(inputs, _inputs(inputs), strict=True):
+            self.enter(t, value)
+        mode = local.mode
+        before, mode.capture = mode.capture, self
+        try:
+            results = function()
+        finally:
+            mode.capture = before
+        return [self.value(t) for t in results]
+
+    def leave(self) -> list[Any]:
+        """Let go of everything; weak references to the tensors that were made here."""
+        brought = {id(t) for t in self.lent.tensors} | {id(box.outside) for box in self.boxes.values() if box.outside is not None}
+        made = [weakref.ref(t) for t in self.alive if isinstance(t, Tensor) and id(t) not in brought]
+        for held in (self.alive, self.boxes, self.nodes):
+            held.clear()
+        return made
+
+    def brought(self, t: Tensor) -> Value:
+        value = self.lent.place(t)
+        self.enter(t, value)
+        self.boxes[id(t._array)].outside = t
+        return value
+
+    def made(self, t: Tensor) -> None:
+        array = t._array
+        first = array.reshape(-1)[0].item() if array.size and array.dtype.kind in "bif" else None
+        if first is not None and (array == first).all():
+            self.enter(t, xp.expand(literal(first, array.dtype), shape=array.shape))
+            return
+        self.outer.made(t)
+        self.brought(t)
+        self.boxes[id(array)].outside = None
+
+    def depends(self, read: Callable[[], Any]) -> None:
+        self.outer.depends(read)
+
+    def scalar(self, key: Any, read: Callable[[], float]) -> Tensor:
+        return self.outer.scalar(key, read)  # type: ignore[no-any-return]
+
+    # what a body must not do
+
+    def written(self, t: Tensor) -> None:
+        box = self.boxes.get(id(t._array))
+        while box is not None and box.parent is not None:
+            box = box.parent
+        if box is None or box.outside is not None:
+            raise TraceError(
+                f"{user_line()}: a tensor from outside is written to in the body of a loop or branch (running statistics of a layer,"
+                " perhaps), which each step would have to see; make it a part of the carry and return it, or use a Python loop"
+            )
+
+    def left(self, t: Any, how: str) -> None:
+        way = "use sg.cond(pred, true_fn, false_fn) or where(pred, x, y)" if how.startswith("bool") else "compute with tensors instead"
+        raise TraceError(
+            f"{user_line()}: {how} asks for a value in the body of a loop or branch, which is traced once for all steps and has no values;"
+            f" {way}"
+        )
+
+    def drew(self, array: Any, draw: Callable[[], Any]) -> None:
+        Generator.set_state(default_generator, self.started)
+        raise TraceError(
+            f"{user_line()}: random numbers are drawn in the body of a loop or branch, which is traced once for all steps; draw them before"
+            " the loop, and pass them as xs"
+        )
+
+    def regraded(self, t: Tensor) -> None:
+        raise TraceError(f"{user_line()}: a .grad is set in the body of a loop or branch; return the gradient as a result instead")
+
+
+class Tracer:
+    """What `symgrad.control` makes its loops with while a function is traced."""
+
+    def __init__(self, outer: Capture) -> None:
+        self.outer = outer
+
+    def scan(self, step: Any, carries: list[Tensor], slices: list[Tensor], length: int, reverse: bool) -> tuple[list[Tensor], list[Tensor]]:
+        n, m = len(carries), len(slices)
+        own = [*map(_stand_in, carries), *(_stand_in(x, 1) for x in slices)]
+        lent = Lent(self.outer, n + m)
+
+        def run() -> list[Tensor]:
+            new, ys = step(own[:n], own[n:])
+            return [*new, *ys]
+
+        inputs = _inputs(own)
+        (outputs,) = _traced(lent, [run], own)
+        body = Graph(lent.inputs(inputs), outputs, labels(n, m, len(lent.tensors)))
+        attrs = {"body": body, "carries": n, "slices": m, "length": length, "reverse": reverse}
+        results = apply(SCAN, (*carries, *slices, *lent.tensors), attrs)
+        return list(results[:n]), list(results[n:])
+
+    def while_loop(self, test: Any, step: Any, carries: list[Tensor], max_steps: int | None) -> list[Tensor]:
+        if max_steps is None:
+            return self._while(test, step, carries, None)
+        steps = wrap(np.zeros((), np.int64))
+        self.outer.made(steps)
+
+        def within(state: Sequence[Tensor]) -> Any:
+            truth, early = test(state[1:]), state[0] < max_steps
+            return ops.logical_and(truth, early) if isinstance(truth, Tensor) else early if truth else False
+
+        return self._while(within, lambda state: [state[0] + 1, *step(state[1:])], [steps, *carries], max_steps)[1:]
+
+    def _while(self, test: Any, step: Any, carries: list[Tensor], max_steps: int | None) -> list[Tensor]:
+        n = len(carries)
+        lent = Lent(self.outer, n)
+        own = [_stand_in(t) for t in carries]
+        inputs = _inputs(own)
+        (truth,), outputs = _traced(lent, [lambda: [_condition(test(own))], lambda: step(own)], own)
+        inputs, names = lent.inputs(inputs), labels(n, 0, len(lent.tensors))
+        attrs = {"condition": Graph(inputs, (truth,), names), "body": Graph(inputs, outputs, names), "carries": n, "max_steps": max_steps}
+        return list(apply(WHILE, (*carries, *lent.tensors), attrs))
+
+    def cond(self, truth: Tensor, true: Any, false: Any) -> list[Tensor]:
+        lent = Lent(self.outer, 0)
+        yes, no = _traced(lent, [true, false], [])
+        inputs, names = lent.inputs([]), labels(0, 0, len(lent.tensors))
+        attrs = {"true": Graph(inputs, yes, names), "false": Graph(inputs, no, names)}
+        return list(apply(COND, (_condition(truth), *lent.tensors), attrs))
+
+
+def _stand_in(t: Tensor, skip: int = 0) -> Tensor:
+    return without_values(t, skip, has_slope(t._array) and local.mode.recording)
+
+
+def _inputs(own: Sequence[Tensor]) -> list[Value]:
+    return [input_value(i, t._array.shape, t._array.dtype) for i, t in enumerate(own)]
+
+
+def _condition(x: Any) -> Tensor:
+    """One truth value, as a loop wants it."""
+    if not isinstance(x, Tensor):
+        known = wrap(np.asarray(x, bool))
+        if local.mode.capture is not None:
+            local.mode.capture.made(known)
+        return known
+    one: Tensor = ops.reshape(x, shape=()) if x._array.ndim else x
+    truth: Tensor = ops.cast(one, dtype=np.dtype(bool)) if one._array.dtype != bool else one
+    return truth
+
+
+def _traced(lent: Lent, functions: Sequence[Callable[[], Sequence[Tensor]]], own: list[Tensor]) -> list[list[Value]]:
+    """The results of each function. What it was given and what it made must be gone afterwards: a tensor without values that lives on
+    would be used as if it had some."""
+    found, made = [], []
+    for function in functions:
+        body = Body(lent)
+        found.append(body.run(function, own))
+        made += body.leave()
+    own.clear()
+    if any(ref() is not None for ref in made):
+        gc.collect()
+        if any(ref() is not None for ref in made):
+            raise TraceError(
+                f"{user_line()}: a tensor that the body of a loop or branch made is kept outside of it (in a list, or as an attribute); it"
+                " has no values there: return it, as a part of the carry or as a result"
+            )
+    return found
