@@ -17,6 +17,7 @@ from symgrad.from_data import tensor
 from symgrad.func import tree
 from symgrad.mode import Observer, local
 from symgrad.ops.generator import Generator, default_generator
+from symgrad.ops.weak import is_weak
 from symgrad.tensor import Tensor, wrap
 
 __all__ = ["cond", "fori_loop", "scan", "while_loop"]
@@ -181,6 +182,8 @@ def _type(t: Tensor) -> str:
 def _tensor(path: str, leaf: Any, source: Any, dtype: Any = None) -> Tensor:
     if isinstance(leaf, Tensor):
         return leaf
+    if is_weak(leaf) and not isinstance(leaf, bool):  # a number that may be another one at the next run
+        return tensor(type(leaf.number)(0), dtype=dtype) + leaf  # type: ignore[no-any-return]
     if isinstance(leaf, (bool, int, float, complex, np.ndarray, np.generic)):
         return tensor(leaf) if dtype is None else tensor(leaf, dtype=dtype)
     where = _place(source, " ")

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from symgrad.application import apply
-from symgrad.compiler.builder import xp
+from symgrad.compiler.builder import weak_value, xp
 from symgrad.compiler.capture import Capture, user_line
 from symgrad.compiler.control import reverse as reverse  # enters the rules of derivatives
 from symgrad.compiler.control.build import labels
@@ -25,6 +25,8 @@ from symgrad.dispatch import tensors as ops
 from symgrad.errors import TraceError
 from symgrad.mode import local
 from symgrad.ops.generator import Generator, default_generator
+from symgrad.ops.spec import Row
+from symgrad.ops.weak import Weak, is_weak, weak
 from symgrad.tensor import Tensor, wrap
 
 
@@ -35,6 +37,7 @@ class Lent:
         self.outer, self.own = outer, own
         self.tensors: list[Tensor] = []
         self._places: dict[Value, Value] = {}
+        self._numbers: dict[int, tuple[Weak, Tensor]] = {}
 
     def place(self, t: Tensor) -> Value:
         """What stands for a tensor: a number if it is one, or an input after the body's own."""
@@ -45,6 +48,15 @@ class Lent:
             self._places[value] = input_value(self.own + len(self.tensors), value.shape, value.dtype)
             self.tensors.append(t)
         return self._places[value]
+
+    def weak(self, x: Weak) -> Value:
+        """The same for a number that is an input of the program."""
+        if id(x) not in self._numbers:
+            value = self.outer.weak(x) if isinstance(self.outer, Body) else weak_value(x)
+            t = wrap(np.asarray(x.number, value.dtype))
+            self.outer.enter(t, value)
+            self._numbers[id(x)] = x, t
+        return self.place(self._numbers[id(x)][1])
 
     def inputs(self, own: Sequence[Value]) -> list[Value]:
         """All inputs of a body: its own, and those that stand for tensors from outside."""
@@ -57,6 +69,7 @@ class Body(Capture):
     def __init__(self, lent: Lent) -> None:
         super().__init__(True, lent.outer.names)
         self.lent, self.outer = lent, lent.outer
+        self.weaks: dict[int, tuple[Weak, Weak]] = {}
         self.started = Generator.get_state(default_generator)
 
     def run(self, function: Callable[..., Any], inputs: Sequence[Tensor]) -> list[Value]:
@@ -70,6 +83,18 @@ class Body(Capture):
         finally:
             mode.capture = before
         return [self.value(t) for t in results]
+
+    def __call__(self, row: Row, args: tuple[Any, ...], attrs: dict[str, Any], result: Any) -> None:
+        super().__call__(row, tuple(self._own(a) if is_weak(a) else a for a in args), attrs, result)
+
+    def weak(self, x: Weak) -> Value:
+        """What stands for a number that is an input of the program."""
+        return self.lent.weak(x)
+
+    def _own(self, x: Weak) -> Weak:
+        if id(x) not in self.weaks:
+            self.weaks[id(x)] = x, weak(x.number, self.weak(x), self.outer.path.ask)
+        return self.weaks[id(x)][1]
 
     def leave(self) -> list[Any]:
         """Let go of everything; weak references to the tensors that were made here."""
