@@ -1,4 +1,4 @@
-"""Run the benchmarks and print their table: `python benchmarks/run.py [chains|networks|formulas|imports|memory ...]`.
+"""Run the benchmarks and print their table: `python benchmarks/run.py [chains|networks|backends|formulas|imports|memory ...]`.
 
 `--docs` writes docs/benchmarks.md.
 """
@@ -52,4 +52,4 @@ def main(names: list[str]) -> None:
 
 if __name__ == "__main__":
     one_core()
-    main([name for name in sys.argv[1:] if not name.startswith("-")] or ["chains", "networks", "formulas", "memory", "imports"])
+    main([name for name in sys.argv[1:] if not name.startswith("-")] or ["chains", "networks", "backends", "formulas", "memory", "imports"])

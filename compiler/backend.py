@@ -13,13 +13,17 @@ from symgrad.typing import Array
 class Kernel(Protocol):
     """A graph that can be run: call it with one array for each input, it gives a new one for each output."""
 
-    graph: Graph
-    """As it is run: rows that the back end does not know are written as what they are made of."""
     name: str
-    on_device: bool
-    """Whether tensors that it reads at every run had better be buffers."""
     donated: tuple[int, ...]
     """Inputs whose memory it uses for results: buffers that nobody else reads."""
+
+    @property
+    def graph(self) -> Graph:
+        """As it is run: rows that the back end does not know are written as what they are made of."""
+
+    @property
+    def on_device(self) -> bool:
+        """Whether tensors that it reads at every run had better be buffers."""
 
     def __call__(self, arrays: Sequence[Array]) -> list[Array]: ...
 
@@ -39,6 +43,14 @@ def make_kernel(graph: Graph, name: str = "forward", options: Options = DEFAULT,
         from symgrad.compiler.host.kernel import Kernel as HostKernel
 
         return HostKernel(graph, name)
+    if options.backend == "auto":
+        from symgrad.compiler.auto import AutoKernel
+
+        return AutoKernel(graph, name, lambda: _xla(graph, name, options, ()))
+    return _xla(graph, name, options, donated)
+
+
+def _xla(graph: Graph, name: str, options: Options, donated: Sequence[int]) -> Kernel:
     from symgrad.compiler.xla.kernel import Kernel as XlaKernel
 
     return XlaKernel(graph, name, options.device, donated)

@@ -15,7 +15,7 @@ import numpy as np
 
 from symgrad.compiler import source as syntax
 from symgrad.compiler.host.buffers import Plan, Storage, unshaped
-from symgrad.compiler.host.forms import LETTERS, is_fresh
+from symgrad.compiler.host.forms import LETTERS, is_fresh, is_plain_sum
 from symgrad.compiler.ir import INPUT, LITERAL, OUTPUT, Graph, Value, row_of
 from symgrad.compiler.source import one_is_typed
 from symgrad.errors import GraphError
@@ -168,14 +168,17 @@ class Emitter:
         return result
 
     def _shaped(self, v: Value) -> ast.expr | None:
-        """Views, casts and choices by their names in NumPy."""
+        """Views, casts, sums and choices by their names in NumPy."""
         x: Any = v.args[0] if v.args else None
         if v.op == "transpose" and v.ndim == 2:
             return syntax.attribute(self.operand(x), "T")
         if v.op == "reshape":
             return _method(self.operand(x), "reshape", v.shape)
         if v.op == "cast" and not (x.dtype.kind == "c" and v.dtype.kind != "c"):
-            return _method(self.operand(x), "astype", v.dtype)
+            number = not v.shape and v.dtype.kind == "f"
+            return ast.Call(_dtype(v.dtype), [self.operand(x)], []) if number else _method(self.operand(x), "astype", v.dtype)
+        if v.op == "sum" and is_plain_sum(v):
+            return _sum(self.operand(x), **v.attrs)
         if v.op == "where":
             return ast.Call(syntax.name("select"), [self._array(a) if a.op != LITERAL else self._choice(v, a) for a in v.args], [])
         return None
@@ -226,10 +229,14 @@ def _is_part_of_fresh(v: Value) -> bool:
     return v.op == OUTPUT and is_fresh(v.args[0])
 
 
+def _sum(x: ast.expr, axis: tuple[int, ...], keepdims: bool) -> ast.expr:
+    return _call("np.add.reduce", [x], {"axis": axis[0] if len(axis) == 1 else axis, **({"keepdims": True} if keepdims else {})})
+
+
 def _matmul(v: Value, operands: list[ast.expr], function: bool) -> ast.expr:
     """`np.dot` for matrices: it copies what BLAS cannot read, where np.matmul multiplies without BLAS."""
     flat = v.args[0].ndim == 2 == v.args[1].ndim
-    large = function or v.size >= 256
+    large = function or v.size * v.args[0].shape[-1] >= 1000
     return _call("np.dot" if flat else "np.matmul", operands, {}) if large else ast.BinOp(operands[0], ast.MatMult(), operands[1])
 
 

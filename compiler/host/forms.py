@@ -96,6 +96,14 @@ def _has_zero(v: Value) -> bool:
     return any(a.op == LITERAL and a.value.__class__ is int and a.value == 0 for a in v.args[1:])
 
 
+def is_plain_sum(v: Value) -> bool:
+    """Whether NumPy's own sum is as good as the row's kernel, which cares for the digits of long ones along leading dimensions."""
+    (x,), axis = v.args, v.attrs["axis"]
+    if x.dtype != v.dtype or x.dtype.kind not in "fc":
+        return False
+    return x.size <= 1024 or (x.ndim - 1 in axis) or (axis == (0,) and x.shape[0] < 256)
+
+
 def is_fresh(v: Value) -> bool:
     """Whether the value is an array of its own: the kernels of rows that are not views give such (a test runs them all)."""
     return v.row is not None and not v.row.view and TABLE.get(v.op) is v.row

@@ -3,7 +3,8 @@
     detach(x), tied(x, y), clone(x)  -> x
     f(half)                          -> cast(f(cast(half, float32)), half), as in PyTorch
     linear(x, w, b)                  -> reshape(flat(x) @ w.T) + b: one product is faster than many, and sum and product share memory
-    addmm, mse_loss                  -> what they are made of: a loss shares its difference with its derivative
+    addmm, mse_loss, mean            -> what they are made of: a loss shares its difference with its derivative
+    reshape(sum(x, keepdims=True))   -> sum(x), where that is all
 Other fused rows stay whole: their own kernels are faster than their parts.
 """
 
@@ -19,17 +20,18 @@ from symgrad.compiler.ir import LITERAL, Graph, Value, literal, row_of
 from symgrad.compiler.passes.constants import constants
 from symgrad.compiler.passes.rewrite import rewrite
 from symgrad.compiler.verify import verify
+from symgrad.ops.shapes import reduced_shape
 from symgrad.ops.spec import Row
 from symgrad.ops.variants import is_half
 
 _MARKS = frozenset(("detach", "tied", "clone"))
-_PARTS = frozenset(("addmm", "mse_loss"))
+_PARTS = frozenset(("addmm", "mse_loss", "mean"))
 _FLOAT32 = np.dtype(np.float32)
 
 
 def prepare(graph: Graph) -> Graph:
     """The graph with the same values, for NumPy."""
-    return verify(constants(rewrite(graph, _change)))
+    return verify(constants(_unkept(rewrite(graph, _change))))
 
 
 def _change(v: Value, args: tuple[Any, ...]) -> Any:
@@ -45,8 +47,24 @@ def _written(row: Row, args: tuple[Any, ...], attrs: Any) -> Any:
     if row.name == "linear" and args[0].ndim > 1:
         return _linear(*args)
     if row.name in _PARTS and row.compose is not None:
-        return row.compose(xp, *args, **attrs)
+        result = row.compose(xp, *args, **attrs)
+        return _written(row_of(result), result.args, result.attrs) if result.op in _PARTS else result
     return apply(row, args, dict(attrs))
+
+
+def _unkept(graph: Graph) -> Graph:
+    uses = graph.uses()
+
+    def fits(v: Value) -> bool:
+        total = v.args[0] if v.op == "reshape" else None
+        if total is None or total.op != "sum" or not total.attrs["keepdims"] or uses[total] > 1:
+            return False
+        return bool(v.shape == reduced_shape(total.args[0].shape, total.attrs["axis"], False))
+
+    def change(v: Value, args: tuple[Any, ...]) -> Any:
+        return xp.sum(args[0].args[0], axis=args[0].attrs["axis"], keepdims=False) if fits(v) and args[0].op == "sum" else None
+
+    return rewrite(graph, change) if any(map(fits, graph.values)) else graph
 
 
 def _linear(x: Value, weight: Value, bias: Value | None) -> Any:

@@ -366,7 +366,6 @@ def test_source():
     fast(*tensors((64, 300), (300, 100), (64, 100)))
     assert fast.source() == (
         "import numpy as np\n"
-        "from symgrad.ops.namespace import raw as kernels\n"
         "\n\n"
         "def workspace():\n"
         '    """Memory for what is computed on the way; of calls at the same time each needs its own."""\n'
@@ -379,7 +378,7 @@ def test_source():
         "    v1 = np.tanh(v0, out=v0)\n"
         "    v2 = np.subtract(v1, y, out=v1)\n"
         "    v3 = np.square(v2, out=v2)\n"
-        "    return kernels.sum(v3, axis=(0, 1), keepdims=False)\n"
+        "    return np.add.reduce(v3, axis=(0, 1))\n"
     )
     small = sg.compile(loss, backend="numpy")
     small(*tensors((4, 3), (3, 2), (4, 2)))
@@ -500,3 +499,107 @@ def test_jax_is_not_needed():
     done = run('backend="numpy"')
     assert done.stdout == "import numpy as np True\n", done.stderr
     assert "jax" in run("").stderr
+
+
+# --- auto
+
+
+def test_auto_measures_both_and_keeps_the_faster(monkeypatch):
+    from symgrad.compiler import auto
+
+    taken = {"numpy": 2e-3, "xla": 1e-3}
+    monkeypatch.setattr(auto, "_seconds", lambda kernel, held: taken["xla" if kernel.on_device else "numpy"])
+    for slower, faster in (("numpy", "xla"), ("xla", "numpy")):
+        taken[slower], taken[faster] = 2e-3, 0.5e-3
+        fast = sg.compile(loss, backend="auto")
+        given = tensors((8, 6), (6, 5), (8, 5))
+        np.testing.assert_allclose(fast(*given).numpy(), loss(*given).numpy(), rtol=1e-5)
+        kernel = fast._traced().operation.kernel
+        assert kernel.choice.backend == faster
+        assert kernel.choice.seconds == taken
+        assert kernel.on_device == (faster == "xla")
+        names = {"numpy": "NumPy", "xla": "XLA"}
+        assert str(kernel.choice) == f"{names[faster]}: 500 µs a run, {names[slower]} 2 ms (the fastest of 5 runs each)"
+        assert ("jnp" in fast.source()) == (faster == "xla")
+        np.testing.assert_allclose(fast(*given).numpy(), loss(*given).numpy(), rtol=1e-5)
+
+
+def test_auto_goes_on_measuring_at_the_next_call(monkeypatch):
+    from symgrad.compiler import auto
+
+    monkeypatch.setattr(auto, "PATIENCE", 0)
+    monkeypatch.setattr(auto, "_seconds", lambda kernel, held: 1.0)
+    fast = sg.compile(loss, backend="auto")
+    given = tensors((8, 6), (6, 5), (8, 5))
+    fast(*given)
+    kernel = fast._traced().operation.kernel
+    assert kernel.choice is None
+    monkeypatch.setattr(auto, "PATIENCE", 60)
+    fast(*given)
+    assert kernel.choice is not None
+
+
+def test_auto_without_the_other_back_end(monkeypatch):
+    from symgrad.compiler.auto import AutoKernel
+
+    x = input_value(0, (3,), np.float32)
+    graph = Graph([x], [xp.tanh(x)])
+
+    def missing():
+        raise ImportError("No module named 'jax'")
+
+    kernel = AutoKernel(graph, "forward", missing)
+    np.testing.assert_array_equal(kernel([np.zeros(3, np.float32)])[0], np.zeros(3))
+    assert str(kernel.choice) == "NumPy: XLA cannot run it (No module named 'jax')"
+
+
+def test_auto_does_not_choose_what_is_wrong():
+    from symgrad.compiler.auto import AutoKernel
+
+    x = input_value(0, (3,), np.float32)
+    array = np.ones(3, np.float32)
+    kernel = AutoKernel(Graph([x], [x * 2]), "forward", lambda: Kernel(Graph([x], [x * 2.1])))
+    np.testing.assert_array_equal(kernel([array])[0], [2, 2, 2])
+    assert "other numbers" in str(kernel.choice)
+    same = AutoKernel(Graph([x], [x * 2]), "forward", lambda: Kernel(Graph([x], [x * 2.0001])))
+    same([array])
+    assert "other numbers" not in str(same.choice)
+
+
+@pytest.mark.parametrize("faster", ["numpy", "xla"])
+def test_auto_trains(faster, monkeypatch):
+    """A step that writes to parameters is measured without writing twice, and goes on with either."""
+    from symgrad.compiler import auto
+
+    monkeypatch.setattr(auto, "_seconds", lambda kernel, held: float(kernel.on_device != (faster == "xla")))
+    weight = sg.tensor(np.ones((3, 2), np.float32), requires_grad=True)
+    optimizer = sg.optim.SGD([weight], lr=0.01, momentum=0.9)
+
+    def step(x):
+        optimizer.zero_grad()
+        value = (x @ weight).square().sum()
+        value.backward()
+        optimizer.step()
+        return value
+
+    compiled = sg.compile(step, backend="auto")
+    (x,) = tensors((4, 3))
+    found = [compiled(x).item() for _ in range(6)]
+    with sg.no_grad():
+        weight.fill_(1)
+    optimizer.state.clear()
+    np.testing.assert_allclose(found, [step(x).item() for _ in range(6)], rtol=1e-4)
+
+
+def test_auto_in_threads():
+    fast = sg.compile(loss, backend="auto")
+    given = tensors((8, 6), (6, 5), (8, 5))
+    wanted = loss(*given).item()
+    found: list[float] = []
+    threads = [threading.Thread(target=lambda: found.extend(fast(*given).item() for _ in range(20))) for _ in range(4)]
+    for t in threads:
+        t.start()
+    for t in threads:
+        t.join()
+    np.testing.assert_allclose(found, wanted, rtol=1e-5)
+    assert len(found) == 80
