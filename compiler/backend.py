@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, Protocol
 
 from symgrad.compiler.ir import Graph
@@ -32,6 +32,10 @@ class Kernel(Protocol):
 
     def buffer(self, array: Array) -> Any:
         """A copy where kernels find it without moving it, which nobody else can write to."""
+
+    @property
+    def executable(self) -> Callable[..., Any] | None:
+        """What the back end calls, if it can be called with arrays and buffers of any type: it refuses the wrong ones with a TypeError."""
 
     def source(self) -> str: ...
 

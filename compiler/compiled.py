@@ -16,15 +16,16 @@ from symgrad.compiler.capture import trace, tracing
 from symgrad.compiler.ir import Graph
 from symgrad.compiler.methods import Methods
 from symgrad.compiler.options import DEFAULT, Options
-from symgrad.compiler.program import Program
+from symgrad.compiler.program import MISS, Program
+from symgrad.compiler.shortcut import shortcut
 from symgrad.compiler.signature import Call, Signature, Spec, positions
-from symgrad.compiler.state import MISS, Effects, Step, escaped
+from symgrad.compiler.state import Effects, Step, escaped
 from symgrad.errors import EffectError, TraceError
 from symgrad.mode import local
-from symgrad.resident import memory
-from symgrad.tensor import Tensor, wrap
+from symgrad.tensor import Tensor
 
 _MOST_PATHS = 8
+_MOST_CHANGES = 16
 
 
 class Compiled(Methods):
@@ -40,8 +41,11 @@ class Compiled(Methods):
         """The paths with effects, or with answers that Python asked for, by the types of the arguments."""
         self._paths: dict[Any, list[Program]] = {}
         """The paths that derivatives were asked for, of a function that branches on values."""
-        self._by_types: dict[Any, Program] = {}
+        self._by_types: dict[Any, Program | Step] = {}
         """The short way to a program, for calls with tensors only."""
+        self._shortcut: Callable[[tuple[Any, ...]], Any] | None = None
+        """The shortest way, to the latest program."""
+        self._changes = 0
         self._latest: Program | None = None
         functools.update_wrapper(self, function, updated=())
 
@@ -50,15 +54,24 @@ class Compiled(Methods):
         return f"<compiled {self.signature}: {programs}>"
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
-        if tracing():  # inside another traced function it is ordinary code
+        mode = local.mode
+        if mode.capture is not None and tracing():  # inside another traced function it is ordinary code
             return self.signature.function(*args, **kwargs)
-        types = None if kwargs else _types(args)
-        program = self._by_types.get(types)
-        if program is not None and program.holds():
-            self._latest = program
-            return program.run([*args, *program.captured])
-        call = self._bound(args, kwargs)
-        found = self._stepped(call)
+        if self._shortcut is not None and not kwargs:
+            found = self._shortcut(args)
+            if found is not MISS:
+                return found
+        types = None if kwargs else _types(args, mode.recording)
+        short = self._by_types.get(types)
+        if short is not None:
+            found = short.attempt(args)
+            if found is not MISS:
+                return found
+        return self._run(self._bound(args, kwargs), types, short)
+
+    def _run(self, call: Call, types: Any, tried: Program | Step | None) -> Any:
+        """The long way: through all programs for arguments of these types, of which one was tried already."""
+        found = self._stepped(call, types, tried)
         if found is not MISS:
             return found
         program = self._known(call)
@@ -66,18 +79,31 @@ class Compiled(Methods):
             result, program = self._trace(call)
             if program is None:
                 return result
-        if types is not None and len(call.leaves) == len(args) and not program.guards.conditions:
+        if types is not None and call.plain and not program.guards.conditions:
             self._by_types[types] = program
         self._latest = program
-        return program.run(program.inputs(call))
+        result = program.run(call.tensors())
+        self._shorten(program, call)
+        return result
 
-    def _stepped(self, call: Call) -> Any:
+    def _shorten(self, program: Program, call: Call) -> None:
+        """The next call may take the shortest way; but types that change all the time would pay for it."""
+        self._changes += 1
+        self._shortcut = shortcut(program) if call.plain and self._changes <= _MOST_CHANGES else None
+
+    def _stepped(self, call: Call, types: Any, tried: Program | Step | None) -> Any:
         """The result of the first path whose conditions hold."""
         steps = self._steps.get(call.key(), ())
         if not steps:
             return MISS
-        tensors = [x if isinstance(x, Tensor) else wrap(x) for x in call.leaves]
-        return next((found for found in (step.run(tensors) for step in steps) if found is not MISS), MISS)
+        tensors = call.tensors()
+        for step in steps:
+            found = step.attempt(tensors) if step is not tried else MISS
+            if found is not MISS:
+                if types is not None and call.plain and step.free:
+                    self._by_types[types] = step
+                return found
+        return MISS
 
     def _trace(self, call: Call) -> tuple[Any, Program | None]:
         """Trace a call. With effects that was the call itself, and its result is given; else a program for it."""
@@ -91,7 +117,8 @@ class Compiled(Methods):
         self._remember(key, step)
         if effects.any:
             return traced.result, None
-        return step.run([x if isinstance(x, Tensor) else wrap(x) for x in call.leaves]), None
+        found = step.attempt(call.tensors())
+        return traced.result if found is MISS else found, None
 
     def _known(self, call: Call) -> Program | None:
         """The program without effects for a call, if there is one whose conditions hold."""
@@ -186,9 +213,12 @@ class Compiled(Methods):
         return self._kept(key, program)
 
 
-def _types(args: tuple[Any, ...]) -> Any:
-    """What the program depends on, if all arguments are tensors."""
+def _types(args: tuple[Any, ...], recording: bool) -> Any:
+    """What a program depends on, if all arguments are tensors."""
+    found: list[Any] = [recording]
     for a in args:
         if not isinstance(a, Tensor):
             return None
-    return local.mode.recording, tuple([(m.shape, m.dtype, a._requires_grad) for a, m in [(a, memory(a)) for a in args]])
+        held = a._held
+        found += (held.shape, held.dtype, a.requires_grad)
+    return tuple(found)

@@ -20,7 +20,7 @@ from symgrad.graph import Constant, Output
 from symgrad.mode import local
 from symgrad.ops.promotion import kind
 from symgrad.ops.spec import Meta, Row
-from symgrad.resident import memory, resident
+from symgrad.resident import resident
 from symgrad.tensor import Tensor, version_cell, wrap
 
 
@@ -46,7 +46,7 @@ class Operation:
         if mode.capture is not None:  # somebody looks on
             results = apply(self.row, tensors, {})
             return (results,) if self.single else results
-        held = [memory(t) for t in tensors]
+        held = [t._held for t in tensors]
         recorded = mode.recording and _asks(tensors)
         kernel = self.kernel if self.giving is None or recorded or len(set(map(id, held))) < len(held) else self.giving
         results = tuple([resident(r) for r in kernel.launch(held)])

@@ -20,7 +20,10 @@ from symgrad.compiler.tree import LEAF, unflatten
 from symgrad.compiler.verify import verify
 from symgrad.ops.promotion import kind
 from symgrad.resident import memory, resident
-from symgrad.tensor import Tensor, wrap
+from symgrad.tensor import Tensor
+
+MISS = object()
+"""A run that cannot be this program's."""
 
 
 class Program:
@@ -49,15 +52,19 @@ class Program:
         found = self._kernels["taken"].launch([memory(t) for t in inputs])
         return all(a.item() == answer for a, answer in zip(found, self.answers, strict=True))
 
-    def run(self, inputs: Sequence[Tensor]) -> Any:
-        for t in self.captured:
+    def attempt(self, tensors: Sequence[Tensor]) -> Any:
+        """The results for arguments of the right types; MISS if what the program depends on besides is no longer so."""
+        return self.run(tensors) if self.guards.hold(tensors) else MISS
+
+    def run(self, tensors: Sequence[Tensor]) -> Any:
+        captured = self.captured
+        for t in captured:
             settle(t, self.operation.kernel)
-        results = self.operation(*inputs)
+        results = self.operation(*tensors, *captured)
         return results[0] if self.structure is LEAF else unflatten(self.structure, results)
 
     def inputs(self, call: Call) -> list[Tensor]:
-        given = [x if isinstance(x, Tensor) else wrap(x) for x in call.leaves]
-        return [*given, *self.captured]
+        return [*call.tensors(), *self.captured]
 
     def kernel(self, what: str, wrt: tuple[int, ...], backend: str | None = None) -> Kernel:
         """The kernel of the function or of a derivative, of the back end that was asked for when it was compiled, or of another."""

@@ -18,12 +18,12 @@ from symgrad import dtypes
 from symgrad.compiler.aliases import overlaps
 from symgrad.compiler.capture import user_line
 from symgrad.compiler.options import Options
-from symgrad.compiler.tree import flatten, frozen, paths, unflatten
+from symgrad.compiler.tree import LEAF, flatten, frozen, paths, unflatten
 from symgrad.errors import TraceError, describe
 from symgrad.mode import local
 from symgrad.ops.promotion import default_float, kind
 from symgrad.resident import memory
-from symgrad.tensor import Tensor
+from symgrad.tensor import Tensor, wrap
 
 _WIDE: dict[type, Any] = {float: np.float64, complex: np.complex128, int: np.int64, bool: np.bool_}
 
@@ -87,8 +87,13 @@ class Call:
         asked = tuple(isinstance(x, Tensor) and x.requires_grad for x in self.leaves)
         return asked, local.mode.recording, overlaps([held_by(x) for x in self.leaves])
 
-    def arrays(self) -> list[Any]:
-        return [array_of(x) for x in self.leaves]
+    def tensors(self) -> list[Tensor]:
+        return [x if isinstance(x, Tensor) else wrap(x) for x in self.leaves]
+
+    @property
+    def plain(self) -> bool:
+        """Whether the leaves are the arguments themselves."""
+        return not self.weak and all(part is LEAF for part in self.structure.values())
 
     def without_values(self) -> Call:
         """The same call of which only shapes and dtypes are known."""

@@ -9,15 +9,18 @@ from typing import Any
 import numpy as np
 
 from symgrad.compiler.backend import Kernel
-from symgrad.resident import MOST_RETURNS, is_alone, is_resident, memory, move
+from symgrad.resident import MOST_MOVES, is_alone, is_resident, memory, move
 from symgrad.tensor import Tensor
 
 
 def settle(t: Tensor, kernel: Kernel) -> Any:
     """What a tensor holds. It moves to the device if kernels read it at every run, unless its memory is shared or it always comes back."""
-    if kernel.on_device and not is_resident(t) and is_alone(t) and getattr(t, "_returns", 0) < MOST_RETURNS:
-        move(t, kernel.buffer(t._array))
-    return memory(t)
+    if kernel.on_device and not is_resident(t):
+        moves = t.__dict__.get("_moves", 0)
+        if moves < MOST_MOVES and is_alone(t):
+            t.__dict__["_moves"] = moves + 1
+            move(t, kernel.buffer(t._array))
+    return t._held
 
 
 @dataclass(frozen=True)

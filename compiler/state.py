@@ -21,6 +21,7 @@ from symgrad.compiler.ir import Graph, Value
 from symgrad.compiler.operation import Operation, usable
 from symgrad.compiler.options import DEFAULT, Options
 from symgrad.compiler.passes.stabilise import stabilise
+from symgrad.compiler.program import MISS
 from symgrad.compiler.sources import Captured, Gradient
 from symgrad.compiler.tree import LEAF, flatten, unflatten
 from symgrad.compiler.verify import verify
@@ -30,9 +31,6 @@ from symgrad.mode import local
 from symgrad.ops.generator import default_generator
 from symgrad.resident import memory, resident, write
 from symgrad.tensor import Tensor
-
-MISS = object()
-"""A run that cannot be this program's."""
 
 
 class Effects:
@@ -63,7 +61,7 @@ class Step:
         self.graph = verify(stabilise(Graph(traced.graph.inputs, outputs, traced.graph.labels)))
         self.answers = traced.path.outcomes
         self.captured = traced.captured
-        self.outside = [None] * arguments + capture.outside[arguments:]  # the arguments of later calls are others
+        self.outside: list[Any] = [None] * arguments + capture.outside[arguments:]  # the arguments of later calls are others
         self.guards = Guards(traced)
         self.sources = _sources(capture, arguments)
         self.operation = None if effects.any else Operation(self.graph, name, options)
@@ -72,6 +70,8 @@ class Step:
         given = () if self.answers or self.recorder else (*(i for i, _ in effects.writes), *(range(arguments) if options.donate else ()))
         donated = usable(self.graph, dict.fromkeys(given))  # but not what is needed if the path turns out to be another, or for backward
         self.kernel = make_kernel(self.graph, options=options, donated=donated) if self.operation is None else self.operation.kernel
+        self.free = not self.guards.conditions and all(i >= arguments for i, _ in effects.writes)
+        """Whether it makes no difference to it which arguments share memory, and what numbers are among them."""
 
     def holds(self, tensors: Sequence[Any]) -> bool:
         """Whether what the path depends on, besides values, is as it was."""
@@ -83,7 +83,7 @@ class Step:
     def _tensor(self, i: int, tensors: Sequence[Any]) -> Any:
         return tensors[i] if i < self.arguments else self.outside[i]
 
-    def run(self, tensors: Sequence[Any]) -> Any:
+    def attempt(self, tensors: Sequence[Any]) -> Any:
         """The results, after all effects; MISS, without any, if Python would take another path."""
         if not self.holds(tensors):
             return MISS
@@ -132,26 +132,25 @@ class Step:
 
     def _give_away(self, held: list[Any]) -> None:
         """What is donated must be a buffer, and must not be read as another input, too."""
-        donated = self.kernel.donated
-        seen = {id(x) for i, x in enumerate(held) if i not in donated}
-        for i in donated:
+        twice = len(set(map(id, held))) < len(held)
+        for i in self.kernel.donated:
             x = held[i]
-            if x.__class__ is np.ndarray or id(x) in seen:
+            if x.__class__ is np.ndarray or (twice and sum(x is y for y in held) > 1):
                 held[i] = self.kernel.buffer(np.asarray(x))
-            seen.add(id(x))
 
     def _answered(self, found: Iterable[Any]) -> bool:
-        return all(a.item() == answer for a, answer in zip(found, self.answers, strict=True))
+        return not self.answers or all(a.item() == answer for a, answer in zip(found, self.answers, strict=True))
 
     def _results(self, found: Sequence[Tensor]) -> Any:
         return found[0] if self.structure is LEAF else unflatten(self.structure, found[: self.count])
 
     def _leave(self, tensors: Sequence[Any], values: Sequence[Any]) -> None:
-        new = iter(values)
+        new, outside, arguments = iter(values), self.outside, self.arguments
         for i, _ in self.effects.writes:
-            write(self._tensor(i, tensors), next(new))
+            write(outside[i] if i >= arguments else tensors[i], next(new))
         for i, value in self.effects.grads:
-            self._tensor(i, tensors)._grad = None if value is None else resident(next(new))
+            t = outside[i] if i >= arguments else tensors[i]
+            t._grad = None if value is None else resident(next(new))
 
 
 def _sources(capture: Any, arguments: int) -> list[Any]:

@@ -22,18 +22,17 @@ from symgrad.views import mark_written
 
 _slot: Any = Tensor.__dict__["_array"]
 memory: Any = _slot.__get__
-"""What a tensor holds, wherever it is: `memory(t).shape` moves nothing."""
-_put: Any = _slot.__set__
+"""What a tensor holds, wherever it is: `memory(t).shape` moves nothing. So does `t._held`, and faster."""
 _class: Any = object.__dict__["__class__"]
-_lock = threading.RLock()
+_lock, _making = threading.Lock(), threading.Lock()
 _resident: dict[type, type] = {}
 """The class of resident tensors for each class of tensors."""
 _home: dict[type, type] = {}
 new: Any = object.__new__
 
 DONATED = "was donated to a compiled function, which has used its memory for its results; pass a clone()"
-MOST_RETURNS = 3
-"""A tensor that was looked at on the host this often is left there, unless a kernel writes to it."""
+MOST_MOVES = 4
+"""A tensor that came back to the host this often is left there, unless a kernel writes to it."""
 
 
 class Resident(Tensor):
@@ -48,7 +47,7 @@ class Resident(Tensor):
     @_array.setter
     def _array(self, array: Any) -> None:
         with _lock:
-            _put(self, array)
+            self._held = array
             _class.__set__(self, _home[type(self)])
 
     @property
@@ -97,14 +96,13 @@ def _fetch(t: Tensor) -> Any:
         if buffer.is_deleted():
             raise RuntimeError(f"this tensor {DONATED}")
         array = np.array(buffer)
-        _put(t, array)
+        t._held = array
         _class.__set__(t, _home[cls])
-        t.__dict__["_returns"] = t.__dict__.get("_returns", 0) + 1
         return array
 
 
 def _residents_of(cls: type) -> type:
-    with _lock:
+    with _making:
         if cls not in _resident:
             names = {"__slots__": (), "__module__": cls.__module__, "__qualname__": cls.__qualname__}
             made = type(cls)(cls.__name__, (Resident, cls), names)
@@ -119,7 +117,7 @@ def is_resident(t: Tensor) -> bool:
 def resident(held: Any) -> Tensor:
     """A new tensor around what a kernel gave: an array, or a buffer of a device."""
     t: Any = new(Tensor if held.__class__ is np.ndarray else Resident)
-    _put(t, held)
+    t._held = held
     t._node = t._base = None
     t._requires_grad = False
     t._cell = []
@@ -128,10 +126,11 @@ def resident(held: Any) -> Tensor:
 
 def move(t: Tensor, buffer: Any) -> None:
     """Let a tensor that nobody else shares memory with hold a buffer from now on."""
+    cls = type(t)
     with _lock:
-        _put(t, buffer)
-        if type(t) not in _home:
-            _class.__set__(t, _residents_of(type(t)))
+        t._held = buffer
+        if cls not in _home:
+            _class.__set__(t, _resident.get(cls) or _residents_of(cls))
 
 
 def is_alone(t: Tensor) -> bool:
@@ -146,11 +145,12 @@ def _owns(array: Any) -> bool:
 
 def write(t: Tensor, held: Any) -> None:
     """Let a tensor have new numbers: those who see its memory see them, too."""
-    if type(t) in _home:
-        _put(t, held) if held.__class__ is not np.ndarray else setattr(t, "_array", held)
-    elif not is_alone(t):
+    on_host = held.__class__ is np.ndarray
+    if not on_host and type(t) in _home:
+        t._held = held
+    elif type(t) not in _home and not is_alone(t):
         np.copyto(t._array, np.asarray(held))
-    elif held.__class__ is np.ndarray:
+    elif on_host:
         t._array = held
     else:
         move(t, held)

@@ -68,6 +68,8 @@ class Tensor:
     __slots__ = ("__dict__", "__weakref__", "_array", "_base", "_cell", "_node", "_requires_grad")
 
     _array: Array
+    _held: Any
+    """The slot of `_array` under another name: what a tensor holds, wherever that is. See `symgrad.resident`."""
     _base: Tensor | None
     _cell: list[Any]
     _node: Any
@@ -331,6 +333,8 @@ class Tensor:
         def __getitem__(self, index: Any) -> Tensor: ...
         def __setitem__(self, index: Any, value: Any) -> None: ...
 
+
+Tensor._held = Tensor.__dict__["_array"]
 
 NOT_A_LEAF = "you can only change requires_grad flags of leaf variables."
 DETACH_INSTEAD = (

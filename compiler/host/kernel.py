@@ -26,6 +26,7 @@ class Kernel:
     """Call with one array for each input of the graph; gives one new array for each output."""
 
     on_device = False
+    executable = None
     donated: tuple[int, ...] = ()
 
     def __init__(self, graph: Graph, name: str = "forward") -> None:

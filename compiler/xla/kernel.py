@@ -36,6 +36,7 @@ class Kernel:
         self.device = device
         self.donated = tuple(donated)
         self.wide = _has_64_bit(graph)
+        self.wide_inputs = [i for i, x in enumerate(graph.inputs) if is_wide(x.dtype)]
         self.single = len(graph.outputs) == 1
         self._lock = threading.RLock()
         self._compiled: Any = None
@@ -56,9 +57,11 @@ class Kernel:
         return (found,) if self.single else found
 
     def _launch_with_host(self, held: Sequence[Any]) -> Sequence[Any]:
-        if self.wide:
-            with x64(True):
-                found = self._execute(*held)
+        for i in self.wide_inputs:
+            if held[i].__class__ is ndarray:
+                with x64(True):
+                    found = self._execute(*held)
+                break
         else:
             found = self._execute(*held)
         if self.single:
@@ -80,6 +83,11 @@ class Kernel:
 
         with x64(True):
             return jax.device_put(jax.numpy.array(array), _device(self.device))
+
+    @property
+    def executable(self) -> Callable[..., Any] | None:
+        """What runs the kernel on arrays and buffers, once it is compiled; None where it needs a context."""
+        return None if self._execute == self._first or self.wide_inputs else self._execute
 
     def source(self) -> str:
         return source(self.graph, self.name)

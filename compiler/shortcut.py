@@ -1,0 +1,53 @@
+"""The shortest way to a kernel, for programs that depend on nothing but the types of their arguments.
+
+An executable refuses arguments of other types by itself, so nothing is compared here; whatever is out of the ordinary takes the long way.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from symgrad.compiler.program import MISS, Program
+from symgrad.compiler.tree import LEAF, unflatten
+from symgrad.mode import local
+from symgrad.resident import resident
+
+ndarray = np.ndarray
+
+
+def shortcut(program: Program) -> Callable[[tuple[Any, ...]], Any] | None:
+    """What runs a program with arguments that are tensors or arrays, or gives MISS; None if it needs more than that."""
+    kernel, guards, structure = program.operation.kernel, program.guards, program.structure
+    execute = kernel.executable
+    if execute is None or program.captured or program.operation.giving or guards.dependencies or guards.conditions:
+        return None
+    single, plain, count = len(program.graph.outputs) == 1, structure is LEAF, len(program.graph.inputs)
+
+    def run(args: tuple[Any, ...]) -> Any:
+        if len(args) != count:
+            return MISS
+        held, host = [], False
+        try:
+            for a in args:
+                m = a if type(a) is ndarray else a._held
+                if m is not a and a._requires_grad and local.mode.recording:
+                    return MISS
+                if type(m) is ndarray:
+                    host = True
+                held.append(m)
+        except AttributeError:  # no tensor
+            return MISS
+        try:
+            found = execute(*held)
+        except (TypeError, RuntimeError):  # other types, or what the long way has words for
+            return MISS
+        if host:
+            (found if single else found[0]).block_until_ready()
+        if plain:
+            return resident(found)
+        return unflatten(structure, map(resident, (found,) if single else found))
+
+    return run
