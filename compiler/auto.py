@@ -68,6 +68,10 @@ class AutoKernel:
     def on_device(self) -> bool:
         return self.chosen.on_device
 
+    @property
+    def executable(self) -> Callable[..., Any] | None:
+        return None if self.choice is None else self.chosen.executable
+
     def __call__(self, arrays: Sequence[Array]) -> list[Array]:
         return [np.array(r) for r in self.launch(arrays)]
 
