@@ -46,6 +46,8 @@ class Input:
     label: str
     meta: Meta
     requires_grad: bool = False
+    number: bool = False
+    """Whether it is a Python number, in which nobody differentiates unless asked to."""
 
 
 @dataclass(frozen=True)
@@ -99,7 +101,7 @@ class Description:
             "version": VERSION,
             "name": self.name,
             "parameters": [{"name": p.name, "kind": _NAMES[p.kind], "structure": p.structure} for p in self.parameters],
-            "arguments": [{"label": x.label, **_typed(x.meta)} for x in self.arguments],
+            "arguments": [{"label": x.label, **_typed(x.meta), "number": x.number} for x in self.arguments],
             "state": [{"label": x.label, **_typed(x.meta), "requires_grad": x.requires_grad} for x in self.state],
             "sloping": list(self.sloping),
             "results": [_typed(m) for m in self.results],
@@ -121,7 +123,7 @@ def described(header: dict[str, Any]) -> Description:
     }  # fmt: skip
     if header.keys() != known:
         raise FileError(f"its header should have {', '.join(sorted(known))}, and has {', '.join(sorted(header))}"[:500])
-    arguments = tuple(_input(x, ("label", "shape", "dtype")) for x in _list(header, "arguments"))
+    arguments = tuple(_input(x, ("label", "shape", "dtype", "number")) for x in _list(header, "arguments"))
     results = tuple(_meta(x, "a result") for x in _list(header, "results"))
     structure.check(header["structure"], len(results))
     if not results:
@@ -168,10 +170,10 @@ def _fields(node: Any, names: tuple[str, ...], what: str) -> dict[str, Any]:
 
 def _input(node: Any, names: tuple[str, ...]) -> Input:
     _fields(node, names, "an input")
-    requires_grad = node.get("requires_grad", False)
-    if type(requires_grad) is not bool:
-        raise FileError(f"requires_grad of an input is {str(requires_grad)[:80]!r}, and should be true or false")
-    return Input(_text(node, "label"), _meta({"shape": node["shape"], "dtype": node["dtype"]}, "an input"), requires_grad)
+    flag = node[names[-1]]
+    if type(flag) is not bool:
+        raise FileError(f"{names[-1]} of an input is {str(flag)[:80]!r}, and should be true or false")
+    return Input(_text(node, "label"), _meta({"shape": node["shape"], "dtype": node["dtype"]}, "an input"), **{names[-1]: flag})
 
 
 def _meta(node: Any, what: str) -> Meta:

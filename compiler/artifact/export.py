@@ -56,6 +56,7 @@ def export(compiled: Any, path: str | os.PathLike[str], args: tuple[Any, ...], k
 def write(path: str | os.PathLike[str], name: str, program: Program, signature: Signature, call: Call) -> None:
     """Write the program of a call, and its derivatives."""
     graph, captured = program.graph, program.captured
+    _refuse_conditions(name, program)
     description = _description(name, program, signature, call)
     parts: dict[str, bytes] = {}
     for what in description.programs():
@@ -66,6 +67,15 @@ def write(path: str | os.PathLike[str], name: str, program: Program, signature: 
     parts |= {"formula.txt": text.encode(), "formula.tex": latex.encode(), "graph.txt": str(graph).encode()}
     parts |= {f"state/{i}": _bytes(t._array) for i, t in enumerate(captured)}
     container.write(path, description.json(), parts)
+
+
+def _refuse_conditions(name: str, program: Program) -> None:
+    for condition in program.guards.conditions:
+        asked = condition.text(lambda v: program.graph.labels[v.attrs["index"]])
+        raise TraceError(
+            f"{user_line()}: {name} goes by its argument, {asked}, and a file holds one way only: compile(f, static=...) makes the number"
+            " part of the program"
+        )
 
 
 def _traced(signature: Signature, call: Call, name: str) -> Trace:
@@ -90,7 +100,9 @@ def _description(name: str, program: Program, signature: Signature, call: Call) 
     graph, captured, count = program.graph, program.captured, len(call.leaves)
     if len(graph.inputs) != count + len(captured):
         raise GraphError(f"{name} has {len(graph.inputs)} inputs, for {count} tensor arguments and {len(captured)} others")
-    inputs = [Input(label, Meta(x.shape, x.dtype)) for label, x in zip(graph.labels, graph.inputs, strict=True)]
+    numbers = {i for i, cls in enumerate(call.weak) if cls is not None}
+    typed = zip(graph.labels, graph.inputs, strict=True)
+    inputs = [Input(label, Meta(x.shape, x.dtype), number=i in numbers) for i, (label, x) in enumerate(typed)]
     state = [Input(x.label, x.meta, t.requires_grad) for x, t in zip(inputs[count:], captured, strict=True)]
     return Description(
         name,

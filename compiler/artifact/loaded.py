@@ -85,7 +85,8 @@ class LoadedFunction:
         if not self.description.is_scalar:
             raise ValueError(f"only a function with one floating-point number as its result has a gradient, and this is {self.signature}")
         inputs = self._inputs(args, kwargs)
-        chosen = positions(wrt, [x.label for x in self.description.inputs], inputs)
+        numbers = [float if x.number else None for x in self.description.inputs]
+        chosen = positions(wrt, [x.label for x in self.description.inputs], inputs, numbers=numbers)
         for i in chosen:
             if i not in self.description.wrt:
                 given = self.description.inputs[i]

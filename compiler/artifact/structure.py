@@ -12,12 +12,12 @@ Records of results are tuples whose items have names: no class is looked up, and
 
 from __future__ import annotations
 
-import dataclasses
 from collections.abc import Callable, Iterator, Mapping
 from itertools import count
 from operator import itemgetter
 from typing import Any
 
+from symgrad.compiler import tree
 from symgrad.compiler.tree import LEAF
 from symgrad.errors import FileError, TraceError, describe
 
@@ -52,9 +52,8 @@ def _encode(s: Any, fixed: bool, number: Iterator[int], depth: int) -> Any:
         return {"float": s.hex()}
     if isinstance(s, dict) and all(type(k) in (*_PLAIN, float) for k in s):
         return {"dict": [[inner(k), inner(v)] for k, v in s.items()]}
-    fields = _fields(s)
-    if fields is not None:
-        return {"record": [type(s).__name__, [[name, inner(getattr(s, name))] for name in fields]]}
+    if isinstance(s, tree.Record) or hasattr(s, "_fields"):
+        return _encode_record(s, inner)
     if isinstance(s, (list, tuple)):
         return {"list" if isinstance(s, list) else "tuple": [inner(x) for x in s]}
     if not fixed:
@@ -62,10 +61,12 @@ def _encode(s: Any, fixed: bool, number: Iterator[int], depth: int) -> Any:
     return {"fixed": type(s).__name__}
 
 
-def _fields(s: Any) -> tuple[str, ...] | None:
-    if dataclasses.is_dataclass(s) and not isinstance(s, type):
-        return tuple(f.name for f in dataclasses.fields(s))
-    return getattr(s, "_fields", None) if isinstance(s, tuple) else None
+def _encode_record(s: Any, inner: Callable[[Any], Any]) -> Any:
+    cls, parts = (s.cls, s.parts) if isinstance(s, tree.Record) else (type(s), dict(zip(s._fields, s, strict=True)))
+    for name in (cls.__name__, *parts):
+        if not _is_name(name):
+            raise TraceError(f"{cls.__name__} or its field {name} has a private name, which no file holds")
+    return {"record": [cls.__name__, [[name, inner(part)] for name, part in parts.items()]]}
 
 
 def check(node: Any, leaves: int) -> None:

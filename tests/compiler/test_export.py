@@ -332,6 +332,44 @@ def test_numbers_for_tensors_without_dimensions(tmp_path):
         found(2.5, 2.5, True)
 
 
+def test_floats_are_inputs(tmp_path):
+    def f(x, k):
+        return (x * k).sin().sum()
+
+    x = sg.ones(3)
+    found, fast = roundtrip(f, tmp_path, x, 0.5), sg.compile(f)
+    for k in (0.5, 2.0):
+        same(found(x, k), f(x, k))
+        same(found.grad(x, k)[0], fast.grad(x, k)[0])
+    assert len(found.grad(x, 2.0)) == 1
+    same(found.grad(x, 2.0, wrt="k"), fast.grad(x, 2.0, wrt="k"))
+
+
+def test_a_way_that_depends_on_a_float_is_refused(tmp_path):
+    def f(x, k):
+        return x * k if k > 0 else x
+
+    fast = sg.compile(f)
+    with pytest.raises(TraceError, match=r"test_export.py:\d+: f goes by its argument, k > 0, and a file holds one way only: compile"):
+        fast.export(tmp_path / "f.sgx", sg.ones(3), 2.0)
+    fast(sg.ones(3), 2.0)
+    with pytest.raises(TraceError, match="a file holds one way only"):
+        fast.export(tmp_path / "f.sgx")
+    sg.compile(f, static="k").export(tmp_path / "f.sgx", sg.ones(3), 2.0)
+    found = sg.load_compiled(tmp_path / "f.sgx")
+    assert found(sg.ones(3), 2.0).tolist() == found(sg.ones(3)).tolist() == [2.0] * 3
+    with pytest.raises(TypeError, match=r"^k: it is part of the program, as 2.0; got float 3.0"):
+        found(sg.ones(3), 3.0)
+
+
+def test_dataclasses(tmp_path):
+    found = roundtrip(lambda p: Point(p.y, p.x * 2), tmp_path, Point(sg.spec(2), sg.spec(2)))
+    result = found(Point(sg.ones(2), sg.zeros(2)))
+    assert result.x.tolist() == [0.0, 0.0]
+    assert result.y.tolist() == [2.0, 2.0]
+    assert [x.label for x in found.description.arguments] == ["p.x", "p.y"]
+
+
 def test_objects_as_arguments_are_part_of_the_program(tmp_path):
     found = roundtrip(lambda activation, x: activation(x), tmp_path, sg.tanh, sg.spec(3))
     assert found(x=sg.zeros(3)).tolist() == [0.0, 0.0, 0.0]
