@@ -140,12 +140,12 @@ def test_headers_that_say_anything(whole, load, tmp_path):
         else:
             node[last] = random_node(choice)
 
-    for _ in range(400):
+    for _ in range(250):
         try:
             load(repacked(whole, tmp_path, change))
         except FileError:
             refused += 1
-    assert refused > 300  # labels, names and versions may be any text
+    assert refused > 180  # labels, names and versions may be any text
 
 
 def program(whole, tmp_path, load, change):
@@ -169,12 +169,12 @@ def test_programs_that_say_anything(whole, load, tmp_path):
         other = choice.choice(words)
         return text[:at] + other + text[at + len(other) :]
 
-    for _ in range(200):
+    for _ in range(100):
         try:
             program(whole, tmp_path, load, change)
         except FileError:
             refused += 1
-    assert refused > 150
+    assert refused > 75
 
 
 def module(body, inputs="%arg0: tensor<2xf32>", outputs="tensor<2xf32>"):
