@@ -36,7 +36,8 @@ from symgrad.ops.weak import Condition, weak
 from symgrad.tensor import Tensor, wrap
 
 _PACKAGE = str(Path(errors.__file__).parent)
-_JAX = str(Path("jax", "_src"))  # whose transformations call functions that are traced
+_TRANSFORMING = str(Path("jax", "_src")), str(Path("torch", "_functorch"))
+"""Parts of other libraries that call functions of ours for a user."""
 
 
 _WAYS = {  # what to write in place of what takes a value out of the graph
@@ -49,10 +50,14 @@ _ANSWERS: dict[str, Any] = {"bool(tensor)": bool, "int(tensor)": int}
 """What a function that is followed may ask for."""
 
 
+def _is_inner(file: str) -> bool:
+    return file.startswith(_PACKAGE) or any(part in file for part in _TRANSFORMING)
+
+
 def user_line() -> str:
     """Where the user's code is now: `model.py:12`."""
     frame: Any = sys._getframe(1)
-    while frame.f_back is not None and (frame.f_code.co_filename.startswith(_PACKAGE) or _JAX in frame.f_code.co_filename):
+    while frame.f_back is not None and _is_inner(frame.f_code.co_filename):
         frame = frame.f_back
     return f"{frame.f_code.co_filename}:{frame.f_lineno}"
 

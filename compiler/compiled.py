@@ -154,6 +154,13 @@ class Compiled(Methods):
 
         return JaxFunction(self.signature, self.options, mode)
 
+    def as_torch(self) -> Any:
+        """The function on PyTorch's tensors on the CPU, differentiable there to every order: forward and backward are kernels. Tensors of
+        ours that it brings along are constants, read at each call."""
+        from symgrad.compiler.as_torch import TorchFunction
+
+        return TorchFunction(self, self.signature.function)
+
     def source(self, what: str = "forward", wrt: Any = None, backend: str | None = None) -> str:
         """The source of the latest program, on JAX or NumPy, as the back end is: "forward", "vjp", "grad" or "value_and_grad"; derivatives
         are in all inputs or in `wrt`."""

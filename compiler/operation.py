@@ -79,19 +79,24 @@ class Operation:
 
     def pullback(self, lane: Any, node: Any, g: Any, needs: Sequence[bool]) -> list[Any]:
         check_saved(node)
-        if self._sloping is None:
-            self._sloping = differentiate.sloping(self.graph)
-        wanted = tuple(i for i, need in enumerate(needs) if need and i in self._sloping)  # others get None, not zeros, as in eager code
+        wanted = self.wanted(needs)
         if not wanted:
             return [None] * len(needs)
         args, _ = lane.arguments(node)
         gs = [self._zeros(i, lane) if g is None else g for i, g in enumerate((g,) if self.single else g)]
-        transpose = self._transpose(wanted)
+        transpose = self.transpose(wanted)
         results = transpose.kernel((*args, *gs)) if lane.raw else transpose(*args, *gs)
         found = dict(zip(wanted, results, strict=True))
         return [found.get(i) for i in range(len(needs))]
 
-    def _transpose(self, wanted: tuple[int, ...]) -> Operation:
+    def wanted(self, needs: Sequence[bool]) -> tuple[int, ...]:
+        """The inputs that need a gradient and have one; others get None, not zeros, as in eager code."""
+        if self._sloping is None:
+            self._sloping = differentiate.sloping(self.graph)
+        return tuple(i for i, need in enumerate(needs) if need and i in self._sloping)
+
+    def transpose(self, wanted: tuple[int, ...]) -> Operation:
+        """The operation of the inputs and a cotangent for each output, which gives the cotangents of the inputs `wanted`."""
         if wanted not in self._transposes:
             graph = verify(differentiate.vjp(self.graph, wanted))
             self._transposes[wanted] = Operation(graph, f"{self.row.name}_vjp", self.options)
