@@ -13,12 +13,13 @@ from collections.abc import Callable
 from typing import Any
 
 from symgrad.compiler.capture import trace, tracing
-from symgrad.compiler.ir import Graph
+from symgrad.compiler.inspection import Inspection
 from symgrad.compiler.methods import Methods
 from symgrad.compiler.options import DEFAULT, Options
 from symgrad.compiler.program import MISS, Program
+from symgrad.compiler.progress import compiling, stage
 from symgrad.compiler.shortcut import shortcut
-from symgrad.compiler.signature import Call, Signature, Spec, positions
+from symgrad.compiler.signature import Call, Signature, Spec
 from symgrad.compiler.state import Effects, Step, escaped
 from symgrad.errors import EffectError, TraceError
 from symgrad.mode import local
@@ -28,7 +29,7 @@ _MOST_PATHS = 8
 _MOST_CHANGES = 16
 
 
-class Compiled(Methods):
+class Compiled(Methods, Inspection):
     """Call it as the function that it was made from; it takes tensors and arrays, and gives tensors."""
 
     def __init__(self, function: Callable[..., Any], options: Options = DEFAULT) -> None:
@@ -46,7 +47,8 @@ class Compiled(Methods):
         self._shortcut: Callable[[tuple[Any, ...]], Any] | None = None
         """The shortest way, to the latest program."""
         self._changes = 0
-        self._latest: Program | None = None
+        self._latest: Program | Step | None = None
+        self._name: str = getattr(function, "__name__", "function")
         functools.update_wrapper(self, function, updated=())
 
     def __repr__(self) -> str:
@@ -66,6 +68,7 @@ class Compiled(Methods):
         if short is not None:
             found = short.attempt(args)
             if found is not MISS:
+                self._latest = short
                 return found
         return self._run(self._bound(args, kwargs), types, short)
 
@@ -76,9 +79,12 @@ class Compiled(Methods):
             return found
         program = self._known(call)
         if program is None:
-            result, program = self._trace(call)
-            if program is None:
-                return result
+            with compiling(self._name, self.options.verbose):
+                result, program = self._trace(call)
+                return result if program is None else self._launched(program, call, types)
+        return self._launched(program, call, types)
+
+    def _launched(self, program: Program, call: Call, types: Any) -> Any:
         if types is not None and call.plain and not program.guards.conditions:
             self._by_types[types] = program
         self._latest = program
@@ -98,22 +104,35 @@ class Compiled(Methods):
             return MISS
         tensors = call.tensors()
         for step in steps:
-            found = step.attempt(tensors) if step is not tried else MISS
+            found = self._attempted(step, tensors) if step is not tried else MISS
             if found is not MISS:
                 if types is not None and call.plain and step.free:
                     self._by_types[types] = step
                 return found
         return MISS
 
+    def _attempted(self, step: Step, tensors: list[Tensor]) -> Any:
+        if step.ran:
+            found = step.attempt(tensors)
+        else:
+            with compiling(self._name, self.options.verbose):  # its kernel is compiled at its first run
+                found = step.attempt(tensors)
+        if found is not MISS:
+            step.ran = True
+            self._latest = step
+        return found
+
     def _trace(self, call: Call) -> tuple[Any, Program | None]:
         """Trace a call. With effects that was the call itself, and its result is given; else a program for it."""
-        traced = trace(self.signature.caller(call), call.leaves, call.labels, self.signature.names(), follow=True, effects=True)
-        effects, name, key = Effects(traced), getattr(self, "__name__", "function"), call.key()
+        times: dict[str, float] = {}
+        with stage("trace", times):
+            traced = trace(self.signature.caller(call), call.leaves, call.labels, self.signature.names(), follow=True, effects=True)
+        effects, name, key = Effects(traced), self._name, call.key()
         if not effects.any and not traced.path.values:
-            return None, self._kept(key, Program(traced, name, self.options, call))
+            return None, self._kept(key, Program(traced, call, name, self.options, times))
         if effects.any and escaped(traced):
             return traced.result, None
-        step = Step(traced, effects, len(call.leaves), name, self.options)
+        step = self._latest = Step(traced, effects, call, name, self.options, times)
         self._remember(key, step)
         if effects.any:
             return traced.result, None
@@ -161,28 +180,12 @@ class Compiled(Methods):
 
         return TorchFunction(self, self.signature.function)
 
-    def source(self, what: str = "forward", wrt: Any = None, backend: str | None = None) -> str:
-        """The source of the latest program, on JAX or NumPy, as the back end is: "forward", "vjp", "grad" or "value_and_grad"; derivatives
-        are in all inputs or in `wrt`."""
-        program = self._traced()
-        chosen = program.wrt if wrt is None else positions(wrt, program.graph.labels, ())
-        return program.kernel(what, chosen, backend).source()
-
     def export(self, path: str | os.PathLike[str], /, *args: Any, **kwargs: Any) -> None:
         """Write the programs for such arguments (or specs; without any, the latest ones) to a file that `load_compiled` reads: forward,
         VJP and gradient as StableHLO, with types, formula, and the tensors that the function brings along."""
         from symgrad.compiler.artifact.export import export
 
         export(self, path, args, kwargs)
-
-    def graph(self) -> Graph:
-        """The frozen graph of the latest program."""
-        return self._traced().graph
-
-    def _traced(self) -> Program:
-        if self._latest is None:
-            raise TraceError(f"{self.__name__} has no program yet: call it once, programs are made for the types of the arguments")
-        return self._latest
 
     def _bound(self, args: Any, kwargs: Any) -> Call:
         call = self.signature.bind(args, kwargs)
@@ -204,14 +207,16 @@ class Compiled(Methods):
         return call, program
 
     def _derivable(self, call: Call, key: Any, what: str) -> Program:
+        times: dict[str, float] = {}
         try:
-            traced = trace(self.signature.caller(call), call.leaves, call.labels, self.signature.names(), follow=True, numbers=False)
+            with compiling(self._name, self.options.verbose), stage("trace", times):
+                traced = trace(self.signature.caller(call), call.leaves, call.labels, self.signature.names(), follow=True, numbers=False)
         except EffectError as error:
             raise TraceError(
                 f"{error}. {what}() is the derivative of a function without effects: compile the part that computes the loss, and"
                 f" call {what}() of that"
             ) from error
-        program = Program(traced, getattr(self, "__name__", "function"), self.options, call=call)
+        program = Program(traced, call, self._name, self.options, times)
         if traced.path.values:
             paths = self._paths.setdefault(key, [])
             paths.insert(0, program)

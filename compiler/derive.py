@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -118,7 +118,7 @@ class CallSource:
 
     def arrays(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> list[Any]:
         """An array for each input of the graph, given arguments of the same types."""
-        call = self.signature.bind(_with_arrays(args), kwargs)
+        call = replace(self.signature.bind(_with_arrays(args), kwargs), effects=self.call.effects)
         if call.key() != self.call.key():
             raise FormulaError("this formula was derived for arguments of other shapes, dtypes or settings: derive it again for these")
         arrays = [array_of(x) for x in (*call.leaves, *self.captured)]

@@ -134,7 +134,7 @@ def _value(point: Point) -> Any:
 class Methods:
     """The derivatives of a compiled function, at arguments."""
 
-    __name__: str
+    _name: str
 
     def _prepare(self, args: Any, kwargs: Any, what: str) -> tuple[Call, Program]:
         raise NotImplementedError
@@ -156,11 +156,11 @@ class Methods:
 
     def vjp(self, *args: Any, wrt: Any = None, **kwargs: Any) -> Pullback:
         """The VJP at these arguments: `fast.vjp(x, w)(v)` gives the cotangents of the inputs for a cotangent v of the result."""
-        return Pullback(self._point("vjp", args, kwargs, wrt), self.__name__)
+        return Pullback(self._point("vjp", args, kwargs, wrt), self._name)
 
     def jvp(self, *args: Any, wrt: Any = None, **kwargs: Any) -> Pushforward:
         """The JVP at these arguments: `fast.jvp(x, w)(tx, tw)` gives the tangent of the result for tangents of the inputs."""
-        return Pushforward(self._point("jvp", args, kwargs, wrt), self.__name__)
+        return Pushforward(self._point("jvp", args, kwargs, wrt), self._name)
 
     def jacobian(self, *args: Any, wrt: Any = None, **kwargs: Any) -> Any:
         """The Jacobian, shaped (*result, *input), in the containers of the results; by the VJP or the JVP, whichever is less work."""

@@ -14,6 +14,7 @@ from symgrad.compiler import differentiate
 from symgrad.compiler.backend import Kernel, make_kernel
 from symgrad.compiler.ir import Graph
 from symgrad.compiler.options import DEFAULT, Options
+from symgrad.compiler.progress import compiling, stage
 from symgrad.compiler.verify import verify
 from symgrad.engine import check_saved
 from symgrad.graph import Constant, Output
@@ -82,6 +83,12 @@ class Operation:
         wanted = self.wanted(needs)
         if not wanted:
             return [None] * len(needs)
+        if wanted not in self._transposes:
+            with compiling(f"{self.row.name}, backward", self.options.verbose):
+                return self._pulled(lane, node, g, needs, wanted)
+        return self._pulled(lane, node, g, needs, wanted)
+
+    def _pulled(self, lane: Any, node: Any, g: Any, needs: Sequence[bool], wanted: tuple[int, ...]) -> list[Any]:
         args, _ = lane.arguments(node)
         gs = [self._zeros(i, lane) if g is None else g for i, g in enumerate((g,) if self.single else g)]
         transpose = self.transpose(wanted)
@@ -98,7 +105,8 @@ class Operation:
     def transpose(self, wanted: tuple[int, ...]) -> Operation:
         """The operation of the inputs and a cotangent for each output, which gives the cotangents of the inputs `wanted`."""
         if wanted not in self._transposes:
-            graph = verify(differentiate.vjp(self.graph, wanted))
+            with stage("differentiate"):
+                graph = verify(differentiate.vjp(self.graph, wanted))
             self._transposes[wanted] = Operation(graph, f"{self.row.name}_vjp", self.options)
         return self._transposes[wanted]
 

@@ -14,6 +14,7 @@ from symgrad.compiler.ir import Graph
 from symgrad.compiler.operation import Operation
 from symgrad.compiler.options import DEFAULT, Options
 from symgrad.compiler.passes.stabilise import stabilise
+from symgrad.compiler.progress import compiling, stage
 from symgrad.compiler.signature import Call
 from symgrad.compiler.sources import settle
 from symgrad.compiler.tree import LEAF, unflatten
@@ -29,16 +30,21 @@ MISS = object()
 class Program:
     """One trace, and the kernels that were made of it so far."""
 
-    def __init__(self, traced: Trace, name: str, options: Options = DEFAULT, call: Call | None = None) -> None:
+    def __init__(
+        self, traced: Trace, call: Call, name: str, options: Options = DEFAULT, times: dict[str, float] | None = None
+    ) -> None:
         self.captured, self.structure = traced.captured, traced.structure  # not the trace itself, which holds every tensor of the run
-        self.graph = verify(stabilise(traced.graph))
+        self.call, self.name, self.times = call.without_values(), name, {} if times is None else times
+        self.count = len(traced.graph.outputs)
+        with stage("simplify", self.times):
+            self.graph = verify(stabilise(traced.graph))
         self.wrt = tuple(i for i, x in enumerate(self.graph.inputs) if kind(x.dtype) in "fc")
         self.operation = Operation(self.graph, name, options, range(len(self.graph.inputs) - len(self.captured)) if options.donate else ())
         self.guards = Guards(traced)
         self.answers = traced.path.outcomes
-        self._asked = traced.path.values
+        self.asked = traced.path.values
+        """What Python asked for on its way, and the answers."""
         self._kernels: dict[Any, Kernel] = {}
-        self.call = None if call is None else call.without_values()
 
     def holds(self, leaves: Sequence[Any] = ()) -> bool:
         """Whether what the program depends on besides tensors is as it was."""
@@ -47,7 +53,7 @@ class Program:
     def taken(self, inputs: Sequence[Tensor]) -> bool:
         """Whether Python would take this path: what it asked for on its way has the same answers."""
         if "taken" not in self._kernels:
-            graph = verify(Graph(self.graph.inputs, self._asked, self.graph.labels))
+            graph = verify(Graph(self.graph.inputs, self.asked, self.graph.labels))
             self._kernels["taken"] = make_kernel(graph, "conditions", self.operation.options)
         found = self._kernels["taken"].launch([memory(t) for t in inputs])
         return all(a.item() == answer for a, answer in zip(found, self.answers, strict=True))
@@ -73,13 +79,19 @@ class Program:
             return self.operation.kernel
         key = what, wrt, options.backend
         if key not in self._kernels:
-            graph = self.graph if what == "forward" else verify(self._derived(what, wrt))
+            with stage("differentiate", self.times):
+                graph = self.graph if what == "forward" else verify(self._derived(what, wrt))
             self._kernels[key] = make_kernel(graph, what, options)
         return self._kernels[key]
 
     def compute(self, what: str, wrt: tuple[int, ...], tensors: Sequence[Tensor]) -> list[Tensor]:
         """What a kernel gives, as tensors without history."""
-        kernel = self.kernel(what, wrt)
+        if (what, wrt, self.operation.options.backend) in self._kernels:
+            return self._computed(self.kernel(what, wrt), tensors)
+        with compiling(self.name if what == "forward" else f"{self.name}, {what}", self.operation.options.verbose):
+            return self._computed(self.kernel(what, wrt), tensors)
+
+    def _computed(self, kernel: Kernel, tensors: Sequence[Tensor]) -> list[Tensor]:
         for t in self.captured:
             settle(t, kernel)
         return [resident(a) for a in kernel.launch([memory(t) for t in tensors])]

@@ -22,6 +22,8 @@ from symgrad.compiler.operation import Operation, usable
 from symgrad.compiler.options import DEFAULT, Options
 from symgrad.compiler.passes.stabilise import stabilise
 from symgrad.compiler.program import MISS
+from symgrad.compiler.progress import stage
+from symgrad.compiler.signature import Call
 from symgrad.compiler.sources import Captured, Gradient
 from symgrad.compiler.tree import LEAF, flatten, unflatten
 from symgrad.compiler.verify import verify
@@ -53,13 +55,19 @@ class Effects:
 class Step:
     """One path through a function, as a kernel. A path without effects is an operation, and is recorded."""
 
-    def __init__(self, traced: Trace, effects: Effects, arguments: int, name: str, options: Options = DEFAULT) -> None:
-        capture, self.effects, self.arguments = traced.capture, effects, arguments
+    def __init__(
+        self, traced: Trace, effects: Effects, call: Call, name: str, options: Options = DEFAULT, times: dict[str, float] | None = None
+    ) -> None:
+        capture, self.effects, self.call = traced.capture, effects, call.without_values()
+        arguments = self.arguments = len(call.leaves)
+        self.name, self.times, self.ran = name, {} if times is None else times, False
         self.structure = traced.structure
         self.count = len(traced.graph.outputs)
         outputs = (*traced.graph.outputs, *effects.values, *traced.path.values)
-        self.graph = verify(stabilise(Graph(traced.graph.inputs, outputs, traced.graph.labels)))
+        with stage("simplify", self.times):
+            self.graph = verify(stabilise(Graph(traced.graph.inputs, outputs, traced.graph.labels)))
         self.answers = traced.path.outcomes
+        self.asked = self.graph.outputs[len(self.graph.outputs) - len(self.answers) :]
         self.captured = traced.captured
         self.outside: list[Any] = [None] * arguments + capture.outside[arguments:]  # the arguments of later calls are others
         self.guards = Guards(traced)

@@ -47,7 +47,7 @@ def export(compiled: Any, path: str | os.PathLike[str], args: tuple[Any, ...], k
     name = getattr(compiled, "__name__", "function")
     if args or kwargs:
         call = signature.bind(args, kwargs)
-        program = Program(_traced(signature, call, name), name, compiled.options)
+        program = Program(_traced(signature, call, name), call, name, compiled.options)
     else:
         call, program = _latest(compiled, name)
     write(path, name, program, signature, call)
@@ -89,7 +89,7 @@ def _traced(signature: Signature, call: Call, name: str) -> Trace:
 
 def _latest(compiled: Any, name: str) -> tuple[Call, Program]:
     program = compiled._latest
-    if program is not None and not program.answers:
+    if isinstance(program, Program) and not program.answers:
         return program.call, program
     if program is not None or compiled._steps:
         raise TraceError(f"{user_line()}: {name} has effects, or branches on values. {_PURE.format(name=name)}")

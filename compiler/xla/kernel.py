@@ -14,6 +14,8 @@ from typing import Any
 import numpy as np
 
 from symgrad.compiler.ir import Graph, type_text, walk
+from symgrad.compiler.passes.attach import attach
+from symgrad.compiler.progress import compiling, stage
 from symgrad.compiler.xla.cache import kept
 from symgrad.compiler.xla.emit import source
 from symgrad.compiler.xla.function import function, is_wide, lowered
@@ -31,7 +33,12 @@ class Kernel:
     on_device = True
 
     def __init__(self, graph: Graph, name: str = "forward", device: str | None = None, donated: Sequence[int] = ()) -> None:
-        self.graph = graph = lowered(graph)
+        self.times: dict[str, float] = {}
+        """How long the stages of its making took, in seconds."""
+        with stage("load", self.times):
+            import jax  # noqa: F401  (the first time takes long)
+        with stage("simplify", self.times):
+            self.graph = graph = lowered(attach(graph))
         self.name = name
         self.device = device
         self.donated = tuple(donated)
@@ -98,13 +105,22 @@ class Kernel:
         if self._compiled is None:
             import jax
 
-            with self._lock, x64(self.wide):
-                jitted = jax.jit(function(self.graph, self.name), donate_argnums=self.donated)
-                typed = jitted.lower(*self._types())
+            with self._lock, x64(self.wide), compiling(self.name):
+                with stage("emit", self.times):
+                    python = function(self.graph, self.name)
+                with stage("lower", self.times):
+                    typed = jax.jit(python, donate_argnums=self.donated).lower(*self._types())
                 _check(self.graph, typed.out_info)
-                with kept(self.graph.hash):
+                with stage("XLA", self.times), kept(self.graph.hash):
                     self._compiled = typed.compile()
         return self._compiled
+
+    def stablehlo(self) -> str:
+        """What XLA gets, as text."""
+        import jax
+
+        with x64(self.wide):
+            return str(jax.jit(function(self.graph, self.name), donate_argnums=self.donated).lower(*self._types()).as_text())
 
     def _types(self) -> list[Any]:
         import jax
