@@ -31,7 +31,7 @@ def write(path: str | os.PathLike[str], header: Mapping[str, Any], parts: Mappin
     text = json.dumps({**header, "parts": listed}, allow_nan=False).encode()
     if len(text) > _LONGEST_HEADER:
         raise ValueError(f"the description of the function takes {len(text)} bytes, and {_LONGEST_HEADER} is the limit")
-    target = os.path.realpath(path)
+    target = place_for(path)
     temporary = os.path.join(os.path.dirname(target), f".symgrad-{secrets.token_hex(8)}")
     try:
         with open(temporary, "xb") as file:
@@ -45,6 +45,14 @@ def write(path: str | os.PathLike[str], header: Mapping[str, Any], parts: Mappin
         if os.path.exists(temporary):
             os.unlink(temporary)
         raise
+
+
+def place_for(path: str | os.PathLike[str]) -> str:
+    """Where a file will be written; FileNotFoundError if there is no such folder."""
+    target = os.path.realpath(path)
+    if not os.path.isdir(os.path.dirname(target)):
+        raise FileNotFoundError(f"export: there is no folder {os.path.dirname(target)}")
+    return target
 
 
 def read(path: str | os.PathLike[str]) -> tuple[dict[str, Any], dict[str, bytes]]:

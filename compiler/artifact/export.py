@@ -43,6 +43,7 @@ _PURE = (
 
 def export(compiled: Any, path: str | os.PathLike[str], args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
     """Write what a compiled function computes for such arguments (specs will do), or without any what its latest program does."""
+    container.place_for(path)  # before all the work
     signature: Signature = compiled.signature
     name = getattr(compiled, "__name__", "function")
     if args or kwargs:

@@ -19,7 +19,8 @@ import numpy as np
 
 from symgrad.compiler.ir import Graph, type_text
 from symgrad.compiler.xla.cache import kept
-from symgrad.compiler.xla.function import function, lowered
+from symgrad.compiler.xla.function import function
+from symgrad.compiler.xla.kernel import Kernel
 from symgrad.errors import FileError, GraphError
 from symgrad.graph import ARRAYS
 from symgrad.ops.spec import Meta
@@ -44,8 +45,9 @@ def stablehlo(graph: Graph, name: str) -> str:
     import jax.export
     from jax.extend import mlir
 
-    low = lowered(graph)
-    with jax.enable_x64(_is_wide(low.inputs, low.values)):
+    kernel = Kernel(graph, name)
+    low = kernel.graph
+    with jax.enable_x64(kernel.wide):
         specs = _specs(low.inputs)
         try:
             exported = jax.export.export(jax.jit(function(low, name), keep_unused=True))(*specs)
@@ -126,11 +128,6 @@ def _specs(typed: Sequence[Any]) -> list[Any]:
 
     spec: Any = jax.ShapeDtypeStruct
     return [spec(x.shape, x.dtype) for x in typed]
-
-
-def _is_wide(*groups: Sequence[Any]) -> bool:
-    dtypes = {d for group in groups for v in group for d in (v.dtype if isinstance(v.dtype, tuple) else (v.dtype,))}
-    return any(d.itemsize == 16 or (d.itemsize == 8 and d.kind != "c") for d in dtypes)
 
 
 def _mlir() -> Any:

@@ -243,6 +243,16 @@ def test_a_full_or_read_only_disk_is_one_warning(folder, monkeypatch, caplog, fa
     assert not list(folder.iterdir())
 
 
+def test_a_folder_that_can_only_be_read_is_read(folder, monkeypatch):
+    cache.write("name", b"kernel")
+
+    def fail(*args, **kwargs):
+        raise OSError(30, "Read-only file system")
+
+    monkeypatch.setattr(cache.os, "utime", fail)
+    assert cache.read("name") == b"kernel"
+
+
 def test_the_oldest_go_first_and_use_makes_young(folder, monkeypatch):
     monkeypatch.setenv("SYMGRAD_CACHE_SIZE", "4K")
     for i in range(4):

@@ -305,6 +305,26 @@ def test_ops(tmp_path, op):
     np.testing.assert_allclose(mine.numpy(), x.grad.numpy(), rtol=1e-8, atol=1e-11)
 
 
+LOOPS = {
+    "scan": lambda x: sg.scan(lambda c, r: (c * r + r, c.sin()), x[0], x)[0],
+    "while": lambda x: sg.while_loop(lambda c: c.sum() < 20, lambda c: c * 2, x.abs() + 0.1, max_steps=20),
+    "for": lambda x: sg.fori_loop(0, 5, lambda i, c: c.sin() + x, x),
+    "cond": lambda x: sg.cond(x.sum() > 0, lambda x: x.sin(), lambda x: x * 3, x),
+}
+
+
+@pytest.mark.parametrize("op", [pytest.param(op, id=name, marks=() if name == "scan" else pytest.mark.slow) for name, op in LOOPS.items()])
+def test_loops(tmp_path, op):
+    test_ops(tmp_path, op)
+
+
+def test_functions_from_jax(tmp_path):
+    """Their program is in the file, and JAX's function is not needed any more."""
+    import jax.numpy as jnp
+
+    test_ops(tmp_path, sg.from_jax(lambda x: jnp.sinc(x) @ x))
+
+
 def test_results_without_derivatives(tmp_path):
     found = roundtrip(lambda x: (x.argmax(), x > 0, x * 2), tmp_path, sg.spec(4))
     x = sg.tensor([1.0, -2.0, 3.0, 0.0], requires_grad=True)
@@ -535,6 +555,11 @@ def test_export_replaces_a_file_wholly_or_not_at_all(path, tmp_path, monkeypatch
         container.write(target, {}, {"a": b"1"})
     assert [p.name for p in tmp_path.iterdir()] == ["f.sgx"]
     assert target.read_bytes() == b"old"
+
+
+def test_a_folder_that_is_not_there(tmp_path):
+    with pytest.raises(FileNotFoundError, match=r"export: there is no folder .*nowhere"):
+        sg.compile(loss).export(tmp_path / "nowhere" / "f.sgx", *arguments())
 
 
 def test_settings_of_jax_are_as_they_were(path):

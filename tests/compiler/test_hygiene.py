@@ -1,0 +1,109 @@
+"""Compiling and running leaves JAX as the user has it: before, during, after, and when something goes wrong on the way."""
+
+from __future__ import annotations
+
+import logging
+import threading
+
+import jax
+import numpy as np
+import pytest
+
+import symgrad as sg
+
+
+def settings():
+    found = {name: getattr(jax.config, name) for name in jax.config.values if hasattr(jax.config, name)}
+    return {**found, "devices": jax.devices(), "x64": jax.numpy.ones(1, "float64").dtype == np.float64}
+
+
+def work(tmp_path, number=1.5):
+    """Something of everything."""
+    x = sg.linspace(0, 1, 3, dtype=sg.float64).requires_grad_()
+    fast = sg.compile(lambda x: (x * number).sin().sum())
+    fast(x).backward()
+    fast.value_and_grad(x.float())
+    fast.export(tmp_path / "f.sgx")
+    sg.load_compiled(tmp_path / "f.sgx")(x.float().detach())
+
+
+@pytest.fixture
+def kept(tmp_path, monkeypatch):
+    from symgrad.compiler.xla import cache
+
+    monkeypatch.delenv("SYMGRAD_CACHE")
+    monkeypatch.setenv("SYMGRAD_CACHE_DIR", str(tmp_path / "cache"))
+    monkeypatch.setattr(cache, "_WORTH", 0.0)
+
+
+@pytest.mark.filterwarnings("ignore:Explicitly requested dtype")
+def test_before_during_and_after(tmp_path, kept):
+    before, seen, done = settings(), [], threading.Event()
+
+    def watch():
+        while not done.is_set():
+            seen.append(settings())
+
+    watcher = threading.Thread(target=watch)
+    watcher.start()
+    try:
+        work(tmp_path)
+    finally:
+        done.set()
+        watcher.join()
+    assert settings() == before
+    assert len(seen) > 5
+    assert all(s == before for s in seen)
+
+
+def _raises(x):
+    raise ZeroDivisionError
+
+
+def _leaves(x):
+    return x * x.sum().item()
+
+
+@pytest.mark.filterwarnings("ignore:Explicitly requested dtype")
+@pytest.mark.parametrize("function", [_raises, _leaves])
+def test_when_tracing_fails(function):
+    before = settings()
+    with pytest.raises((ZeroDivisionError, sg.errors.TraceError)):
+        sg.compile(function)(sg.ones(3, dtype=sg.float64))
+    assert settings() == before
+
+
+@pytest.mark.filterwarnings("ignore:Explicitly requested dtype")
+@pytest.mark.parametrize("stage", ["lower", "compile"])
+def test_when_xla_fails(stage, kept, monkeypatch):
+    before = settings()
+
+    def fail(*args, **kwargs):
+        raise MemoryError("of XLA's")
+
+    monkeypatch.setattr(jax.stages.Traced if stage == "lower" else jax.stages.Lowered, stage, fail)
+    with pytest.raises(MemoryError):
+        sg.compile(lambda x: x * 1.25)(sg.ones(3, dtype=sg.float64))
+    monkeypatch.undo()
+    assert settings() == before
+
+
+@pytest.mark.filterwarnings("ignore:Explicitly requested dtype")
+@pytest.mark.parametrize("wide", [False, True])
+def test_types_do_not_depend_on_the_users_setting(tmp_path, wide):
+    with jax.enable_x64(wide):
+        before = settings()
+        for dtype in (sg.float32, sg.float64):
+            x = sg.ones(3, dtype=dtype)
+            assert sg.compile(lambda x: x * 2 + x.argmax())(x).dtype is dtype
+            sg.compile(lambda x: (x * 2, x.argmax())).export(tmp_path / "f.sgx", x)
+            y, place = sg.load_compiled(tmp_path / "f.sgx")(x)
+            assert y.dtype is dtype
+            assert place.dtype is sg.int64
+        assert settings() == before
+
+
+def test_nothing_is_said(tmp_path, caplog, capfd):
+    work(tmp_path, 2.5)
+    assert not [r for r in caplog.records if r.levelno >= logging.WARNING]
+    assert capfd.readouterr() == ("", "")
