@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+import functools
 import os
 from collections.abc import Callable, Iterable, Sequence
 from typing import TYPE_CHECKING, Any
 
+from symgrad.compiler.capture import tracing, user_line
 from symgrad.compiler.compiled import Compiled
 from symgrad.compiler.derivation import Derivation
 from symgrad.compiler.derive import Deriver, Plan, of_call, of_result
 from symgrad.compiler.formula import user
 from symgrad.compiler.options import options
 from symgrad.compiler.signature import Signature, Spec
+from symgrad.errors import TraceError
 from symgrad.tensor import Tensor
 
 if TYPE_CHECKING:
@@ -22,9 +25,31 @@ def compile(function: Callable[..., Any] | None = None, /, **given: Any) -> Any:
     """`function` as XLA kernels: forward, gradients, and the VJP that backward() runs. Traced again for new shapes or dtypes.
     With options (see `symgrad.compiler.options`) and no function it is a decorator: `@sg.compile(backend="numpy")`."""
     chosen = options(**given)
+    if function is not None and getattr(function, "_stays_eager", False):
+        return function
     if function is None:
         return lambda function: Compiled(function, chosen)
     return Compiled(function, chosen)
+
+
+def disable(function: Callable[..., Any]) -> Callable[..., Any]:
+    """A function that always runs as it is written. Inside a function that is being traced it is an error, which makes that one run
+    eagerly too if it was compiled with fallback="eager": `@sg.compile.disable`."""
+
+    @functools.wraps(function)
+    def eager(*args: Any, **kwargs: Any) -> Any:
+        if tracing():
+            raise TraceError(
+                f"{user_line()}: {getattr(function, '__name__', 'a function')} is kept out of programs by compile.disable; call it outside"
+                ' of the compiled function, or compile that with fallback="eager"'
+            )
+        return function(*args, **kwargs)
+
+    eager._stays_eager = True  # type: ignore[attr-defined]
+    return eager
+
+
+compile.disable = disable  # type: ignore[attr-defined]
 
 
 def load_compiled(path: str | os.PathLike[str]) -> LoadedFunction:

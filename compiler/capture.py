@@ -9,36 +9,32 @@ from __future__ import annotations
 
 import dataclasses
 import functools
-import sys
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
-from pathlib import Path
+from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Any
 
 import numpy as np
 
-from symgrad import errors
 from symgrad.compiler.box import Box, step_of
 from symgrad.compiler.builder import apply, xp
 from symgrad.compiler.formula.user import of_function
 from symgrad.compiler.ir import Graph, Value, input_value, literal
+from symgrad.compiler.journal import Journal
+from symgrad.compiler.lines import user_line as user_line
+from symgrad.compiler.results import results
 from symgrad.compiler.sources import Captured, Draw, Scalar
-from symgrad.compiler.tree import flatten
+from symgrad.compiler.watch import Makeup, Name
+from symgrad.compiler.way import Way as Way
 from symgrad.dispatch import tensors
 from symgrad.engine import key_of
-from symgrad.errors import EffectError, TraceError, describe
+from symgrad.errors import EffectError, TraceError
 from symgrad.mode import Observer, local
 from symgrad.ops.generator import Generator, default_generator
 from symgrad.ops.promotion import kind
 from symgrad.ops.spec import Meta, Row
-from symgrad.ops.weak import Condition, weak
+from symgrad.ops.weak import weak
 from symgrad.tensor import Tensor, wrap
-
-_PACKAGE = str(Path(errors.__file__).parent)
-_TRANSFORMING = str(Path("jax", "_src")), str(Path("torch", "_functorch"))
-"""Parts of other libraries that call functions of ours for a user."""
-
 
 _WAYS = {  # what to write in place of what takes a value out of the graph
     "backward()": "use func.grad or func.value_and_grad",
@@ -50,40 +46,8 @@ _ANSWERS: dict[str, Any] = {"bool(tensor)": bool, "int(tensor)": int}
 """What a function that is followed may ask for."""
 
 
-def _is_inner(file: str) -> bool:
-    return file.startswith(_PACKAGE) or any(part in file for part in _TRANSFORMING)
-
-
-def user_line() -> str:
-    """Where the user's code is now: `model.py:12`."""
-    frame: Any = sys._getframe(1)
-    while frame.f_back is not None and _is_inner(frame.f_code.co_filename):
-        frame = frame.f_back
-    return f"{frame.f_code.co_filename}:{frame.f_lineno}"
-
-
 def _state_of_random() -> bytes:
     return Generator.get_state(default_generator).tobytes()
-
-
-@dataclass
-class Way:
-    """What Python asked for on its way through a function, and the answers that it went on with."""
-
-    values: list[Value] = field(default_factory=list)
-    answers: list[Any] = field(default_factory=list)
-    questions: list[str] = field(default_factory=list)
-    """What was asked, and where: `bool(tensor) at model.py:12`."""
-    conditions: list[Condition] = field(default_factory=list)
-    """What Python asked of numbers among the arguments."""
-
-    def ask(self, condition: Condition) -> None:
-        """Python looks at a number among the arguments."""
-        self.conditions.append(condition)
-
-    @property
-    def outcomes(self) -> tuple[Any, ...]:
-        return tuple(self.answers)
 
 
 @functools.cache
@@ -114,6 +78,9 @@ class Capture:
         self.names = names
         """What tensors that the function brings along are called, by their ids."""
         self.drawn = _state_of_random()
+        self.journal = Journal()
+        self.modules: dict[int, Makeup] = {}
+        """The modules that were called, as they were then."""
         self.inputs: list[Value] = []
         self.labels: list[str] = []
         self.captured: list[Tensor] = []
@@ -162,12 +129,15 @@ class Capture:
 
     def written(self, t: Tensor) -> None:
         """Called before memory is written to: may it be?"""
-        if self.effects or (id(t._array) not in self.boxes and t._owner is None):
-            return
         box = self.boxes.get(id(t._array))
+        made = box is not None and box.parent is not None
         while box is not None and box.parent is not None:
             box = box.parent
-        if box is None or box.outside is not None:
+        if box is not None and box.outside is None:
+            return  # the function made it
+        if self.effects:
+            self.journal.writing(t if not made or t._owner is None else t._owner)
+        elif box is not None or t._owner is not None:
             raise EffectError(
                 f"{user_line()}: a tensor from outside is written to in place inside a traced function; write y = x + 1 in place of"
                 " x += 1, or leave the function eager"
@@ -228,6 +198,24 @@ class Capture:
     def depends(self, read: Callable[[], Any]) -> None:
         """The program holds as long as this has the value that it has now."""
         self.dependencies.append((read, read()))
+
+    def entered(self, module: Any) -> None:
+        """A module is called: the program holds as long as it consists of what it consists of now."""
+        self.modules.setdefault(id(module), Makeup(module))
+
+    def undo(self, action: Callable[[], None]) -> None:
+        """How to take back what is being done to Python's objects."""
+        self.journal.undo(action)
+
+    def settle(self, names: Sequence[Name]) -> None:
+        """After the trace: names that the function reads are dependencies, unless it has changed them itself."""
+        for makeup in self.modules.values():
+            makeup.settle()
+        for name in names:
+            if name():
+                self.dependencies.append((name, True))
+            else:
+                name.warn()
 
     def scalar(self, key: Any, read: Callable[[], float]) -> Tensor:
         """A number that may change between runs, such as a learning rate: an input, which is read at every run."""
@@ -340,6 +328,7 @@ class Capture:
     def regraded(self, t: Tensor) -> None:
         """A tensor that may get another gradient: remember the one that it had. It is an input, also if only its gradient takes part."""
         self.had.setdefault(id(t), t._grad)
+        self.journal.grading(t)
         self.alive.append(t)
         self.value(t)
 
@@ -364,6 +353,10 @@ class Trace:
     capture: Capture
     result: Any
     """What the function returned when it was traced."""
+
+    def forget(self) -> None:
+        """Let go of the result."""
+        object.__setattr__(self, "result", None)
 
 
 def trace(
@@ -393,11 +386,12 @@ def trace(
     mode.capture, mode.recording = capture, capture.recorded
     try:
         result = function(given)
-    finally:
         mode.capture, mode.recording = before
-    leaves, structure = flatten(result, lambda x: isinstance(x, Tensor))
-    if not leaves:
-        raise TraceError(f"{user_line()}: the function must return a tensor or tensors, got {describe(result)}")
+        leaves, structure = results(result)
+    except BaseException:
+        mode.capture, mode.recording = before
+        capture.journal.roll_back()
+        raise
     outputs = [capture.value(t) for t in leaves]
     return Trace(Graph(capture.inputs, outputs, capture.labels), tuple(capture.captured), structure, capture.path, capture, result)
 

@@ -12,21 +12,29 @@ import warnings
 from collections.abc import Callable
 from typing import Any
 
-from symgrad.compiler.capture import trace, tracing
+from symgrad.compiler.capture import Trace, trace, tracing
 from symgrad.compiler.inspection import Inspection
 from symgrad.compiler.methods import Methods
 from symgrad.compiler.options import DEFAULT, Options
 from symgrad.compiler.program import MISS, Program
 from symgrad.compiler.progress import compiling, stage
+from symgrad.compiler.randomness import Dice
+from symgrad.compiler.recompiles import Recompiles, Traces
 from symgrad.compiler.shortcut import shortcut
 from symgrad.compiler.signature import Call, Signature, Spec
 from symgrad.compiler.state import Effects, Step, escaped
-from symgrad.errors import EffectError, TraceError
+from symgrad.compiler.watch import names
+from symgrad.errors import EffectError, GraphError, TraceError
 from symgrad.mode import local
 from symgrad.tensor import Tensor
 
 _MOST_PATHS = 8
 _MOST_CHANGES = 16
+_MOST_ESCAPES = 4
+_ESCAPES = (
+    "{} leaves tensors that it made behind at every call, in a list or an attribute, say; a program would make them once, so it is traced"
+    " at every call and never compiled. Return them instead"
+)
 
 
 class Compiled(Methods, Inspection):
@@ -49,6 +57,10 @@ class Compiled(Methods, Inspection):
         self._changes = 0
         self._latest: Program | Step | None = None
         self._name: str = getattr(function, "__name__", "function")
+        self._eager: set[Any] = set()
+        """Arguments for which the function runs as it is written."""
+        self._escapes = 0
+        self.traces = Traces(str(self.signature))
         functools.update_wrapper(self, function, updated=())
 
     def __repr__(self) -> str:
@@ -70,7 +82,19 @@ class Compiled(Methods, Inspection):
             if found is not MISS:
                 self._latest = short
                 return found
-        return self._run(self._bound(args, kwargs), types, short)
+        call = self._bound(args, kwargs)
+        return self._run(call, types, short) if self.options.fallback is None else self._run_or_fall_back(call, types, short, args, kwargs)
+
+    def _run_or_fall_back(self, call: Call, types: Any, tried: Program | Step | None, args: Any, kwargs: Any) -> Any:
+        """What cannot be traced runs as it is written, from now on."""
+        key = call.key()
+        if key not in self._eager:
+            try:
+                return self._run(call, types, tried)
+            except (TraceError, GraphError) as error:
+                self._eager.add(key)
+                self.traces.warn("eager", f"{self.signature} runs eagerly from now on: {error}")
+        return self.signature.function(*args, **kwargs)
 
     def _run(self, call: Call, types: Any, tried: Program | Step | None) -> Any:
         """The long way: through all programs for arguments of these types, of which one was tried already."""
@@ -126,18 +150,62 @@ class Compiled(Methods, Inspection):
         """Trace a call. With effects that was the call itself, and its result is given; else a program for it."""
         times: dict[str, float] = {}
         with stage("trace", times):
-            traced = trace(self.signature.caller(call), call.leaves, call.labels, self.signature.names(), follow=True, effects=True)
+            traced = self._followed(call, effects=True)
+        try:
+            return self._made(call, traced, times)
+        except BaseException:
+            traced.capture.journal.roll_back()
+            raise
+        finally:
+            traced.capture.journal.clear()
+
+    def _followed(self, call: Call, **how: Any) -> Trace:
+        """Run the function and look on."""
+        self.traces.note(call, self._failures(call))
+        watched, dice = names(self.signature.function), Dice()
+        traced = trace(self.signature.caller(call), call.leaves, call.labels, self.signature.names(), follow=True, **how)
+        try:
+            dice.refuse()
+            traced.capture.settle(watched)
+        except BaseException:
+            traced.capture.journal.roll_back()
+            raise
+        return traced
+
+    def _made(self, call: Call, traced: Trace, times: dict[str, float]) -> tuple[Any, Program | None]:
         effects, name, key = Effects(traced), self._name, call.key()
+        if not effects.any:
+            traced.forget()  # the result, whose history may hold what the function made
+        left = escaped(traced)
+        if left:
+            self._escapes += 1
+            if self._escapes >= _MOST_ESCAPES:
+                self.traces.warn("escapes", _ESCAPES.format(self.signature))
         if not effects.any and not traced.path.values:
-            return None, self._kept(key, Program(traced, call, name, self.options, times))
-        if effects.any and escaped(traced):
+            program = Program(traced, call, name, self.options, times)
+            return (program.run(call.tensors()), None) if left else (None, self._kept(key, program))
+        if effects.any and left:
             return traced.result, None
         step = self._latest = Step(traced, effects, call, name, self.options, times)
-        self._remember(key, step)
+        if not left:
+            self._remember(key, step)
         if effects.any:
             return traced.result, None
         found = step.attempt(call.tensors())
         return traced.result if found is MISS else found, None
+
+    def _failures(self, call: Call) -> list[str]:
+        """What is not as it was in the programs for arguments of these types."""
+        key = call.key()
+        tensors = call.tensors()
+        programs = [*([self._programs[key]] if key in self._programs else []), *self._conditional.get(key, ()), *self._paths.get(key, ())]
+        programs.sort(key=lambda p: p is not self._latest)
+        found = [p.guards.failed(call.leaves) for p in programs] + [step.failed(tensors) for step in self._steps.get(key, ())]
+        return [line for line in found if line is not None][:1] or (["the last call left new tensors behind"] if self._escapes else [])
+
+    def recompiles(self) -> Recompiles:
+        """Every trace so far, with what was other than before; printed as a table. The log `symgrad.compile` says the same."""
+        return self.traces.records
 
     def _known(self, call: Call) -> Program | None:
         """The program without effects for a call, if there is one whose conditions hold."""
@@ -148,10 +216,14 @@ class Compiled(Methods, Inspection):
         return next((p for p in self._conditional.get(key, ()) if p.holds(call.leaves)), None)
 
     def _kept(self, key: Any, program: Program) -> Program:
+        others = self._conditional.setdefault(key, [])
         if program.guards.conditions:
-            self._conditional[key] = [program, *self._conditional.get(key, ())][:_MOST_PATHS]
+            others.insert(0, program)
         else:
+            if key in self._programs:  # it may hold again: modules change their modes
+                others.insert(0, self._programs[key])
             self._programs[key] = program
+        del others[_MOST_PATHS:]
         return program
 
     def _remember(self, key: Any, step: Step) -> None:
@@ -210,7 +282,7 @@ class Compiled(Methods, Inspection):
         times: dict[str, float] = {}
         try:
             with compiling(self._name, self.options.verbose), stage("trace", times):
-                traced = trace(self.signature.caller(call), call.leaves, call.labels, self.signature.names(), follow=True, numbers=False)
+                traced = self._followed(call, numbers=False)
         except EffectError as error:
             raise TraceError(
                 f"{error}. {what}() is the derivative of a function without effects: compile the part that computes the loss, and"

@@ -7,7 +7,9 @@ from typing import Any
 
 from symgrad.compiler.capture import Trace
 from symgrad.compiler.ir import Value
+from symgrad.mode import changes
 from symgrad.ops.weak import Condition
+from symgrad.resident import memory
 from symgrad.tensor import Tensor
 
 Dependency = tuple[Callable[[], Any], Any]
@@ -16,15 +18,25 @@ Dependency = tuple[Callable[[], Any], Any]
 class Guards:
     """Conditions on the numbers among the arguments, and other things that are read again before each run."""
 
-    __slots__ = ("conditions", "dependencies", "labels")
+    __slots__ = ("captured", "conditions", "dependencies", "labels", "modules", "seen")
 
     def __init__(self, traced: Trace) -> None:
+        self.modules = list(traced.capture.modules.values())
+        self.captured = [(t, _kind(t)) for t in traced.captured]
+        """Tensors that the function brings along, with their types, and whether they ask for gradients."""
+        self.seen = changes.count
+        """When modules and tensors were last looked at."""
         self.conditions: tuple[Condition, ...] = tuple(traced.path.conditions)
         self.dependencies: list[Dependency] = traced.capture.dependencies
         self.labels = traced.graph.labels
 
     def hold(self, leaves: Sequence[Any] = ()) -> bool:
         """Whether everything is as it was, for a call with these leaves."""
+        if self.seen != changes.count:
+            now = changes.count
+            if self._changed() is not None:
+                return False
+            self.seen = now
         for read, value in self.dependencies:
             if read() != value:
                 return False
@@ -32,6 +44,9 @@ class Guards:
 
     def failed(self, leaves: Sequence[Any] = ()) -> str | None:
         """What is not as it was: `training: True -> False`."""
+        changed = self._changed()
+        if changed is not None:
+            return changed
         for read, value in self.dependencies:
             now = read()
             if now != value:
@@ -41,6 +56,27 @@ class Guards:
             if not c.holds(_numbers(leaves)):
                 return f"argument {c.text(lambda v: self.labels[v.attrs['index']])}: {c.answer} -> {c.now(_numbers(leaves))}"
         return None
+
+
+    def _changed(self) -> str | None:
+        for makeup in self.modules:
+            failed = makeup.failed()
+            if failed is not None:
+                return failed
+        for (t, before), label in zip(self.captured, self.labels[len(self.labels) - len(self.captured) :], strict=True):
+            if _kind(t) != before:
+                return f"{label}, which the function brings along: {_words(before)} -> {_words(_kind(t))}"
+        return None
+
+
+def _kind(t: Tensor) -> tuple[Any, ...]:
+    held = memory(t)
+    return tuple(held.shape), held.dtype, t._requires_grad
+
+
+def _words(kind: tuple[Any, ...]) -> str:
+    shape, dtype, asked = kind
+    return f"{dtype}{list(shape)}{' that requires grad' if asked else ''}"
 
 
 def _numbers(leaves: Sequence[Any]) -> Callable[[Value], Any]:

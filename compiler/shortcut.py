@@ -22,18 +22,19 @@ def shortcut(program: Program) -> Callable[[tuple[Any, ...]], Any] | None:
     """What runs a program with arguments that are tensors or arrays, or gives MISS; None if it needs more than that."""
     kernel, guards, structure = program.operation.kernel, program.guards, program.structure
     execute = kernel.executable
-    if execute is None or program.captured or program.operation.giving or guards.dependencies or guards.conditions:
+    if execute is None or program.captured or program.operation.giving or guards.dependencies or guards.conditions or guards.modules:
         return None
+    recording = local.mode.recording  # which traced code may have asked for
     single, plain, count = len(program.graph.outputs) == 1, structure is LEAF, len(program.graph.inputs)
 
     def run(args: tuple[Any, ...]) -> Any:
-        if len(args) != count:
+        if len(args) != count or local.mode.recording is not recording:
             return MISS
         held, host = [], False
         try:
             for a in args:
                 m = a if type(a) is ndarray else a._held
-                if m is not a and a._requires_grad and local.mode.recording:
+                if m is not a and a._requires_grad:
                     return MISS
                 if type(m) is ndarray:
                     host = True

@@ -75,6 +75,9 @@ class Call:
     effects: bool = False
     """Whether it matters which leaves ask for gradients, and which share memory."""
 
+    complete: bool = True
+    """Whether all leaves were given: no default is a tensor."""
+
     def key(self) -> Any:
         """What a graph of this call depends on, besides the values of its inputs."""
         types = tuple((m.shape, str(m.dtype)) for m in map(held_by, self.leaves))
@@ -93,7 +96,7 @@ class Call:
     @property
     def plain(self) -> bool:
         """Whether the leaves are the arguments themselves."""
-        return not self.weak and all(part is LEAF for part in self.structure.values())
+        return self.complete and not self.weak and all(part is LEAF for part in self.structure.values())
 
     def without_values(self) -> Call:
         """The same call of which only shapes and dtypes are known."""
@@ -145,7 +148,8 @@ class Signature:
         if any(isinstance(x, Number) for x in leaves):
             weak = tuple(type(x.number) if isinstance(x, Number) else None for x in leaves)
             leaves = [np.asarray(x.number, _WIDE[type(x.number)]) if isinstance(x, Number) else x for x in leaves]
-        return Call(tuple(leaves), tuple(labels), structure, weak, self.options is not None)
+        complete = not any(paths(part, name) for name, part in structure.items() if name not in given)
+        return Call(tuple(leaves), tuple(labels), structure, weak, self.options is not None, complete)
 
     def _converted(self, arguments: Mapping[str, Any]) -> dict[str, Any]:
         """The arguments with JAX's arrays as NumPy's, and numbers that are inputs marked."""

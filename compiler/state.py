@@ -8,6 +8,7 @@ ones, nothing is written, and the call takes another path.
 
 from __future__ import annotations
 
+import gc
 import weakref
 from collections.abc import Iterable, Sequence
 from typing import Any
@@ -66,7 +67,9 @@ class Step:
         outputs = (*traced.graph.outputs, *effects.values, *traced.path.values)
         with stage("simplify", self.times):
             self.graph = verify(stabilise(Graph(traced.graph.inputs, outputs, traced.graph.labels)))
-        self.answers = traced.path.outcomes
+        self.answers, self.questions = traced.path.outcomes, traced.path.questions
+        self.missed: str | None = None
+        """Which question had another answer at the latest call."""
         self.asked = self.graph.outputs[len(self.graph.outputs) - len(self.answers) :]
         self.captured = traced.captured
         self.outside: list[Any] = [None] * arguments + capture.outside[arguments:]  # the arguments of later calls are others
@@ -147,7 +150,21 @@ class Step:
                 held[i] = self.kernel.buffer(np.asarray(x))
 
     def _answered(self, found: Iterable[Any]) -> bool:
-        return not self.answers or all(a.item() == answer for a, answer in zip(found, self.answers, strict=True))
+        if not self.answers:
+            return True
+        for i, (a, answer) in enumerate(zip(found, self.answers, strict=True)):
+            now = a.item()
+            if now != answer:
+                self.missed = f"path: {self.questions[i]} was {answer}, now {type(answer)(now)}"
+                return False
+        return True
+
+    def failed(self, tensors: Sequence[Any]) -> str | None:
+        """Why the latest call was not this program's."""
+        for i, had in self.effects.had_grads:
+            if (self._tensor(i, tensors)._grad is not None) != had:
+                return f".grad of {self.graph.labels[i]}: {'a gradient -> none' if had else 'none -> a gradient'}"
+        return self.guards.failed(tensors) or self.missed
 
     def _results(self, found: Sequence[Tensor]) -> Any:
         return found[0] if self.structure is LEAF else unflatten(self.structure, found[: self.count])
@@ -193,7 +210,12 @@ def escaped(traced: Trace) -> bool:
     """Whether a tensor that the function made lives on somewhere besides its results and gradients: the state of an optimizer that has
     just begun. A program would make it anew at every run, so the call is traced again next time, when it is there."""
     capture = traced.capture
-    expected = {id(t) for t in (*_leaves(traced.result), *capture.outside)} | {id(t._grad) for t in capture.outside}
+    expected = {id(x) for t in _leaves(traced.result) for x in (t, t._owner, t._base)}
+    expected |= {id(x) for t in capture.outside for x in (t, t._grad)}
     made = [weakref.ref(t) for t in capture.alive if isinstance(t, Tensor) and id(t) not in expected and id(t) not in capture.had]
-    capture.alive.clear()
+    for held in (capture.alive, capture.nodes, capture.boxes, capture.written_outside):
+        held.clear()
+    if all(ref() is None for ref in made):
+        return False
+    gc.collect()  # it may be alive in a cycle that nobody reaches
     return any(ref() is not None for ref in made)

@@ -22,7 +22,9 @@ class Mode:
     `capture.left(tensor, how)`; of tensors made of one number, of any numbers, and of random ones `capture.filled(tensor, number)`,
     `capture.made(tensor)`, `capture.drew(array, draw)` (see `drawn`); before a `.grad` is set `capture.regraded(tensor)`, before its memory
     gets a second tensor without history `capture.shared(tensor)`. What code depends
-    on besides tensors it says with `capture.depends(read)` and `capture.scalar(key, read)`. `capture.meaning(row, args)` gives what
+    on besides tensors it says with `capture.depends(read)` and `capture.scalar(key, read)`; a module that is called with
+    `capture.entered(module)`; how to take back what it does to Python's objects, if the call fails, with `capture.undo(action)`.
+    `capture.meaning(row, args)` gives what
     stands for a call of a Function that says what it means, `capture.called(row, args, results)` tells it of one that does not.
     If `capture.abstract`, kernels do not run: results have a type and no values.
     """
@@ -37,6 +39,18 @@ class Mode:
         context = contextvars.Context()
         context.run(np.seterr, all="ignore")
         self.run: Callable[..., Any] = context.run
+
+
+class Changes:
+    """How often what compiled programs hold fixed may have changed: what modules consist of, types of tensors, who requires grad."""
+
+    __slots__ = ("count",)
+
+    def __init__(self) -> None:
+        self.count = 0
+
+
+changes = Changes()
 
 
 class Observer:
@@ -63,7 +77,7 @@ class Observer:
 
     def __getattr__(self, name: str) -> Any:
         """What else a capture is told."""
-        if name not in ("stored", "filled", "made", "drew", "depends", "scalar", "regraded", "shared"):
+        if name not in ("stored", "filled", "made", "drew", "depends", "scalar", "regraded", "shared", "entered", "undo"):
             raise AttributeError(name)
         return getattr(self.outer, name) if self.outer is not None else _ignore
 

@@ -10,7 +10,7 @@ import numpy as np
 
 from symgrad import devices, dtypes, layouts
 from symgrad.graph import Node, Output
-from symgrad.mode import local
+from symgrad.mode import changes, local
 from symgrad.ops.promotion import kind
 from symgrad.ops.shapes import normalize_axis
 from symgrad.typing import Array
@@ -195,6 +195,7 @@ class Tensor:
         if value and kind(self._array.dtype) not in "fc":
             raise RuntimeError("only Tensors of floating point and complex dtype can require gradients")
         self._requires_grad = bool(value)
+        changes.count += 1
 
     def requires_grad_(self, requires_grad: bool = True) -> Tensor:
         """Say that operations on this tensor are to be recorded, or are not."""
@@ -253,6 +254,7 @@ class Tensor:
             self._path, self._made, self._depth = (), None, 0
         self._array = value._array
         self._constant = None
+        changes.count += 1
 
     @staticmethod
     def _make_subclass(cls: type[Tensor], data: Tensor, require_grad: bool = False) -> Tensor:

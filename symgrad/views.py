@@ -14,7 +14,7 @@ import numpy as np
 
 from symgrad.application import apply, edge_of, failure, keeps, make_node
 from symgrad.graph import Node, Output, next_sequence
-from symgrad.mode import local
+from symgrad.mode import changes, local
 from symgrad.ops.kernels.axpy import axpy
 from symgrad.ops.promotion import FLOAT32, FLOAT64, compute_type, kind
 from symgrad.ops.spec import Row
@@ -376,6 +376,7 @@ def rearrange(x: Tensor, row: str, attrs: dict[str, Any], undo: tuple[str, dict[
     tracked(x)
     t = apply(TABLE[row], (shadow(x),), attrs)
     x._array, x._node, x._constant = t._array, t._node, None
+    changes.count += 1
     mark_written(x)
     if x._owner is not None:
         x._path = (*x._path, (row, attrs))

@@ -14,6 +14,7 @@ from symgrad.conversion import parse_to
 from symgrad.creation import empty_like
 from symgrad.mode import local
 from symgrad.nn import state
+from symgrad.nn.groups import Group, HookGroup
 from symgrad.nn.hooks import (
     ANYWHERE,
     GROUPS as HOOK_GROUPS,
@@ -36,8 +37,10 @@ STATE_HOOK_GROUPS = ("_state_dict_pre_hooks", "_state_dict_hooks", "_load_state_
 
 def _fresh() -> dict[str, Any]:
     """The dictionary of a module without anything in it."""
-    groups = {"training": True, "_parameters": {}, "_buffers": {}, "_non_persistent_buffers_set": set(), "_modules": {}}
-    return groups | {name: OrderedDict() for name in HOOK_GROUPS + STATE_HOOK_GROUPS}
+    groups = {
+        "training": True, "_parameters": Group(), "_buffers": Group(), "_non_persistent_buffers_set": set(), "_modules": Group(),
+    }  # fmt: skip
+    return groups | {name: HookGroup() for name in HOOK_GROUPS} | {name: OrderedDict() for name in STATE_HOOK_GROUPS}
 
 
 class Module(Tree):
@@ -227,7 +230,7 @@ class Module(Tree):
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         own = self.__dict__
         if local.mode.capture is not None:
-            local.mode.capture.depends(lambda: own["training"])
+            local.mode.capture.entered(self)
         if own["_forward_hooks"] or own["_forward_pre_hooks"] or own["_backward_hooks"] or own["_backward_pre_hooks"] or ANYWHERE:
             return call_with_hooks(self, args, kwargs)
         return self.forward(*args, **kwargs)

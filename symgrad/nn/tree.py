@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable, Iterable, Iterator
 from typing import TYPE_CHECKING, Any, cast
 
+from symgrad.mode import changes, local
 from symgrad.nn.hooks import registered
 from symgrad.nn.parameter import Buffer, Parameter
 from symgrad.tensor import Tensor
@@ -13,6 +15,14 @@ if TYPE_CHECKING:
     from symgrad.nn.module import Module
 
 GROUPS = ("_parameters", "_buffers", "_modules")
+_MISSING = object()
+
+
+def _put_back(attributes: dict[str, Any], name: str, value: Any) -> None:
+    """An attribute as it was."""
+    attributes.pop(name, None)
+    if value is not _MISSING:
+        attributes[name] = value
 
 
 def typename(value: Any) -> str:
@@ -52,7 +62,15 @@ class Tree:
         elif name in self._buffers or isinstance(value, Buffer):
             self._set_buffer(name, value)
         else:
-            object.__setattr__(self, name, value)
+            self._set_plain(name, value)
+
+    def _set_plain(self, name: str, value: Any) -> None:
+        """What is neither parameter nor buffer nor module. Programs that were compiled may depend on it."""
+        capture, own = local.mode.capture, self.__dict__
+        if capture is not None:
+            capture.undo(functools.partial(_put_back, own, name, own.get(name, _MISSING)))
+        changes.count += 1
+        object.__setattr__(self, name, value)
 
     def _set_early(self, name: str, value: Any) -> None:
         if isinstance(value, (Parameter, Tree)):
@@ -95,6 +113,7 @@ class Tree:
             if name in self.__dict__[group]:
                 del self.__dict__[group][name]
                 return
+        changes.count += 1
         object.__delattr__(self, name)
 
     def __dir__(self) -> list[str]:

@@ -146,6 +146,7 @@ class Optimizer:
             for group in self.param_groups:
                 if local.mode.capture is not None:
                     local.mode.capture.depends(functools.partial(_options, group))
+                    local.mode.capture.undo(functools.partial(_restore, self.state, {p: dict(kept) for p, kept in self.state.items()}))
                 self._step_group(group)
         return loss
 
@@ -272,8 +273,15 @@ class Optimizer:
 
 
 def _options(group: Group) -> list[tuple[str, Any]]:
-    """What a traced step holds fixed: all options but the learning rate."""
-    return [(name, value) for name, value in group.items() if name not in ("params", "lr")]
+    """What a traced step holds fixed: all options but the learning rate, and which parameters there are."""
+    return [("params", [*map(id, group["params"])]), *((name, value) for name, value in group.items() if name not in ("params", "lr"))]
+
+
+def _restore(state: Any, before: dict[Any, State]) -> None:
+    """The state of an optimizer as it was before a step that failed; tensors are put back by whoever traced it."""
+    for p in [p for p in state if p not in before]:
+        del state[p]
+    state.update(before)
 
 
 def _or(value: Any, otherwise: Any) -> Any:

@@ -1,0 +1,58 @@
+"""What a traced call has changed so far, so that a call that fails changes nothing."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from symgrad.ops.generator import default_generator
+from symgrad.tensor import Tensor
+from symgrad.views import mark_written
+
+_HISTORY = ("_array", "_node", "_requires_grad", "_epoch", "_path", "_undo")
+
+
+class Journal:
+    """Values of tensors before they were first written to, gradients before they were set, and what else is to be taken back."""
+
+    def __init__(self) -> None:
+        self._random = default_generator.get_state()
+        self._written: dict[int, tuple[Tensor, Any, dict[str, Any]]] = {}
+        self._grads: dict[int, tuple[Tensor, Any]] = {}
+        self._actions: list[Callable[[], None]] = []
+
+    def writing(self, t: Tensor) -> None:
+        """A tensor from outside is about to be written to."""
+        if id(t) in self._written or not t._array.flags.writeable:
+            return
+        self._written[id(t)] = t, t._array.copy(), {name: getattr(t, name) for name in _HISTORY}
+        if t._owner is not None:
+            self.writing(t._owner)
+
+    def grading(self, t: Tensor) -> None:
+        """The gradient of a tensor may be about to be replaced."""
+        self._grads.setdefault(id(t), (t, t._grad))
+
+    def undo(self, action: Callable[[], None]) -> None:
+        """What takes back a change of Python's objects."""
+        self._actions.append(action)
+
+    def roll_back(self) -> None:
+        """Everything as it was before the call."""
+        for t, values, history in reversed(self._written.values()):
+            for name, value in history.items():
+                setattr(t, name, value)
+            np.copyto(t._array, values)
+            mark_written(t)
+        for t, grad in self._grads.values():
+            t._grad = grad
+        for action in reversed(self._actions):
+            action()
+        default_generator.set_state(self._random)
+        self.clear()
+
+    def clear(self) -> None:
+        """The call has succeeded: keep no values of it."""
+        self._written, self._grads, self._actions = {}, {}, []

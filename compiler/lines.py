@@ -1,0 +1,25 @@
+"""Which line of the user's an error is about."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import Any
+
+from symgrad import errors
+
+_PACKAGE = str(Path(errors.__file__).parent)
+_TRANSFORMING = str(Path("jax", "_src")), str(Path("torch", "_functorch"))
+"""Parts of other libraries that call functions of ours for a user."""
+
+
+def _is_inner(file: str) -> bool:
+    return file.startswith(_PACKAGE) or any(part in file for part in _TRANSFORMING)
+
+
+def user_line() -> str:
+    """Where the user's code is now: `model.py:12`."""
+    frame: Any = sys._getframe(1)
+    while frame.f_back is not None and _is_inner(frame.f_code.co_filename):
+        frame = frame.f_back
+    return f"{frame.f_code.co_filename}:{frame.f_lineno}"

@@ -1,0 +1,29 @@
+"""The way that Python took through a function: what it asked for, and the answers that it went on with."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any
+
+from symgrad.compiler.ir import Value
+from symgrad.ops.weak import Condition
+
+
+@dataclass
+class Way:
+    """What Python asked for on its way through a function, and the answers that it went on with."""
+
+    values: list[Value] = field(default_factory=list)
+    answers: list[Any] = field(default_factory=list)
+    questions: list[str] = field(default_factory=list)
+    """What was asked, and where: `bool(tensor) at model.py:12`."""
+    conditions: list[Condition] = field(default_factory=list)
+    """What Python asked of numbers among the arguments."""
+
+    def ask(self, condition: Condition) -> None:
+        """Python looks at a number among the arguments."""
+        self.conditions.append(condition)
+
+    @property
+    def outcomes(self) -> tuple[Any, ...]:
+        return tuple(self.answers)
