@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from symgrad.compiler.host.forms import Form, form_of, is_fresh, overwritable, writes_out
-from symgrad.compiler.ir import INPUT, LITERAL, OUTPUT, Graph, Value
+from symgrad.compiler.ir import INPUT, LITERAL, Graph, Value
 from symgrad.compiler.source import COMPARE, INFIX, WIDTH
 
 LARGE = 8192
@@ -36,14 +36,14 @@ class Storage:
 
 
 class Plan:
-    """Everything that is decided before source is written."""
+    """Everything that is decided before source is written. Of a function inside a loop, only the outputs `kept` must be no buffers."""
 
-    def __init__(self, graph: Graph) -> None:
+    def __init__(self, graph: Graph, kept: Sequence[Value] | None = None) -> None:
         self.graph = graph
         self.order = schedule(graph)
         self.forms: dict[Value, Form] = {v: form_of(v) if v.row is not None and v.row.elementwise else () for v in self.order}
         self.uses = graph.uses()
-        self.returned = _returned(graph)
+        self.returned = _returned(graph) if kept is None else set(map(unshaped, kept))
         self.inline = self._inlined()
         self.origins = self._origins()
         place = self._places()
@@ -98,7 +98,7 @@ class Plan:
         for v in self.order:
             if self.large(v):
                 origins[v] = frozenset((v,))
-            elif v.op == OUTPUT or not is_fresh(v):
+            elif not is_fresh(v):
                 origins[v] = frozenset().union(*(origins.get(a, ()) for a in v.args))
             else:
                 origins[v] = frozenset()

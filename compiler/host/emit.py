@@ -8,12 +8,15 @@ function in NumPy is called as the row's own kernel, `kernels.softmax(x, axis=(1
 from __future__ import annotations
 
 import ast
+import itertools
 from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 
 from symgrad.compiler import source as syntax
+from symgrad.compiler.control.rows import is_control
+from symgrad.compiler.host import loops
 from symgrad.compiler.host.buffers import Plan, Storage, unshaped
 from symgrad.compiler.host.forms import LETTERS, is_fresh, is_plain_sum
 from symgrad.compiler.ir import INPUT, LITERAL, OUTPUT, Graph, Value, row_of
@@ -21,7 +24,7 @@ from symgrad.compiler.source import one_is_typed
 from symgrad.errors import GraphError
 from symgrad.ops.namespace import raw
 
-_RESERVED = frozenset(("np", "kernels", "select", "ml_dtypes", "workspace", "buffers"))
+_RESERVED = frozenset(("np", "kernels", "select", "ml_dtypes", "workspace", "buffers", "reversed"))
 _WEAK = frozenset(("promote", "float", "compare", "where", "first"))
 """Policies of rows whose kernels take Python numbers."""
 
@@ -39,19 +42,21 @@ def source(graph: Graph, name: str = "forward") -> str:
 
 
 class Emitter:
-    """One function, and the workspace that it wants."""
+    """One function, and the workspace that it wants. Inside of another it has expressions for its inputs, and shares everything else."""
 
-    def __init__(self, graph: Graph) -> None:
+    def __init__(self, graph: Graph, inputs: Sequence[ast.expr] = (), outer: Emitter | None = None, carried: int = 0) -> None:
         self.graph = graph
-        self.plan = Plan(graph)
-        self.parameters = list(syntax.parameter_names(graph.labels, _RESERVED))
-        taken = set(self.parameters)
-        self.free = (n for n in (f"v{i}" for i in range(10**9)) if n not in taken)
-        letters = (n for n in (f"b{i}" for i in range(10**9)) if n not in taken)
-        self.buffer: dict[Storage, str] = dict(zip(self.plan.buffers, letters, strict=False))
-        self.bound: dict[str, Any] = {}
+        self.plan = Plan(graph, None if outer is None else graph.outputs[:carried])
+        self.carried = None if outer is None else carried
+        self.parameters = list(syntax.parameter_names(graph.labels, _RESERVED)) if outer is None else []
+        self.taken: set[str] = set(self.parameters) if outer is None else outer.taken
+        self.bound: dict[str, Any] = {} if outer is None else outer.bound
         """What the source names besides modules: kernels of rows that are not in the table, with attributes that no text can say."""
-        self.expression: dict[Value, ast.expr] = {x: syntax.name(n) for x, n in zip(graph.inputs, self.parameters, strict=True)}
+        self.buffer: dict[Storage, str] = {} if outer is None else outer.buffer
+        self.buffer.update({storage: self.fresh("b", first=0) for storage in self.plan.buffers})
+        given = list(map(syntax.name, self.parameters)) if outer is None else inputs
+        self.expression: dict[Value, Any] = dict(zip(graph.inputs, given, strict=True))
+        """An expression for each value; of a loop or a branch a list of them."""
         self.body: list[ast.stmt] = []
 
     def text(self, name: str) -> str:
@@ -59,57 +64,84 @@ class Emitter:
 
     def module(self, name: str) -> ast.Module:
         """The syntax tree: imports, the workspace if there is one, the function."""
-        self.body = [syntax.docstring(self.graph, self.parameters)]
+        lines = self.lines()
+        start = [syntax.docstring(self.graph, self.parameters)]
         if self.buffer:
-            self.body.append(_unpacked(list(self.buffer.values())))
-        self._numbers()
-        for v in self.plan.order:
-            self.emit(v)
-        self.body.append(self._return())
+            start.append(_unpacked(list(self.buffer.values())))
         parameters = [*self.parameters, "buffers"] if self.buffer else self.parameters
-        function = syntax.function(name, parameters, self.body)
+        function = syntax.function(name, parameters, [*start, *lines])
         function.args.defaults = [ast.Constant(None)] if self.buffer else []
         functions = [*([self._workspace()] if self.buffer else []), function]
         return ast.fix_missing_locations(ast.Module([*_imports(functions), *functions], []))
 
+    def lines(self) -> list[ast.stmt]:
+        """The statements, up to the return."""
+        self._numbers()
+        for v in self.plan.order:
+            self.emit(v)
+        self.body.append(self._return())
+        return self.body
+
+    def inner(self, graph: Graph, inputs: Sequence[ast.expr], carried: int) -> list[ast.stmt]:
+        """The lines of a function inside this one; its buffers are in the same workspace. The first results stay when it is called again,
+        the others are copied at once."""
+        return Emitter(graph, inputs, self, carried).lines()
+
     def _numbers(self) -> None:
         """Single numbers among the inputs as such: arithmetic is five times as fast as with arrays of them."""
         read = {a for v in self.plan.order for a in v.args if a is not None and a.op == INPUT and not a.shape}
-        for x, n in zip(self.graph.inputs, self.parameters, strict=True):
+        for x, n in zip(self.graph.inputs, self.parameters, strict=False):
             if x in read:
                 self.body.append(syntax.assign(n, ast.Subscript(syntax.name(n), syntax.tuple_of(()), ast.Load())))
 
     def _workspace(self) -> ast.FunctionDef:
-        arrays = [_empty(s) for s in self.buffer]
+        arrays = [self.empty(s.shape, s.dtype) for s in self.buffer]
         words = "Memory for what is computed on the way; of calls at the same time each needs its own."
         return syntax.function("workspace", [], [ast.Expr(ast.Constant(words)), ast.Return(syntax.tuple_of(arrays))])
 
     def _return(self) -> ast.stmt:
         seen: set[Value] = set()
-        results = [self._result(v, seen) for v in self.graph.outputs]
+        results = [self._result(v, i, seen) for i, v in enumerate(self.graph.outputs)]
         return ast.Return(results[0] if len(results) == 1 else syntax.tuple_of(results))
 
-    def _result(self, v: Value, seen: set[Value]) -> ast.expr:
-        """An output as an array of its own."""
+    def _result(self, v: Value, i: int, seen: set[Value]) -> ast.expr:
+        """An output as an array of its own; of a function inside as one that is no buffer."""
         base = unshaped(v)
-        fresh = base in self.plan.returned and base not in seen and (is_fresh(base) or _is_part_of_fresh(base))
+        if self.carried is None:
+            kept = base in self.plan.returned and base not in seen and is_fresh(base)
+        else:
+            kept = i >= self.carried or base.op == INPUT or is_fresh(base)
         seen.add(base)
         result = self.operand(v, weak=False)
-        return result if fresh or base.op == LITERAL else _method(result, "copy")
+        return result if kept or base.op == LITERAL else _method(result, "copy")
 
     # one value
 
     def emit(self, v: Value) -> None:
+        if is_control(v):
+            self.expression[v] = loops.write(self, v)
+            return
         if self.plan.written(v):
             self.expression[v] = self._written(v)
             return
         expression = self._plain(v)
-        self.expression[v] = expression if v in self.plan.inline else self.named(expression)
+        self.expression[v] = expression if v in self.plan.inline or isinstance(expression, ast.Name) else self.named(expression)
 
-    def named(self, expression: ast.expr) -> ast.expr:
-        name = next(self.free)
+    def named(self, expression: ast.expr) -> ast.Name:
+        name = self.fresh()
         self.body.append(syntax.assign(name, expression))
         return syntax.name(name)
+
+    def fresh(self, stem: str = "v", first: Any = None) -> str:
+        """A name that nothing has yet: numbered, or a word."""
+        begin = 0 if stem == "v" else first
+        numbers = itertools.count() if begin is not None else itertools.chain(("",), itertools.count(1))
+        name = next(n for n in (f"{stem}{i}" for i in numbers) if n not in self.taken)
+        self.taken.add(name)
+        return name
+
+    def empty(self, shape: Any, dtype: Any) -> ast.expr:
+        return ast.Call(syntax.dotted("np.empty"), [syntax.constant(shape, "np"), _dtype(dtype)], [])
 
     def atom(self, expression: ast.expr) -> ast.expr:
         """What may be mentioned twice."""
@@ -119,10 +151,10 @@ class Emitter:
         """The array that a large value is written into; None if it makes its own."""
         storage, before = self.plan.storage[v], self.plan.before[v]
         if before is not None:
-            return self.expression[before]
+            return self.operand(before)
         if not storage.fresh:
             return syntax.name(self.buffer[storage])
-        return self.named(_empty(storage)) if storage.rows and v.op != "matmul" else None
+        return self.named(self.empty(storage.shape, storage.dtype)) if storage.rows and v.op != "matmul" else None
 
     def _written(self, v: Value) -> ast.expr:
         """Statements that write a large value; its name."""
@@ -135,7 +167,7 @@ class Emitter:
         operands = dict(zip(LETTERS, map(self.atom, self._operands(v, one_is_typed(v))), strict=False))
         shapes = {letter: a.shape for letter, a in zip(LETTERS, v.args, strict=False)}
         if target is None and np.broadcast_shapes(*(shapes[o] for o in form[0][1:] if o in shapes)) != v.shape:
-            target = self.named(_empty(self.plan.storage[v]))
+            target = self.named(self.empty(v.shape, v.dtype))
         result = self.named(_with_out(_step(form[0], operands), target))
         for step in form[1:]:
             call = _with_out(_step(step, {**operands, "o": result}), result)
@@ -145,7 +177,9 @@ class Emitter:
     def _plain(self, v: Value, function: bool = False) -> ast.expr:
         """One expression that gives a new array, or a view; as a function call if an `out` is to follow."""
         if v.op == OUTPUT:
-            return syntax.subscript(self.expression[v.args[0]], v.attrs["index"])
+            whole, index = self.expression[v.args[0]], v.attrs["index"]
+            part: ast.expr = whole[index] if isinstance(whole, list) else syntax.subscript(whole, index)
+            return part
         if v.op == "matmul":
             return _matmul(v, self._operands(v, weak=False), function)
         if self.plan.forms[v]:
@@ -193,16 +227,14 @@ class Emitter:
         operands = [ast.Constant(None) if a is None else self._array(a, weak) for a in v.args]
         ours = getattr(raw, v.op, None) is row.numpy and v.op.isidentifier()
         try:
-            if ours:
-                return _call(f"kernels.{v.op}", operands, v.attrs)
-            name = self._bind(row.numpy)
-            return _call(name, operands, v.attrs)
+            call = _call(f"kernels.{v.op}", operands, v.attrs)
         except GraphError:  # an attribute that has no text
             attrs, kernel = dict(v.attrs), row.numpy
             return _call(self._bind(lambda *arrays: kernel(*arrays, **attrs)), operands, {})
+        return call if ours else _call(self._bind(row.numpy), operands, v.attrs)
 
     def _bind(self, function: Any) -> str:
-        name = next(n for n in (f"call_{i}" for i in range(10**9)) if n not in self.bound and n not in self.parameters)
+        name = self.fresh("call")
         self.bound[name] = function
         return name
 
@@ -213,7 +245,7 @@ class Emitter:
 
     def operand(self, v: Any, weak: bool = False) -> ast.expr:
         if v.op != LITERAL:
-            return self.expression[v]
+            return self.expression[v]  # type: ignore[no-any-return]
         number = syntax.number(syntax.held(v.value, v.dtype), "np")
         return number if weak else ast.Call(_dtype(v.dtype), [number], [])
 
@@ -223,10 +255,6 @@ class Emitter:
         if v.shape or isinstance(v.dtype, tuple) or (weak and v.op == LITERAL):
             return result
         return _call("np.asarray", [result], {})
-
-
-def _is_part_of_fresh(v: Value) -> bool:
-    return v.op == OUTPUT and is_fresh(v.args[0])
 
 
 def _sum(x: ast.expr, axis: tuple[int, ...], keepdims: bool) -> ast.expr:
@@ -259,10 +287,6 @@ def _call(what: str, operands: Sequence[ast.expr], attrs: Any) -> ast.expr:
 def _method(x: ast.expr, name: str, *args: Any) -> ast.expr:
     given = [_dtype(a) if isinstance(a, np.dtype) else syntax.constant(a, "np") for a in args]
     return ast.Call(syntax.attribute(x, name), given, [])
-
-
-def _empty(storage: Storage) -> ast.expr:
-    return ast.Call(syntax.dotted("np.empty"), [syntax.constant(storage.shape, "np"), _dtype(storage.dtype)], [])
 
 
 def _dtype(dtype: Any) -> ast.expr:

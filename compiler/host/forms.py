@@ -10,7 +10,8 @@ from typing import Any
 
 import numpy as np
 
-from symgrad.compiler.ir import LITERAL, Value, row_of
+from symgrad.compiler.control.rows import SCAN
+from symgrad.compiler.ir import LITERAL, OUTPUT, Value, row_of
 from symgrad.ops.table import TABLE
 
 Step = tuple[Any, ...]
@@ -105,5 +106,9 @@ def is_plain_sum(v: Value) -> bool:
 
 
 def is_fresh(v: Value) -> bool:
-    """Whether the value is an array of its own: the kernels of rows that are not views give such (a test runs them all)."""
+    """Whether the value is an array of its own: the kernels of rows that are not views give such (a test runs them all), and what loops
+    stack; what a loop carries may be what it began with."""
+    if v.op == OUTPUT:
+        whole = v.args[0]
+        return is_fresh(whole) or (whole.row is SCAN and v.attrs["index"] >= whole.attrs["carries"])
     return v.row is not None and not v.row.view and TABLE.get(v.op) is v.row

@@ -16,6 +16,7 @@ from typing import Any
 import numpy as np
 
 from symgrad.compiler.builder import apply, xp
+from symgrad.compiler.control.rows import is_control
 from symgrad.compiler.ir import LITERAL, Graph, Value, literal, row_of
 from symgrad.compiler.passes.constants import constants
 from symgrad.compiler.passes.rewrite import rewrite
@@ -37,6 +38,8 @@ def prepare(graph: Graph) -> Graph:
 def _change(v: Value, args: tuple[Any, ...]) -> Any:
     if v.op in _MARKS:
         return args[0]
+    if is_control(v):
+        return None  # what is inside is written in the same way
     row = row_of(v)
     if v.op != "cast" and not row.view and any(a is not None and is_half(a.dtype) for a in args):
         return _rounded(v, _written(row, tuple(map(_lifted, args)), v.attrs))
@@ -57,7 +60,7 @@ def _unkept(graph: Graph) -> Graph:
 
     def fits(v: Value) -> bool:
         total = v.args[0] if v.op == "reshape" else None
-        if total is None or total.op != "sum" or not total.attrs["keepdims"] or uses[total] > 1:
+        if total is None or total.op != "sum" or not total.attrs["keepdims"] or uses.get(total, 2) > 1:
             return False
         return bool(v.shape == reduced_shape(total.args[0].shape, total.attrs["axis"], False))
 

@@ -349,6 +349,69 @@ def test_attributes_that_have_no_text():
     check(Graph([x], [apply(row, (x,), {"table": table})]), [np.ones(3)])
 
 
+# --- loops and branches
+
+
+def looped(x, w):
+    def body(carry, item):
+        carry = (carry @ w + item).tanh()
+        return carry, (carry.sum(0), carry * 2)
+
+    last, (sums, whole) = sg.scan(body, x[0] * 0, x)
+    grown = sg.while_loop(lambda c: c[0].abs().sum() < 100, lambda c: (c[0] * 1.5 + last, c[1] + 1), (last, sg.tensor(0)), max_steps=60)
+    chosen = sg.cond(last.sum() > 0, lambda v: v.sin(), lambda v: v, last)
+    return sums.sum() + (whole * x).sum() + chosen.square().sum() + grown[0].mean()
+
+
+@pytest.mark.parametrize("steps", [0, 1, 5])
+def test_loops(steps, large):
+    x, w = tensors((steps + 1, 4, 4), (4, 4), seed=steps)
+    x = x[1:]
+    if not steps:
+        fast = sg.compile(lambda x, w: sg.scan(lambda c, i: (c @ w + i, c), w, x), backend="numpy")
+        last, stacked = fast(x, w)
+        assert stacked.shape == (0, 4, 4)
+        np.testing.assert_array_equal(last.numpy(), w.numpy())
+        assert not np.shares_memory(last.numpy(), w.numpy())
+        return
+    fast = sg.compile(looped, backend="numpy")
+    np.testing.assert_allclose(fast(x, w).numpy(), looped(x, w).numpy(), rtol=1e-5)
+    found = fast.grad(x, w, wrt=("x", "w"))
+    leaves = [t.clone().requires_grad_() for t in (x, w)]
+    for a, b in zip(found, sg.autograd.grad(looped(*leaves), leaves), strict=True):
+        np.testing.assert_allclose(a.numpy(), b.numpy(), rtol=1e-4, atol=1e-5)
+
+
+def test_the_source_of_a_loop():
+    fast = sg.compile(lambda x, w: sg.scan(lambda c, i: ((c * w + i).tanh(), c.sum()), w, x), backend="numpy")
+    fast(*tensors((6, 3), (3,)))
+    assert fast.source().splitlines()[5:] == [
+        "",
+        "    def body(carry, x1):",
+        "        v0 = np.tanh(carry * w + x1)",
+        "        v1 = np.add.reduce(carry, axis=0)",
+        "        return (v0, v1)",
+        "    v2 = w",
+        "    v3 = np.empty((6,), np.float32)",
+        "    for t in range(6):",
+        "        v2, v3[t] = body(v2, x[t])",
+        "    return (v2.copy(), v3)",
+    ]
+
+
+def test_buffers_of_a_loop_are_in_the_workspace():
+    fast = sg.compile(lambda x, w: sg.scan(lambda c, i: (((c @ w) * i).exp().sum(0), c.sum()), w[0], x)[0], backend="numpy")
+    x, w = tensors((5, 80, 80), (80, 80))
+    x, w = x * 0.01, w * 0.01
+    wanted = sg.scan(lambda c, i: (((c @ w) * i).exp().sum(0), c.sum()), w[0], x)[0]
+    found = fast(x, w)
+    kept = found.numpy().copy()
+    np.testing.assert_allclose(kept, wanted.numpy(), rtol=1e-5)
+    fast(x * 2, w)
+    np.testing.assert_array_equal(found.numpy(), kept)
+    assert "out=b0" in fast.source()
+
+
 # --- compile()
 
 
