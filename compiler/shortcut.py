@@ -45,7 +45,7 @@ def shortcut(program: Program) -> Callable[[tuple[Any, ...]], Any] | None:
             found = execute(*held)
         except (TypeError, RuntimeError):  # other types, or what the long way has words for
             return MISS
-        if host:
+        if host and kernel.on_device:
             (found if single else found[0]).block_until_ready()
         if plain:
             return resident(found)

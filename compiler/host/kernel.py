@@ -26,7 +26,6 @@ class Kernel:
     """Call with one array for each input of the graph; gives one new array for each output."""
 
     on_device = False
-    executable = None
     donated: tuple[int, ...] = ()
 
     def __init__(self, graph: Graph, name: str = "forward") -> None:
@@ -46,6 +45,16 @@ class Kernel:
     def __call__(self, arrays: Sequence[Array]) -> list[Array]:
         if [(a.shape, a.dtype) for a in arrays] != self._inputs:
             raise GraphError(self._refusal(arrays))
+        return self._run(arrays)
+
+    def executable(self, *held: Any) -> Any:
+        """The result, or a tuple of them, for arrays and buffers of any type: those of the wrong one are a TypeError."""
+        if [(x.shape, x.dtype) for x in held] != self._inputs:
+            raise TypeError(self._refusal(held))
+        found = self._run([x if x.__class__ is ndarray else np.asarray(x) for x in held])
+        return found[0] if self._single else found
+
+    def _run(self, arrays: Sequence[Array]) -> list[Array]:
         try:
             workspace = self._idle.pop()
         except IndexError:

@@ -23,6 +23,8 @@ REFUSALS = ("a function that returns multiple views", "more than one element of 
 class Interpreted:
     """A kernel that is the interpreter."""
 
+    executable = None
+
     def __init__(self, graph: Graph, name: str = "forward", options: Any = None, **others: Any) -> None:
         self.graph, self.name = graph, name
         self.on_device, self.donated = False, ()
