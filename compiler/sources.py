@@ -30,7 +30,8 @@ class Captured:
     tensor: Tensor
 
     def find(self, kernel: Kernel, draws: Sequence[Any], arguments: Sequence[Tensor]) -> Any:
-        return settle(self.tensor, kernel)
+        t = self.tensor
+        return t._held if is_resident(t) else settle(t, kernel)
 
 
 @dataclass(frozen=True)

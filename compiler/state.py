@@ -22,6 +22,7 @@ from symgrad.compiler.ir import Graph, Value
 from symgrad.compiler.operation import Operation, usable
 from symgrad.compiler.options import DEFAULT, Options
 from symgrad.compiler.passes.stabilise import stabilise
+from symgrad.compiler.passes.undetached import undetached
 from symgrad.compiler.program import MISS
 from symgrad.compiler.progress import stage
 from symgrad.compiler.signature import Call
@@ -66,7 +67,8 @@ class Step:
         self.count = len(traced.graph.outputs)
         outputs = (*traced.graph.outputs, *effects.values, *traced.path.values)
         with stage("simplify", self.times):
-            self.graph = verify(stabilise(Graph(traced.graph.inputs, outputs, traced.graph.labels)))
+            graph = stabilise(Graph(traced.graph.inputs, outputs, traced.graph.labels))
+            self.graph = verify(graph if effects.recorded or not effects.any else undetached(graph))
         self.answers, self.questions = traced.path.outcomes, traced.path.questions
         self.missed: str | None = None
         """Which question had another answer at the latest call."""

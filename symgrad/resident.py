@@ -146,8 +146,13 @@ def _owns(array: Any) -> bool:
 def write(t: Tensor, held: Any) -> None:
     """Let a tensor have new numbers: those who see its memory see them, too."""
     on_host = held.__class__ is np.ndarray
-    if not on_host and type(t) in _home:
+    if type(t) in _home and not on_host:
         t._held = held
+        if t._base is None:  # as mark_written does, without the questions
+            old, t._cell = t._cell, []
+            t._writes += 1
+            old += (t._cell, t._writes)
+            return
     elif type(t) not in _home and not is_alone(t):
         np.copyto(t._array, np.asarray(held))
     elif on_host:

@@ -1,0 +1,17 @@
+"""detach(x) -> x: where nobody will ask for a derivative, it makes no difference."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from symgrad.compiler.ir import Graph, Value
+from symgrad.compiler.passes.rewrite import rewrite
+
+
+def undetached(graph: Graph) -> Graph:
+    """The graph without its stops of derivatives. For kernels only."""
+    return rewrite(graph, _change) if any(v.op == "detach" for v in graph.values) else graph
+
+
+def _change(v: Value, args: tuple[Any, ...]) -> Any:
+    return args[0] if v.op == "detach" else None
