@@ -109,8 +109,8 @@ def _pull_together(value: Value, pullback: Callable[..., Any], end: Any, pending
     """The same for a row that has all its rules in one: a loop or a branch."""
     if "line" in value.attrs:
         raise GraphError(
-            f"{value.attrs['line']}: {value.op} is a Function of the user's, whose backward is Python code that no graph can follow; give"
-            " it a static method symbolic(*args): its meaning as an expression of SymPy's, for symbols in place of tensors"
+            f"{value.op} is a Function of the user's, and no graph can follow its backward: {value.attrs['line']}. Or give it a static"
+            " method symbolic(*args): its meaning as an expression of SymPy's, for symbols in place of tensors"
         )
     import symgrad.compiler.control.reverse  # noqa: F401  (enters the rules, which are made with this file)
 

@@ -16,6 +16,7 @@ import numpy as np
 
 from symgrad import dtypes
 from symgrad.compiler.control.rows import CONTROL
+from symgrad.compiler.custom import CUSTOM
 from symgrad.compiler.ir import OUTPUT, Graph, Value, application, input_value, intern, literal
 from symgrad.compiler.verify import check, verify
 from symgrad.errors import GraphError
@@ -35,6 +36,8 @@ _TOKEN = re.compile(
     re.VERBOSE | re.DOTALL,
 )
 _DTYPES = {d.name: d for d in dtypes.ALL}
+_OURS = {**CONTROL, CUSTOM.name: CUSTOM}
+"""Rows that are in no table."""
 _DEEPEST = 32
 _MOST_DIGITS = 400
 _LARGEST_SIZE = 2**63 - 1
@@ -372,7 +375,7 @@ class _Program(_Attributes):
     def row(self) -> Row:
         at = self.start
         name = self.string() if self.kind == "string" else self.take("word", "the name of an operation")
-        row = self.rows.get(name, CONTROL.get(name))
+        row = self.rows.get(name, _OURS.get(name))
         if row is None:
             self.fail(f"there is no operation {name[:40]!r}; operations of your own are given as Graph.parse(text, rows={{...}})", at)
         return row

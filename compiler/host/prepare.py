@@ -1,6 +1,7 @@
 """A graph as NumPy runs it: marks for autograd left out, half precision spelled out, matrix products written as such.
 
     detach(x), tied(x, y), clone(x)  -> x
+    custom(x, ...)                   -> x
     f(half)                          -> cast(f(cast(half, float32)), half), as in PyTorch
     linear(x, w, b)                  -> reshape(flat(x) @ w.T) + b: one product is faster than many, and sum and product share memory
     addmm, mse_loss, mean            -> what they are made of: a loss shares its difference with its derivative
@@ -17,6 +18,7 @@ import numpy as np
 
 from symgrad.compiler.builder import apply, xp
 from symgrad.compiler.control.rows import is_control
+from symgrad.compiler.custom import CUSTOM
 from symgrad.compiler.ir import LITERAL, Graph, Value, literal, row_of
 from symgrad.compiler.passes.constants import constants
 from symgrad.compiler.passes.rewrite import rewrite
@@ -41,6 +43,8 @@ def _change(v: Value, args: tuple[Any, ...]) -> Any:
     if is_control(v):
         return None  # what is inside is written in the same way
     row = row_of(v)
+    if row is CUSTOM:
+        return args[: v.attrs["results"]]
     if v.op != "cast" and not row.view and any(a is not None and is_half(a.dtype) for a in args):
         return _rounded(v, _written(row, tuple(map(_lifted, args)), v.attrs))
     return _written(row, args, v.attrs)

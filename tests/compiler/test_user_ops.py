@@ -216,17 +216,73 @@ class Square(sg.autograd.Function):
         return 2 * g * ctx.saved_tensors[0]
 
 
-def test_without_symbolic_there_is_no_derivative_and_the_error_says_what_helps():
+def test_without_symbolic_its_own_backward_is_the_derivative():
     x = T(1.0, 2.0)
     f = lambda x: Square.apply(x).sum()
-    for ask in (lambda: sg.derive(f)(x), lambda: sg.compile(f).value_and_grad(x), lambda: sg.compile(f)(x).backward()):
-        with pytest.raises(GraphError, match=r"test_user_ops\.py:\d+: Square is a Function of the user's.*symbolic\(\*args\)"):
-            ask()
-    with pytest.raises(GraphError, match=r"Square is a Function of the user's.*symbolic\(\*args\)"):
-        f(x).formula()
+    assert str(sg.derive(f)(x)) == "f(x) = ‖x‖²\n∂f/∂x = 2 x"
+    value, gradient = sg.compile(f).value_and_grad(x, wrt=0)
+    assert (value.item(), gradient.tolist()) == (5, [2, 4])
+    fast, w = sg.compile(f), x.detach().requires_grad_()
+    (first,) = sg.autograd.grad(fast(w), w, create_graph=True)
+    (second,) = sg.autograd.grad(first.square().sum(), w)
+    assert (first.tolist(), second.tolist()) == ([2, 4], [8, 16])
+    assert sg.compile(f).hessian(x, wrt=0).tolist() == [[2, 0], [0, 2]]
     assert sg.compile(f)(x.detach()).item() == 5
-    value, gradient = sg.derive(lambda x: x * Square.apply(x.detach()).sum(), wrt="x")(T(3.0))(T(3.0))
-    assert (value.item(), gradient.item()) == (27, 9)
+    with pytest.raises(GraphError, match=r"Square is a Function of the user's.*symbolic\(\*args\)"):
+        f(x).formula()  # the history of a call knows no backward
+
+
+class Halves(sg.autograd.Function):
+    """Several results, of which one has no slope, an argument that is no tensor, and a backward that is none of forward's."""
+
+    @staticmethod
+    def forward(ctx, x, y, power):
+        ctx.power = power
+        product = x * y
+        ctx.save_for_backward(product)
+        count = (x > 0).sum()
+        ctx.mark_non_differentiable(count)
+        return product, count, x + 1
+
+    @staticmethod
+    def backward(ctx, g, _, h):
+        (product,) = ctx.saved_tensors
+        return g * product**ctx.power + 3 * h, None, None
+
+
+@pytest.mark.parametrize("backend", ["xla", "numpy"])
+def test_a_backward_that_is_not_the_derivative_is_what_runs(backend):
+    def f(x, y):
+        product, count, more = Halves.apply(x, y, 2)
+        return (product * more).sum() * count
+
+    x, y = T(1.0, -2.0, 3.0), T(0.5, 4.0, 2.0)
+    expected = sg.autograd.grad(f(x, y), x)[0]
+    fast = sg.compile(f, backend=backend)
+    assert fast(x, y).item() == f(x, y).item()
+    assert sg.allclose(fast.grad(x, y, wrt="x"), expected, rtol=1e-14)
+    w = x.detach().requires_grad_()
+    fast(w, y.detach()).backward()
+    assert sg.allclose(w.grad, expected, rtol=1e-14)
+    assert fast.grad(x, y, wrt="y").tolist() == [0, 0, 0]  # its backward gives None
+    graph = fast.graph()
+    assert type(graph).parse(str(graph)) == graph
+
+
+def test_a_backward_that_leaves_the_graph_is_named_when_a_derivative_is_asked_for():
+    class Leaves(sg.autograd.Function):
+        @staticmethod
+        def forward(ctx, x):
+            return x * 2
+
+        @staticmethod
+        def backward(ctx, g):
+            return g * g.sum().item()
+
+    f = lambda x: Leaves.apply(x).sum()
+    assert sg.compile(f)(T(1.0, 2.0)).item() == 6
+    with pytest.raises(GraphError, match=r"Leaves is a Function of the user's.*test_user_ops\.py:\d+: item\(\)"):
+        sg.compile(f).grad(T(1.0, 2.0))
 
 
 def test_what_symbolic_gives_is_checked():
