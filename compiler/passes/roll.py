@@ -1,0 +1,247 @@
+"""f(f(f(x, w₀), w₁), w₂) -> scan(f, x, stack(w₀, w₁, w₂)): equal layers become a loop.
+
+XLA's time to compile grows with the program, and faster than it where values of one layer are read in many others, as in residual nets;
+a loop has its body once. What differs from layer to layer is stacked and read slice by slice, what later code reads is stacked by the loop, and
+a stack that one loop makes for another is handed over as it is.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+from symgrad.compiler.builder import apply, xp
+from symgrad.compiler.control.rows import SCAN
+from symgrad.compiler.ir import INPUT, LITERAL, Graph, Value, input_value, intern
+from symgrad.compiler.passes.repeats import Codes, levels, longest_way, roots, runs
+from symgrad.compiler.passes.segments import Carry, Column, Loop, Program, Shared, Within, find_loop
+from symgrad.ops.joining import region
+
+LEAST = 8
+"""Fewer equal layers stay as they are."""
+_FEW = 4
+"""So many rows of a stack are taken one by one."""
+_MULTIPLES = 3
+"""Layers of which only every second or third is equal are found, too."""
+
+
+def roll(graph: Graph, least: int = LEAST, size: int = 0) -> Graph:
+    """The graph with each chain of at least `least` equal layers, of `size` values in all, as a loop."""
+    loops = find_loops(graph, least, size)
+    return _Builder(graph, loops).graph() if loops else graph
+
+
+def find_loops(graph: Graph, least: int, size: int) -> list[Loop]:
+    if len(graph.values) < max(size, least):
+        return []
+    codes = Codes()
+    code = {v: codes.of(v) for v in graph.values}
+    users: dict[Value, list[Value]] = {v: [] for v in graph.values}
+    for v in graph.values:
+        for a in v.args:
+            if a is not None:
+                users[a].append(v)
+    found: list[Loop] = []
+    taken: dict[Value, Loop] = {}
+    program = Program(graph.values, users, frozenset(graph.outputs), taken, code)
+    while new := _along_longest_way(graph, program, found, least, size):
+        found += new
+    return found
+
+
+def _along_longest_way(graph: Graph, program: Program, found: list[Loop], least: int, size: int) -> list[Loop]:
+    """More loops, along the longest way through what is not in one yet; the last first, since it takes along what only it reads."""
+    level = levels(program.values, program.taken)
+    way = longest_way(level)
+    new: list[Loop] = []
+    for start, stop, period in reversed(runs([program.codes[v] for v in way], least + 1)):
+        for multiple in range(1, _MULTIPLES + 1):
+            if stop - start < (least + 1) * period * multiple:
+                break
+            loop = find_loop(program, roots(way, (start, stop, period * multiple), level), least)
+            if loop is not None and len(loop.place) >= size and in_order(graph, [*found, *new, loop]) is not None:
+                new.append(loop)
+                program.taken.update(dict.fromkeys(loop.place, loop))  # type: ignore[attr-defined]
+                break
+    return new
+
+
+def in_order(graph: Graph, loops: Sequence[Loop]) -> list[Value | Loop] | None:
+    """Values and loops, what they read first; None if a loop would have to wait for itself."""
+    owner: dict[Value, Any] = {v: loop for loop in loops for v in loop.place}
+    order: list[Value | Loop] = []
+    state: dict[Any, bool] = {}
+    stack: list[tuple[Any, bool]] = [(owner.get(v, v), False) for v in reversed(graph.outputs)]
+    while stack:
+        node, expanded = stack.pop()
+        if expanded:
+            state[node] = True
+            order.append(node)
+        elif node not in state:
+            state[node] = False
+            stack.append((node, True))
+            reads = node.outside() if isinstance(node, Loop) else [a for a in node.args if a is not None]
+            for a in reversed(reads):
+                a = owner.get(a, a)
+                if state.get(a) is False:
+                    return None
+                if a not in state:
+                    stack.append((a, False))
+    return order
+
+
+class _Builder:
+    def __init__(self, source: Graph, loops: Sequence[Loop]) -> None:
+        self.source, self.loops = source, loops
+        self.order = in_order(source, loops) or []
+        self.owner: dict[Value, Loop] = {v: loop for loop in loops for v in loop.place}
+        self.read = self._read()
+        self.new: dict[Value, Value] = {}
+        self.reverse: dict[Loop, bool] = {}
+        self.stacks: dict[tuple[Loop, int], Value] = {}
+
+    def graph(self) -> Graph:
+        for node in self.order:
+            if isinstance(node, Loop):
+                self._loop(node)
+            else:
+                self.new[node] = self._value(node)
+        return Graph(self.source.inputs, [self.of(v) for v in self.source.outputs], self.source.labels)
+
+    def _read(self) -> dict[tuple[Loop, int], dict[Value, bool]]:
+        """Of each role the values that are read outside, and whether one by one."""
+        found: dict[tuple[Loop, int], dict[Value, bool]] = {}
+        for v, singly in self._readings():
+            if v in self.owner:
+                loop = self.owner[v]
+                read = found.setdefault((loop, loop.place[v][1]), {})
+                read[v] = read.get(v, False) or singly
+        return found
+
+    def _readings(self) -> Iterator[tuple[Value, bool]]:
+        for v in self.source.outputs:
+            yield v, True
+        for node in self.order:
+            if not isinstance(node, Loop):
+                yield from ((a, True) for a in node.args if a is not None)
+                continue
+            for operand in (x for operands in node.operands.values() for x in operands):
+                if isinstance(operand, Column):
+                    yield from ((v, False) for v in operand.values)
+                elif isinstance(operand, (Shared, Carry)):
+                    yield operand.value if isinstance(operand, Shared) else operand.init, True
+
+    # values outside
+
+    def _value(self, v: Value) -> Value:
+        if v.op in (INPUT, LITERAL) or all(a is None or self.of(a) is a for a in v.args):
+            return v
+        return intern(v.op, v.row, tuple(None if a is None else self.of(a) for a in v.args), v.attrs, v.shape, v.dtype)
+
+    def of(self, v: Value) -> Value:
+        """What a value has become."""
+        if v not in self.new:
+            self.new[v] = self._row(v)
+        return self.new[v]
+
+    def _row(self, v: Value) -> Value:
+        """One place of a stack."""
+        loop = self.owner[v]
+        _, role = loop.place[v]
+        stack, t = self.stacks[loop, role], self.position(v)
+        if sum(self.read[loop, role].values()) <= _FEW:
+            return xp.getitem(stack, index=region(stack.shape, 0, t))  # type: ignore[no-any-return]
+        return xp.unbind(stack, axis=0)[t]  # type: ignore[no-any-return]
+
+    def position(self, v: Value) -> int:
+        loop = self.owner[v]
+        k, _ = loop.place[v]
+        return loop.length - 1 - k if self.reverse[loop] else k
+
+    # loops
+
+    def _loop(self, loop: Loop) -> None:
+        self.reverse[loop] = reverse = self._is_backwards(loop)
+        operands = [x for operands in loop.operands.values() for x in operands]
+        carries = list(dict.fromkeys(x for x in operands if isinstance(x, Carry)))
+        columns = list(dict.fromkeys(x for x in operands if isinstance(x, Column)))
+        shared = list(dict.fromkeys(x for x in operands if isinstance(x, Shared) and x.value.op != LITERAL))
+        given = [self.of(x.init) for x in carries]
+        given += [self.stacked(x.values[::-1] if reverse else x.values) for x in columns]
+        given += [self.of(x.value) for x in shared]
+        kept = [r for r in loop.roles if self._is_kept(loop, r, carries)]
+        body = _body(loop, [*carries, *columns, *shared], carries, kept)
+        attrs = {"body": body, "carries": len(carries), "slices": len(columns), "length": loop.length, "reverse": reverse}
+        found = apply(SCAN, tuple(given), attrs)
+        for x, last in zip(carries, found, strict=False):
+            v = next(v for v in self.read.get((loop, x.role), {None: True}) if v is None or loop.place[v][0] == loop.length - 1)
+            if v is not None:
+                self.new[v] = last
+        self.stacks.update({(loop, r): stack for r, stack in zip(kept, found[len(carries) :], strict=True)})
+
+    def _is_kept(self, loop: Loop, role: int, carries: Sequence[Carry]) -> bool:
+        """Whether the values of a role are stacked: not if only the last one is read, and is there anyway."""
+        read = self.read.get((loop, role), {})
+        only_last = all(loop.place[v][0] == loop.length - 1 for v in read)
+        return bool(read) and not (only_last and any(x.role == role for x in carries))
+
+    def _is_backwards(self, loop: Loop) -> bool:
+        """Whether most of what it reads is stacked the other way round."""
+        votes = 0
+        for x in (x for operands in loop.operands.values() for x in operands if isinstance(x, Column)):
+            first, last = self._rank(x.values[0]), self._rank(x.values[-1])
+            votes += (first > last) - (first < last)
+        return votes > 0
+
+    def _rank(self, v: Value) -> int:
+        return self.position(v) if v in self.owner else v.attrs["index"] if v.op == INPUT else 0
+
+    def stacked(self, values: Sequence[Value]) -> Value:
+        """Values along a new first axis. What a loop has stacked is taken as it is."""
+        parts: list[Value] = []
+        singles: list[Value] = []
+        for stack, first, last, run in self._stretches(values):
+            if stack is None:
+                singles += run
+                continue
+            parts += [xp.stack(*map(self.of, singles), axis=0)] if singles else []
+            singles = []
+            parts.append(stack if last - first == stack.shape[0] else xp.getitem(stack, index=region(stack.shape, 0, (first, last, 1))))
+        parts += [xp.stack(*map(self.of, singles), axis=0)] if singles else []
+        return parts[0] if len(parts) == 1 else xp.cat(*parts, axis=0)  # type: ignore[no-any-return]
+
+    def _stretches(self, values: Sequence[Value]) -> list[tuple[Value | None, int, int, list[Value]]]:
+        """Neighbours in one stack, from a place to another; other values by themselves."""
+        found: list[tuple[Value | None, int, int, list[Value]]] = []
+        for v in values:
+            loop = self.owner.get(v)
+            stack = None if loop is None else self.stacks.get((loop, loop.place[v][1]))
+            t = 0 if stack is None else self.position(v)
+            if stack is not None and found and found[-1][0] is stack and found[-1][2] == t:
+                _, first, _, run = found.pop()
+                found.append((stack, first, t + 1, [*run, v]))
+            else:
+                found.append((stack, t, t + 1, [v]))
+        return found
+
+
+def _body(loop: Loop, inputs: Sequence[Any], carries: Sequence[Carry], kept: Sequence[int]) -> Graph:
+    """One repeat as a graph."""
+    ends = [input_value(i, like.shape, like.dtype) for i, like in enumerate(map(_like, inputs))]
+    known = dict(zip(inputs, ends, strict=True))
+    new: dict[int, Value] = {}
+
+    def operand(x: Any) -> Value | None:
+        if isinstance(x, Within):
+            return new[x.role]
+        if isinstance(x, Shared) and x.value.op == LITERAL:
+            return x.value
+        return None if x is None else known[x]
+
+    for role, v in loop.roles.items():
+        new[role] = intern(v.op, v.row, tuple(map(operand, loop.operands[role])), v.attrs, v.shape, v.dtype)
+    return Graph(ends, [*(new[x.role] for x in carries), *(new[r] for r in kept)])
+
+
+def _like(x: Any) -> Value:
+    return x.init if isinstance(x, Carry) else x.values[0] if isinstance(x, Column) else x.value  # type: ignore[no-any-return]
