@@ -57,4 +57,4 @@ def make_kernel(graph: Graph, name: str = "forward", options: Options = DEFAULT,
 def _xla(graph: Graph, name: str, options: Options, donated: Sequence[int]) -> Kernel:
     from symgrad.compiler.xla.kernel import Kernel as XlaKernel
 
-    return XlaKernel(graph, name, options.device, donated)
+    return XlaKernel(graph, name, options.device, donated, options.roll)

@@ -74,7 +74,7 @@ class Value:
 def intern(op: str, row: Row | None, args: tuple[Any, ...], attrs: Mapping[str, Any], shape: Any, dtype: Any) -> Value:
     """The one value of this structure."""
     attrs = plain(attrs)
-    key = (op, id(row), tuple(map(id, args)), key_of(attrs), shape, str(dtype))  # ids: the value keeps row and args alive
+    key = (op, id(row), tuple(map(id, args)), key_of(attrs), shape, dtype)  # ids: the value keeps row and args alive
     with _lock:
         value = _table.get(key)
         if value is None:

@@ -22,6 +22,8 @@ class Options:
     donate: bool = False
     """Whether the memory of tensor arguments may be used for the results: they are gone after the call."""
     backend: str = "xla"
+    roll: bool = True
+    """Whether equal layers become a loop where XLA compiles that faster."""
     verbose: bool = False
     fallback: str | None = None
     """"eager": what cannot be traced runs as it is written."""

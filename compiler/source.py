@@ -26,8 +26,8 @@ WIDTH = 60
 
 
 def text(module: ast.Module) -> str:
-    """The source of a module of one function."""
-    return ast.unparse(module).replace("\n\ndef ", "\n\n\ndef ", 1).replace("\n\n    ", "\n    ") + "\n"
+    """The source of a module of functions."""
+    return ast.unparse(module).replace("\n\ndef ", "\n\n\ndef ").replace("\n\n    ", "\n    ") + "\n"
 
 
 def function(title: str, parameters: Sequence[str], body: Sequence[ast.stmt]) -> ast.FunctionDef:

@@ -80,12 +80,13 @@ def roots(way: Sequence[Value], run: tuple[int, int, int], level: Mapping[Value,
     start, stop, period = run
     middle = start + (stop - start) // 2 // period * period
     offsets = [i for i in range(period) if not isinstance(way[middle + i].dtype, tuple)]
-    offset = min(offsets, key=lambda i: _crossing(*(way[middle + i + step] for step in (-period, 0, period)), level), default=None)
+    offset = min(offsets, key=lambda i: _crossing(way[middle + i - period : middle + i + period + 1 : period], level), default=None)
     return [] if offset is None else list(way[start + offset : stop : period])
 
 
-def _crossing(before: Value, here: Value, after: Value, level: Mapping[Value, int]) -> int:
+def _crossing(three: Sequence[Value], level: Mapping[Value, int]) -> int:
     """How many values between the first two are read between the last two."""
+    before, here, after = three
     seen: set[Value] = {here}
     found = 0
     stack = [after]

@@ -1,23 +1,24 @@
 """f(f(f(x, w₀), w₁), w₂) -> scan(f, x, stack(w₀, w₁, w₂)): equal layers become a loop.
 
 XLA's time to compile grows with the program, and faster than it where values of one layer are read in many others, as in residual nets;
-a loop has its body once. What differs from layer to layer is stacked and read slice by slice, what later code reads is stacked by the loop, and
-a stack that one loop makes for another is handed over as it is.
+a loop has its body once. What differs from layer to layer is stacked and read slice by slice, what later code reads is stacked by the
+loop, and a stack that one loop makes for another is handed over as it is.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 from symgrad.compiler.builder import apply, xp
 from symgrad.compiler.control.rows import SCAN
 from symgrad.compiler.ir import INPUT, LITERAL, Graph, Value, input_value, intern
+from symgrad.compiler.passes.pays import pays
 from symgrad.compiler.passes.repeats import Codes, levels, longest_way, roots, runs
 from symgrad.compiler.passes.segments import Carry, Column, Loop, Program, Shared, Within, find_loop
 from symgrad.ops.joining import region
 
-LEAST = 8
+LEAST = 6
 """Fewer equal layers stay as they are."""
 _FEW = 4
 """So many rows of a stack are taken one by one."""
@@ -25,15 +26,14 @@ _MULTIPLES = 3
 """Layers of which only every second or third is equal are found, too."""
 
 
-def roll(graph: Graph, least: int = LEAST, size: int = 0) -> Graph:
-    """The graph with each chain of at least `least` equal layers, of `size` values in all, as a loop."""
-    loops = find_loops(graph, least, size)
-    return _Builder(graph, loops).graph() if loops else graph
+def roll(graph: Graph, least: int = LEAST, pays: Callable[[Graph, Sequence[Loop]], bool] = pays) -> Graph:
+    """The graph with each chain of at least `least` equal layers as a loop, if that pays."""
+    loops = find_loops(graph, least)
+    return _Builder(graph, loops).graph() if loops and pays(graph, loops) else graph
 
 
-def find_loops(graph: Graph, least: int, size: int) -> list[Loop]:
-    if len(graph.values) < max(size, least):
-        return []
+def find_loops(graph: Graph, least: int) -> list[Loop]:
+    """The chains of equal layers, none of which waits for itself."""
     codes = Codes()
     code = {v: codes.of(v) for v in graph.values}
     users: dict[Value, list[Value]] = {v: [] for v in graph.values}
@@ -44,12 +44,12 @@ def find_loops(graph: Graph, least: int, size: int) -> list[Loop]:
     found: list[Loop] = []
     taken: dict[Value, Loop] = {}
     program = Program(graph.values, users, frozenset(graph.outputs), taken, code)
-    while new := _along_longest_way(graph, program, found, least, size):
+    while new := _along_longest_way(graph, program, found, least):
         found += new
     return found
 
 
-def _along_longest_way(graph: Graph, program: Program, found: list[Loop], least: int, size: int) -> list[Loop]:
+def _along_longest_way(graph: Graph, program: Program, found: list[Loop], least: int) -> list[Loop]:
     """More loops, along the longest way through what is not in one yet; the last first, since it takes along what only it reads."""
     level = levels(program.values, program.taken)
     way = longest_way(level)
@@ -59,9 +59,9 @@ def _along_longest_way(graph: Graph, program: Program, found: list[Loop], least:
             if stop - start < (least + 1) * period * multiple:
                 break
             loop = find_loop(program, roots(way, (start, stop, period * multiple), level), least)
-            if loop is not None and len(loop.place) >= size and in_order(graph, [*found, *new, loop]) is not None:
+            if loop is not None and in_order(graph, [*found, *new, loop]) is not None:
                 new.append(loop)
-                program.taken.update(dict.fromkeys(loop.place, loop))  # type: ignore[attr-defined]
+                program.taken.update(dict.fromkeys(loop.place, loop))
                 break
     return new
 
@@ -99,6 +99,7 @@ class _Builder:
         self.new: dict[Value, Value] = {}
         self.reverse: dict[Loop, bool] = {}
         self.stacks: dict[tuple[Loop, int], Value] = {}
+        self.rows: dict[Value, Sequence[Value]] = {}
 
     def graph(self) -> Graph:
         for node in self.order:
@@ -151,7 +152,9 @@ class _Builder:
         stack, t = self.stacks[loop, role], self.position(v)
         if sum(self.read[loop, role].values()) <= _FEW:
             return xp.getitem(stack, index=region(stack.shape, 0, t))  # type: ignore[no-any-return]
-        return xp.unbind(stack, axis=0)[t]  # type: ignore[no-any-return]
+        if stack not in self.rows:
+            self.rows[stack] = xp.unbind(stack, axis=0)
+        return self.rows[stack][t]
 
     def position(self, v: Value) -> int:
         loop = self.owner[v]
@@ -208,7 +211,7 @@ class _Builder:
             singles = []
             parts.append(stack if last - first == stack.shape[0] else xp.getitem(stack, index=region(stack.shape, 0, (first, last, 1))))
         parts += [xp.stack(*map(self.of, singles), axis=0)] if singles else []
-        return parts[0] if len(parts) == 1 else xp.cat(*parts, axis=0)  # type: ignore[no-any-return]
+        return parts[0] if len(parts) == 1 else xp.cat(*parts, axis=0)
 
     def _stretches(self, values: Sequence[Value]) -> list[tuple[Value | None, int, int, list[Value]]]:
         """Neighbours in one stack, from a place to another; other values by themselves."""
@@ -244,4 +247,4 @@ def _body(loop: Loop, inputs: Sequence[Any], carries: Sequence[Carry], kept: Seq
 
 
 def _like(x: Any) -> Value:
-    return x.init if isinstance(x, Carry) else x.values[0] if isinstance(x, Column) else x.value  # type: ignore[no-any-return]
+    return x.init if isinstance(x, Carry) else x.values[0] if isinstance(x, Column) else x.value

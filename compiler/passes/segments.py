@@ -1,8 +1,8 @@
 """The repeats of a stretch of a program, value by value: which ones play the same role, and what each reads from outside.
 
 A repeat is what depends on one root and not yet on the next one. Values of different repeats have the same role if they are the same
-application of values of the same roles. What a role reads from outside its repeat is the same for all (shared), what a role gave in the repeat
-before (a carry), or something else in each (a column). A role for which none of that holds is left out, with all that depends on it.
+application of values of the same roles. What a role reads from outside its repeat is the same for all (shared), what a role gave in the
+repeat before (a carry), or something else in each (a column). A role for which none of that holds is left out, with all that depends on it.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from symgrad.compiler.ir import Value
-from symgrad.compiler.passes.repeats import Codes, is_leaf
+from symgrad.compiler.passes.repeats import is_leaf
 
 
 @dataclass(frozen=True)
@@ -21,6 +21,9 @@ class Shared:
     """The same value in every repeat."""
 
     value: Value
+
+    def outside(self) -> tuple[Value, ...]:
+        return (self.value,)
 
 
 @dataclass(frozen=True)
@@ -30,6 +33,9 @@ class Carry:
     role: int
     init: Value
 
+    def outside(self) -> tuple[Value, ...]:
+        return (self.init,)
+
 
 @dataclass(frozen=True)
 class Column:
@@ -37,12 +43,18 @@ class Column:
 
     values: tuple[Value, ...]
 
+    def outside(self) -> tuple[Value, ...]:
+        return self.values
+
 
 @dataclass(frozen=True)
 class Within:
     """What a role gives in the same repeat."""
 
     role: int
+
+    def outside(self) -> tuple[Value, ...]:
+        return ()
 
 
 Operand = Shared | Carry | Column | Within | None
@@ -61,12 +73,8 @@ class Loop:
 
     def outside(self) -> list[Value]:
         """What the loop reads."""
-        found: dict[Value, None] = {}
-        for operands in self.operands.values():
-            for x in operands:
-                values = (x.value,) if isinstance(x, Shared) else (x.init,) if isinstance(x, Carry) else x.values if isinstance(x, Column) else ()
-                found.update(dict.fromkeys(values))
-        return list(found)
+        operands = (x for operands in self.operands.values() for x in operands if x is not None)
+        return list(dict.fromkeys(v for x in operands for v in x.outside()))
 
 
 @dataclass(frozen=True)
@@ -76,7 +84,7 @@ class Program:
     values: Sequence[Value]
     users: Mapping[Value, Sequence[Value]]
     outputs: Collection[Value]
-    taken: Mapping[Value, Any]
+    taken: dict[Value, Any]
     codes: Mapping[Value, int]
 
 
@@ -84,11 +92,11 @@ def find_loop(program: Program, roots: Sequence[Value], least: int) -> Loop | No
     """The loop whose repeats end at these values, each of which depends on the one before; None if fewer than `least` are equal."""
     repeat = _repeats(program, roots)
     table = _roles(program, repeat, len(roots) - 1)
-    end = table[len(table) // 2].get_role(roots[len(table) // 2 + 1]) if table else None
-    if end is None:
+    middle = len(table) // 2
+    if not table or roots[middle + 1] not in table[middle].roles:
         return None
-    everything = set(table[len(table) // 2].values)
-    for wanted in (everything, _needed(table[len(table) // 2], end)):
+    end = table[middle].roles[roots[middle + 1]]
+    for wanted in (set(table[middle].values), _needed(table[middle], end)):
         first, last = _stretch(table, wanted)
         if last - first >= least:
             return _Finder(program, table[first:last], wanted, end).loop()
@@ -100,10 +108,7 @@ class _Repeat:
 
     def __init__(self) -> None:
         self.values: dict[int, Value] = {}
-        self.roles: dict[Value, int] = {}
-
-    def get_role(self, v: Value) -> int | None:
-        return self.roles.get(v)
+        self.roles: dict[Any, int] = {}
 
 
 def _repeats(program: Program, roots: Sequence[Value]) -> dict[Value, int]:
@@ -115,7 +120,7 @@ def _repeats(program: Program, roots: Sequence[Value]) -> dict[Value, int]:
         repeat[v] = max((after[a] for a in v.args if a is not None), default=0)
         after[v] = number[v] + 1 if v in number else repeat[v]
     for v in reversed(program.values):  # what comes before, and only one repeat reads, belongs to it
-        if repeat[v] == 0 and not is_leaf(v) and v not in program.taken and v not in program.outputs:
+        if repeat[v] == 0 and not is_leaf(v) and v not in number and v not in program.taken and v not in program.outputs:
             readers = {repeat[u] if u not in program.taken else 0 for u in program.users[v]}
             if len(readers) == 1:
                 repeat[v] = readers.pop()
@@ -174,7 +179,7 @@ class _Finder:
             operands = {r: [self.operand(r, j, place) for j in range(len(v.args))] for r, v in self.wanted.items()}
             bad = {r for r in self.wanted if any(x is _BAD for x in operands[r]) or self.leaves_whole(r, place)}
             if not bad:
-                return Loop(len(self.table), self.wanted, operands, place)  # type: ignore[arg-type]
+                return Loop(len(self.table), self.wanted, operands, place)
             self.wanted = {r: v for r, v in self.wanted.items() if r not in bad}
         return None
 
@@ -203,4 +208,3 @@ class _Finder:
 
 
 _BAD = object()
-__all__ = ["Carry", "Codes", "Column", "Loop", "Operand", "Program", "Shared", "Within", "find_loop"]

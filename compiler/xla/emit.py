@@ -18,6 +18,7 @@ from symgrad.compiler.control.rows import is_control
 from symgrad.compiler.ir import INPUT, LITERAL, OUTPUT, Graph, Value, row_of
 from symgrad.compiler.source import COMPARE, INFIX, PLAIN, WIDTH, is_none, one_is_typed
 from symgrad.compiler.xla import loops
+from symgrad.compiler.xla.rows import ROWS, helpers, takes_many_rows
 from symgrad.errors import GraphError
 from symgrad.ops.spec import Row
 
@@ -32,7 +33,7 @@ def source(graph: Graph, name: str = "forward") -> str:
 
 def module(graph: Graph, name: str = "forward") -> ast.Module:
     """The syntax tree of a module that defines the graph as the function `name`."""
-    return ast.fix_missing_locations(_Emitter(graph, list(syntax.parameter_names(graph.labels, _MODULES))).module(name))
+    return ast.fix_missing_locations(_Emitter(graph, list(syntax.parameter_names(graph.labels, {*_MODULES, ROWS}))).module(name))
 
 
 class _Emitter:
@@ -65,7 +66,8 @@ class _Emitter:
             results = [r if isinstance(r, ast.Name) else self.named(r) for r in results]
         self.body.append(ast.Return(results[0] if len(results) == 1 else syntax.tuple_of(results)))
         function = syntax.function(name, self.parameters, [syntax.docstring(self.graph, self.parameters), *self.body])
-        return ast.Module([*_imports(function), function], [])
+        parts = [*helpers(syntax.names_in(function)), function]
+        return ast.Module([*_imports(parts), *parts], [])
 
     # what loops and branches are written with
 
@@ -120,6 +122,8 @@ class _Emitter:
         row = row_of(v)
         if v.op == "transpose" and v.ndim == 2:
             result: ast.expr = syntax.attribute(operands[0], "T")
+        elif takes_many_rows(v):
+            result = ast.Call(syntax.name(ROWS), operands, [])
         elif v.op in INFIX or v.op in COMPARE or row.jax is None:
             result = _by_name(v, operands)
         elif callable(row.jax):
@@ -181,8 +185,8 @@ def _call(dotted: str, operands: list[ast.expr], attrs: Any) -> ast.expr:
     return syntax.call(dotted.replace("jax.numpy", _JNP), operands, attrs, _JNP)
 
 
-def _imports(function: ast.FunctionDef) -> list[ast.stmt]:
-    used = syntax.names_in(function)
+def _imports(parts: Sequence[ast.stmt]) -> list[ast.stmt]:
+    used = {name for part in parts for name in syntax.names_in(part)}
     names = [ast.alias("jax")] if "jax" in used else []
     names += [ast.alias("jax.numpy", _JNP)] if _JNP in used else []
     return [ast.Import([name]) for name in names]

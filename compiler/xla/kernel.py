@@ -15,6 +15,7 @@ import numpy as np
 
 from symgrad.compiler.ir import Graph, type_text, walk
 from symgrad.compiler.passes.attach import attach
+from symgrad.compiler.passes.roll import roll as rolled
 from symgrad.compiler.progress import compiling, stage
 from symgrad.compiler.xla.cache import kept
 from symgrad.compiler.xla.emit import source
@@ -32,13 +33,16 @@ class Kernel:
 
     on_device = True
 
-    def __init__(self, graph: Graph, name: str = "forward", device: str | None = None, donated: Sequence[int] = ()) -> None:
+    def __init__(
+        self, graph: Graph, name: str = "forward", device: str | None = None, donated: Sequence[int] = (), roll: bool = True
+    ) -> None:
         self.times: dict[str, float] = {}
         """How long the stages of its making took, in seconds."""
         with stage("load", self.times):
             import jax  # noqa: F401  (the first time takes long)
         with stage("simplify", self.times):
-            self.graph = graph = lowered(attach(graph))
+            graph = lowered(attach(graph))
+            self.graph = graph = rolled(graph) if roll else graph
         self.name = name
         self.device = device
         self.donated = tuple(donated)
