@@ -31,7 +31,7 @@ from symgrad.compiler.way import Way as Way
 from symgrad.dispatch import tensors
 from symgrad.engine import key_of
 from symgrad.errors import EffectError, TraceError
-from symgrad.mode import Observer, local
+from symgrad.mode import local, tracing as tracing
 from symgrad.ops.generator import Generator, default_generator
 from symgrad.ops.promotion import kind
 from symgrad.ops.spec import Meta, Row
@@ -99,6 +99,10 @@ class Capture:
         self.backward_ran = False
         self.histories: list[str] = []
         """Arguments that were computed from tensors that require grad."""
+        self.lines: dict[Value, str] = {}
+        """Where in the user's code values come from."""
+        self.prints: list[tuple[str, list[Value], dict[str, Value]]] = []
+        """What is printed at every run."""
         self.known: set[int] = set()
         self.boxes: dict[int, Box] = {}
         self.nodes: dict[Any, Value] = {}
@@ -116,6 +120,7 @@ class Capture:
             self._saved(result[0]._node, args, operands)
         for i, (t, v) in enumerate(zip(result, values, strict=True)):
             base = None if t._owner is None else self.boxes.get(id(args[0]._array))
+            self.lines.setdefault(v, user_line())
             way = None if base is None else (base, step_of(row.name, attrs, i, args[0]._array.shape))
             self.enter(t, v if local.mode.recording or not self.recorded else xp.detach(v), way)
 
@@ -222,6 +227,13 @@ class Capture:
         finally:
             mode.recording, self.follow = recording, followed
         return [None if g is None else self.value(g) for g, need in zip(found, needs, strict=True) if need]
+
+    def printed(self, text: str, tensors: Sequence[Any], named: Mapping[str, Any]) -> bool:
+        """debug.print(): the first call prints at once, programs with effects at every run; others are there for their values only."""
+        if self.effects:
+            constant: Callable[[Any], Any] = lambda x: self.value(x) if isinstance(x, Tensor) else x
+            self.prints.append((text, [constant(x) for x in tensors], {k: constant(x) for k, x in named.items()}))
+        return self.effects
 
     def depends(self, read: Callable[[], Any]) -> None:
         """The program holds as long as this has the value that it has now."""
@@ -361,14 +373,6 @@ class Capture:
         self.value(t)
 
 
-def tracing() -> bool:
-    """Is a function being traced in this thread? Observers, such as anomaly mode, may stand in front."""
-    capture = local.mode.capture
-    while isinstance(capture, Observer):
-        capture = capture.outer
-    return capture is not None
-
-
 @dataclass(frozen=True)
 class Trace:
     """A function as a graph. Its inputs are the arguments, then the captured tensors."""
@@ -411,7 +415,8 @@ def trace(
     if tracing():
         raise TraceError(f"{user_line()}: a function is already being traced: trace them one after the other")
     before = mode.capture, mode.recording
-    mode.capture, mode.recording = capture, capture.recorded
+    watch = getattr(before[0], "around", None)  # who looks for NaN goes on looking
+    mode.capture, mode.recording = capture if watch is None else watch(capture), capture.recorded
     try:
         result = function(given)
         mode.capture, mode.recording = before

@@ -69,8 +69,10 @@ class Compiled(Methods, Inspection):
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         mode = local.mode
-        if mode.capture is not None and tracing():  # inside another traced function it is ordinary code
-            return self.signature.function(*args, **kwargs)
+        if mode.capture is not None:
+            if tracing():  # inside another traced function it is ordinary code
+                return self.signature.function(*args, **kwargs)
+            return self._run(self._bound(args, kwargs), None, None)  # somebody looks on: no short ways
         if self._shortcut is not None and not kwargs:
             found = self._shortcut(args)
             if found is not MISS:

@@ -16,6 +16,12 @@ from symgrad.typing import Array
 
 def evaluate(graph: Graph, arrays: Sequence[Array]) -> list[Array]:
     """The outputs of a graph. What a kernel gives is compared with what its row's type rule promised."""
+    known = values_of(graph, arrays)
+    return [known[v] for v in graph.outputs]
+
+
+def values_of(graph: Graph, arrays: Sequence[Array]) -> dict[Value, Any]:
+    """All values of a graph; of an application with several outputs a tuple."""
     if len(arrays) != len(graph.inputs):
         raise GraphError(f"the graph has {len(graph.inputs)} inputs, got {len(arrays)} arrays")
     known: dict[Value, Any] = {}
@@ -26,7 +32,7 @@ def evaluate(graph: Graph, arrays: Sequence[Array]) -> list[Array]:
     for v in graph.values:
         if v.op != INPUT:
             known[v] = _value(v, known)
-    return [known[v] for v in graph.outputs]
+    return known
 
 
 def _value(v: Value, known: dict[Value, Any]) -> Any:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from functools import cached_property
+from types import MappingProxyType
 from typing import Any
 
 import numpy as np
@@ -13,6 +14,7 @@ from symgrad.application import apply, make_node
 from symgrad.compiler import differentiate
 from symgrad.compiler.backend import Kernel, make_kernel
 from symgrad.compiler.ir import Graph
+from symgrad.compiler.nans import Lines, inspect
 from symgrad.compiler.options import DEFAULT, Options
 from symgrad.compiler.progress import compiling, stage
 from symgrad.compiler.verify import verify
@@ -28,8 +30,12 @@ from symgrad.tensor import Tensor, version_cell, wrap
 class Operation:
     """A graph as an operation on tensors, recorded as one node whose backward is an operation of the same kind."""
 
-    def __init__(self, graph: Graph, name: str, options: Options = DEFAULT, donated: Sequence[int] = ()) -> None:
+    def __init__(
+        self, graph: Graph, name: str, options: Options = DEFAULT, donated: Sequence[int] = (), lines: Lines = MappingProxyType({})
+    ) -> None:
         self.graph, self.options = graph, options
+        self.lines = lines
+        """Where in the user's code values come from."""
         given = usable(graph, donated)
         self.giving = make_kernel(graph, options=options, donated=given) if given else None
         """The kernel for calls that nobody records: it may use the memory of donated arguments."""
@@ -74,6 +80,10 @@ class Operation:
         results = self.kernel(arrays)
         return results[0] if self.single else tuple(results)
 
+    def inspect(self, watch: Any, arrays: Sequence[Any]) -> None:
+        """Whoever looks for NaN is told which operation inside made one."""
+        inspect(watch, self.graph, arrays, self.lines, self.row.name)
+
     def type(self, *metas: Any) -> Any:
         metas = tuple(Meta(v.shape, v.dtype) for v in self.graph.outputs)
         return metas[0] if self.single else metas
@@ -107,7 +117,7 @@ class Operation:
         if wanted not in self._transposes:
             with stage("differentiate"):
                 graph = verify(differentiate.vjp(self.graph, wanted))
-            self._transposes[wanted] = Operation(graph, f"{self.row.name}_vjp", self.options)
+            self._transposes[wanted] = Operation(graph, f"{self.row.name}_vjp", self.options, (), self.lines)
         return self._transposes[wanted]
 
     def _zeros(self, i: int, lane: Any) -> Any:

@@ -11,6 +11,7 @@ from symgrad.compiler.backend import Kernel, make_kernel
 from symgrad.compiler.capture import Trace
 from symgrad.compiler.guards import Guards
 from symgrad.compiler.ir import Graph
+from symgrad.compiler.nans import inspect, looked_for
 from symgrad.compiler.operation import Operation
 from symgrad.compiler.options import DEFAULT, Options
 from symgrad.compiler.passes.stabilise import stabilise
@@ -40,6 +41,7 @@ class Program:
             self.graph = verify(stabilise(traced.graph))
         self.wrt = tuple(i for i, x in enumerate(self.graph.inputs) if kind(x.dtype) in "fc")
         self.operation = Operation(self.graph, name, options, range(len(self.graph.inputs) - len(self.captured)) if options.donate else ())
+        self.operation.lines = traced.capture.lines
         self.guards = Guards(traced)
         self.answers = traced.path.outcomes
         self.asked = traced.path.values
@@ -94,7 +96,10 @@ class Program:
     def _computed(self, kernel: Kernel, tensors: Sequence[Tensor]) -> list[Tensor]:
         for t in self.captured:
             settle(t, kernel)
-        return [resident(a) for a in kernel.launch([memory(t) for t in tensors])]
+        held = [memory(t) for t in tensors]
+        if (watch := looked_for()) is not None:
+            inspect(watch, kernel.graph, held, self.operation.lines, f"{self.name}, {kernel.name}")
+        return [resident(a) for a in kernel.launch(held)]
 
     def _derived(self, what: str, wrt: tuple[int, ...]) -> Graph:
         if what not in DERIVED:

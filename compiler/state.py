@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import gc
 import weakref
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -19,6 +19,7 @@ from symgrad.compiler.backend import make_kernel
 from symgrad.compiler.capture import Trace
 from symgrad.compiler.guards import Guards
 from symgrad.compiler.ir import Graph, Value
+from symgrad.compiler.nans import inspect, looked_for
 from symgrad.compiler.operation import Operation, usable
 from symgrad.compiler.options import DEFAULT, Options
 from symgrad.compiler.passes.stabilise import stabilise
@@ -29,6 +30,7 @@ from symgrad.compiler.signature import Call
 from symgrad.compiler.sources import Captured, Gradient
 from symgrad.compiler.tree import LEAF, flatten, unflatten
 from symgrad.compiler.verify import verify
+from symgrad.debug import show
 from symgrad.engine import node_of
 from symgrad.graph import Node
 from symgrad.mode import local
@@ -48,8 +50,10 @@ class Effects:
         self.grads = [(i, None if t._grad is None else capture.value(t._grad)) for i, t in changed]
         self.had_grads = [(i, capture.had[id(t)] is not None) for i, t in changed]
         self.draws = [draw for _, draw in capture.draws]
-        self.any = bool(self.writes or self.grads or self.draws or capture.scalars or capture.backward_ran)
+        self.prints = [Printed(*given) for given in capture.prints]
+        self.any = bool(self.writes or self.grads or self.draws or self.prints or capture.scalars or capture.backward_ran)
         self.values: list[Value] = [*(v for _, v in self.writes), *(v for _, v in self.grads if v is not None)]
+        self.values += [v for p in self.prints for v in p.values]
         self.recorded = any(t._requires_grad and _can_go_back(t) for t in _leaves(traced.result))
         """Whether results have a history that backward() can go through after the call."""
 
@@ -73,12 +77,13 @@ class Step:
         self.missed: str | None = None
         """Which question had another answer at the latest call."""
         self.asked = self.graph.outputs[len(self.graph.outputs) - len(self.answers) :]
-        self.captured = traced.captured
+        self.captured, self.lines = traced.captured, capture.lines
         self.outside: list[Any] = [None] * arguments + capture.outside[arguments:]  # the arguments of later calls are others
         self.guards = Guards(traced)
         self.sources = _sources(capture, arguments)
-        self.operation = None if effects.any else Operation(self.graph, name, options)
-        self.recorder = Operation(Graph(self.graph.inputs, self.graph.outputs[: self.count]), name, options) if effects.recorded else None
+        self.operation = None if effects.any else Operation(self.graph, name, options, lines=self.lines)
+        results = Graph(self.graph.inputs, self.graph.outputs[: self.count])
+        self.recorder = Operation(results, name, options, lines=self.lines) if effects.recorded else None
         """What the results are recorded as; only its backward runs."""
         given = () if self.answers or self.recorder else (*(i for i, _ in effects.writes), *(range(arguments) if options.donate else ()))
         donated = usable(self.graph, dict.fromkeys(given))  # but not what is needed if the path turns out to be another, or for backward
@@ -107,6 +112,8 @@ class Step:
         found: list[Any] = []
         try:
             held = self._inputs(tensors)
+            if local.mode.capture is not None:
+                self._look(held)
             found.append(self.kernel.launch(held))
             (values,) = found
             rest = values[self.count :]
@@ -123,6 +130,12 @@ class Step:
         if self.recorder is not None and local.mode.recording:
             self.recorder.record([self._behind(i, x, tensors) for i, x in enumerate(held)], held, results)
         return self._results(results)
+
+    def _look(self, held: Sequence[Any]) -> None:
+        """Somebody may look for NaN: before anything is written."""
+        watch = looked_for()
+        if watch is not None:
+            inspect(watch, self.graph, held, self.lines, self.name)
 
     def _behind(self, i: int, held: Any, tensors: Sequence[Any]) -> Tensor:
         """The tensor behind an input; random numbers and learning rates have none."""
@@ -178,6 +191,21 @@ class Step:
         for i, value in self.effects.grads:
             t = outside[i] if i >= arguments else tensors[i]
             t._grad = None if value is None else resident(next(new))
+        for printed in self.effects.prints:
+            printed.show(new)
+
+
+class Printed:
+    """What a program prints at every run: tensors are outputs of its kernel, anything else is as it was."""
+
+    def __init__(self, text: str, given: Sequence[Any], named: Mapping[str, Any]) -> None:
+        self.text, self.given, self.named = text, given, named
+        self.values = [x for x in (*given, *named.values()) if isinstance(x, Value)]
+
+    def show(self, values: Iterator[Any]) -> None:
+        given = [next(values) if isinstance(x, Value) else x for x in self.given]
+        named = {k: next(values) if isinstance(x, Value) else x for k, x in self.named.items()}
+        show(self.text, given, named)
 
 
 def _sources(capture: Any, arguments: int) -> list[Any]:

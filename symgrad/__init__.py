@@ -72,6 +72,7 @@ globals().pop("elementwise", None)  # a module of symgrad.functional, in front o
 
 if TYPE_CHECKING:
     from symgrad import (
+        debug as debug,
         func as func,
         io as io,
         nn as nn,
@@ -98,6 +99,7 @@ _LATER = {  # what is loaded when it is first asked for: a module, or a name in 
     "Model": "symgrad.training:Model",
     "compile": "symgrad.compiler.api:compile",
     "compiler": "symgrad.compiler",
+    "debug": "symgrad.debug",
     "derive": "symgrad.compiler.api:derive",
     "elementwise": "symgrad.compiler.api:elementwise",
     "from_jax": "symgrad.compiler.api:from_jax",
@@ -165,8 +167,8 @@ Tensor.formula = _formula  # type: ignore[method-assign]
 
 
 _MODULES = {
-    "autograd", "compiler", "cuda", "errors", "func", "interop", "io", "linalg", "nn", "optim", "optimize", "random", "special", "testing",
-    "training", "utils",
+    "autograd", "compiler", "cuda", "debug", "errors", "func", "interop", "io", "linalg", "nn", "optim", "optimize", "random", "special",
+    "testing", "training", "utils",
 }  # fmt: skip
 
 

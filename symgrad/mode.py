@@ -26,6 +26,7 @@ class Mode:
     `capture.entered(module)`; how to take back what it does to Python's objects, if the call fails, with `capture.undo(action)`.
     `capture.meaning(row, args)` gives what
     stands for a call of a Function that says what it means, `capture.called(row, args, results)` tells it of one that does not.
+    `capture.printed(text, tensors, named)` tells it of `debug.print`, and says whether there are values to be printed now.
     If `capture.abstract`, kernels do not run: results have a type and no values.
     """
 
@@ -81,6 +82,9 @@ class Observer:
             raise AttributeError(name)
         return getattr(self.outer, name) if self.outer is not None else _ignore
 
+    def printed(self, text: str, tensors: Any, named: Any) -> bool:
+        return True if self.outer is None else bool(self.outer.printed(text, tensors, named))
+
     def left(self, tensor: Any, how: str) -> None:
         if self.outer is not None:
             self.outer.left(tensor, how)
@@ -91,6 +95,14 @@ class Observer:
     def called(self, row: Any, args: Any, results: Any) -> None:
         if self.outer is not None:
             self.outer.called(row, args, results)
+
+
+def tracing() -> bool:
+    """Is a function being traced in this thread? Observers, such as anomaly mode, may stand in front."""
+    capture = local.mode.capture
+    while isinstance(capture, Observer):
+        capture = capture.outer
+    return capture is not None
 
 
 def _ignore(*args: Any) -> None:

@@ -96,6 +96,12 @@ class Body(Capture):
             self.weaks[id(x)] = x, weak(x.number, self.weak(x), self.outer.path.ask)
         return self.weaks[id(x)][1]
 
+    def printed(self, text: str, tensors: Sequence[Any], named: Any) -> bool:
+        raise TraceError(
+            f"{user_line()}: debug.print() in the body of a loop or branch, which is traced once for all steps and has no values; print"
+            " what the loop gives, or run it eagerly"
+        )
+
     def leave(self) -> list[Any]:
         """Let go of everything; weak references to the tensors that were made here."""
         brought = {id(t) for t in self.lent.tensors} | {id(box.outside) for box in self.boxes.values() if box.outside is not None}

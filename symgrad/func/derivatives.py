@@ -19,7 +19,7 @@ from symgrad.dispatch import tensors as ops
 from symgrad.engine import is_leaf, node_of
 from symgrad.errors import describe
 from symgrad.func import tree
-from symgrad.mode import Observer, local
+from symgrad.mode import local, tracing
 from symgrad.ops.promotion import kind
 from symgrad.tensor import Tensor, wrap
 from symgrad.views import detach
@@ -49,8 +49,7 @@ class Level:
 
     def close(self, outputs: list[Tensor]) -> None:
         """See whether the outputs depend on anything else that is being differentiated, or on what is being traced."""
-        traced = local.mode.capture is not None and not isinstance(local.mode.capture, Observer)
-        self.outer = traced or (self.recording and _reaches_others(outputs, {id(x) for x in self.inputs}))
+        self.outer = tracing() or (self.recording and _reaches_others(outputs, {id(x) for x in self.inputs}))
 
     def give(self, value: Any) -> Any:
         """A result as the caller sees it."""

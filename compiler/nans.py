@@ -1,0 +1,66 @@
+"""Where a NaN in a kernel comes from: its graph is run again, one application after the other, and followed back from the results."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from symgrad.compiler.interpreter import values_of
+from symgrad.compiler.ir import INPUT, LITERAL, OUTPUT, Graph, Value
+from symgrad.mode import Observer, local
+
+Lines = Mapping[Value, str]
+
+
+def looked_for() -> Any:
+    """Who looks for NaN in this thread: see `symgrad.debug.nans`."""
+    capture = local.mode.capture
+    while isinstance(capture, Observer) and not hasattr(capture, "bad"):
+        capture = capture.outer
+    return capture if isinstance(capture, Observer) else None
+
+
+def inspect(watch: Any, graph: Graph, held: Sequence[Any], lines: Lines, name: str) -> None:
+    """FloatingPointError if a result of the graph is NaN, and no input: it names the operation that began it."""
+    arrays = [np.asarray(x) for x in held]
+    if any(map(watch.bad, arrays)):
+        return
+    known = values_of(graph, arrays)
+    bad = next((v for v in graph.outputs if watch.bad(known[v])), None)
+    if bad is None:
+        return
+    culprit = _origin(watch, bad, known)
+    operands = [None if a is None else known[a] for a in culprit.args]
+    line = _line(culprit, lines) or "?"
+    raise FloatingPointError(f"{watch.message(culprit.op, operands, line)}, in the kernel of {name}")
+
+
+def _origin(watch: Any, v: Value, known: Mapping[Value, Any]) -> Value:
+    """Back from a NaN to the value that has none among its arguments."""
+    while True:
+        if v.op == OUTPUT:
+            v = v.args[0]
+        before = next((a for a in v.args if a is not None and _any_bad(watch, known[a])), None)
+        if before is None:
+            return v
+        v = before
+
+
+def _any_bad(watch: Any, found: Any) -> bool:
+    return any(map(watch.bad, found)) if isinstance(found, tuple) else watch.bad(found)
+
+
+def _line(v: Value, lines: Lines) -> str | None:
+    """The user's line of a value, or that of the nearest one that it is made from: derivatives have none of their own."""
+    queue, seen = deque([v]), {v}
+    while queue:
+        v = queue.popleft()
+        if v in lines and v.op not in (INPUT, LITERAL):
+            return lines[v]
+        fresh = [a for a in v.args if a is not None and a not in seen]
+        seen.update(fresh)
+        queue.extend(fresh)
+    return None
