@@ -62,9 +62,11 @@ class Certificate:
 
 
 def certify(derivation: Any, source: Any, given: Sequence[Any]) -> Certificate:
-    """Compare at the arrays given; for specs, at random numbers. In double precision, unless the function brings other numbers along."""
+    """Compare at the arrays given; for specs, at random numbers. In double precision, unless the function brings other numbers along, or
+    calls one of JAX's, which was traced for the types that it got."""
     rng = np.random.default_rng(0)
     single = any(a.dtype.kind == "f" and a.dtype.itemsize < 8 for a in given[source.arguments :])
+    single = single or any(v.row is not None and v.row.foreign is not None and not v.row.foreign.wide for v in derivation.graph.values)
     arrays = [_drawn(a, rng, single) for a in given]
     formulas = derivation.evaluate(arrays, wide=True)
     found = {(derivation.name, "eager"): _apart(formulas[0], _array(source.run(_tensors(source, arrays, False))))}

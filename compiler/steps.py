@@ -137,6 +137,8 @@ class _Walk:
         args = tuple(a.value if a is not None and a.op == LITERAL else stand_ins.get(a) for a in whole.args)
         made = [stand_ins.get(o, o) for o in outs]
         given, out = (g, made[0]) if v.op != OUTPUT else (tuple(g if o is v else None for o in outs), tuple(made))
+        if row.prepare is not None:
+            given = row.prepare(xp, given, out, *args, **whole.attrs)
         for i, arg in enumerate(whole.args):
             rule = row.rule(i) if arg in on_the_way else None
             if rule is None or kind(arg.dtype) not in "fc":

@@ -162,6 +162,8 @@ def array_of(data: Any, dtype: np.dtype[Any] | None) -> Array:
     if isinstance(data, Tensor):
         leaving(data, "tensor(t), which copies values without their history,")
         data = data._array
+    if hasattr(data, "__dlpack__") and hasattr(data, "__array__"):  # JAX's, say
+        data = np.asarray(data)
     if isinstance(data, (np.ndarray, np.generic)):
         dtypes.of(data.dtype)
         return _cast(np.array(data, data.dtype.newbyteorder("=")), dtype)
@@ -246,8 +248,8 @@ def _starts_with_tensor(data: Any) -> bool:
 def _is_sequence(data: Any) -> bool:
     if isinstance(data, (Tensor, np.generic, *_NUMBERS, dict, set)):
         return False
-    if isinstance(data, np.ndarray):
-        return data.ndim > 0
+    if hasattr(data, "ndim"):
+        return bool(data.ndim > 0)
     return hasattr(data, "__len__") and hasattr(data, "__getitem__")
 
 
@@ -299,7 +301,7 @@ def _gather(data: Any, sizes: list[int], dim: int, values: list[Any], found: lis
 def _element(item: Any) -> tuple[Any, np.dtype[Any]]:
     if isinstance(item, Tensor):
         leaving(item, "tensor([t, ...]), which copies values without their history,")
-    array = item._array if isinstance(item, Tensor) else item
+    array = item._array if isinstance(item, Tensor) else np.asarray(item) if hasattr(item, "__dlpack__") else item
     if isinstance(array, (np.ndarray, np.generic)):
         if array.size != 1:
             raise ValueError("only one element tensors can be converted to Python scalars")

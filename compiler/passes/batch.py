@@ -187,7 +187,8 @@ def _convolution(v: Value, args: Any, size: int) -> Any:
 
 
 def _mapped(v: Value, args: Any, size: int) -> Any:
-    row = _mapped_row(row_of(v), tuple(has for _, has in args))
+    row, has = row_of(v), tuple(has for _, has in args)
+    row = _mapped_row(row, has) if row.foreign is None else row.foreign.batched(has, size).row
     return apply(row, tuple(a for a, _ in args), dict(v.attrs))
 
 

@@ -31,10 +31,13 @@ from symgrad.compiler.xla.function import is_wide
 from symgrad.errors import TraceError, describe
 from symgrad.ops.promotion import kind
 from symgrad.ops.spec import Meta, Row
+from symgrad.resident import memory
 from symgrad.tensor import Tensor, wrap
 
 _CALLBACKS = {"pure_callback", "io_callback"}
 _TYPES = {d.name for d in dtypes.ALL}
+_DATA = object()
+"""Stands for a tensor among the arguments of a call."""
 
 
 class JaxOperation:
@@ -68,7 +71,7 @@ class JaxOperation:
         data = [leaf for leaf in leaves if isinstance(leaf, Tensor)]
         if not data:
             raise TypeError(f"{user_line()}: {_name_of(self.function)} is given no tensor: call the JAX function itself")
-        needs = tuple(kind(t._array.dtype) in "fc" and (t._requires_grad or tracing()) for t in data)
+        needs = tuple(kind(memory(t).dtype) in "fc" and (t._requires_grad or tracing()) for t in data)
         key = tree, names, weak, needs, wide, tuple(_key(leaf) for leaf in leaves)
         with self._lock:
             if key not in self._calls:
@@ -87,17 +90,17 @@ class JaxOperation:
 
     def _imported(self, tree: Any, names: Any, leaves: Sequence[Any], weak: Sequence[bool], needs: Sequence[bool], wide: bool) -> Any:
         results: list[Any] = []
+        settings = [_DATA if isinstance(x, Tensor) else x for x in leaves]  # no tensor of this call is kept
 
         def flat(*arrays: Any) -> list[Any]:
             given = iter(arrays)
-            values = jax.tree_util.tree_unflatten(tree, [next(given) if isinstance(x, Tensor) else x for x in leaves])
+            values = jax.tree_util.tree_unflatten(tree, [next(given) if x is _DATA else x for x in settings])
             bound = inspect.BoundArguments(self.signature, dict(zip(names, values, strict=True)))
             found, structure = jax.tree_util.tree_flatten(self.function(*bound.args, **bound.kwargs))
             results[:] = [structure]
             return found
 
-        data = [(x._array, w) for x, w in zip(leaves, weak, strict=True) if isinstance(x, Tensor)]
-        avals = [_aval(a, w) for a, w in data]
+        avals = [_aval(memory(x), w) for x, w in zip(leaves, weak, strict=True) if isinstance(x, Tensor)]
         return Imported(_name_of(self.function), flat, avals, wide, needs), results[0]
 
 
@@ -123,6 +126,7 @@ class Imported:
         self._run = jax.extend.core.jaxpr_as_fun(self.jaxpr)
         self._jitted = jax.jit(self._run)
         self._transposes: dict[tuple[int, ...], Imported] = {}
+        self._batches: dict[Any, Imported] = {}
         self._lock = threading.RLock()
         self.row = self._row()
 
@@ -140,12 +144,9 @@ class Imported:
                 )
 
     def __call__(self, *arrays: Any) -> Any:
-        """What the emitted source calls, on jax arrays: the program that was traced. Where JAX is set to 32 bits, and that had 64,
-        the function itself runs, and JAX does with its types what it does there."""
+        """What the emitted source calls, on jax arrays."""
         types = [jax.dtypes.canonicalize_dtype(a.dtype) for a in self.avals]
-        arrays = tuple(jnp.asarray(x, t) for x, t in zip(arrays, types, strict=True))
-        same = all(t == a.dtype for t, a in zip(types, self.avals, strict=True))
-        results = self._run(*arrays) if same else self.flat(*arrays)
+        results = self._either(*(jnp.asarray(x, t) for x, t in zip(arrays, types, strict=True)))
         return results[0] if len(self.types) == 1 else tuple(results)
 
     def _kernel(self, *arrays: Any) -> Any:
@@ -179,6 +180,21 @@ class Imported:
                     self._transposes[arrived] = self._transposed(arrived)
             return self._transposes[arrived]
 
+    def batched(self, has: tuple[bool, ...], size: int) -> Imported:
+        """The operation for many values, in front, of those arguments that have such a dimension."""
+        with self._lock:
+            if (has, size) not in self._batches:
+                mapped = jax.vmap(self._either, in_axes=tuple(0 if one else None for one in has))
+                avals = [_aval(Meta((size, *a.shape), a.dtype)) if one else _aval(a) for a, one in zip(self.avals, has, strict=True)]
+                needs = [i in self.wrt for i in range(len(avals))]
+                self._batches[has, size] = Imported(f"{self.title}_batched", mapped, avals, self.wide, needs)
+            return self._batches[has, size]
+
+    def _either(self, *arrays: Any) -> list[Any]:
+        """The program that was traced, or for other types, where JAX is set to 32 bits, the function itself."""
+        same = all(x.dtype == a.dtype for x, a in zip(arrays, self.avals, strict=True))
+        return self._run(*arrays) if same else self.flat(*arrays)  # type: ignore[no-any-return]
+
     def _transposed(self, arrived: tuple[int, ...]) -> Imported:
         count = len(self.avals)
 
@@ -188,7 +204,7 @@ class Imported:
             def moving(*chosen: Any) -> list[Any]:
                 for i, x in zip(self.wrt, chosen, strict=True):
                     xs[i] = x
-                found = self._run(*xs) if all(x.dtype == a.dtype for x, a in zip(xs, self.avals, strict=True)) else self.flat(*xs)
+                found = self._either(*xs)
                 return [found[i] for i in arrived]
 
             _, back = jax.vjp(moving, *(xs[i] for i in self.wrt))
@@ -211,7 +227,7 @@ def _part(i: int) -> Callable[..., Any]:
 def _width(leaves: Sequence[Any]) -> bool:
     """Whether the function is traced with 64 bits: where the user has them, and where an argument has."""
     user = bool(jax.dtypes.canonicalize_dtype(np.float64) == np.float64)
-    return user or any(is_wide(t._array.dtype) for t in leaves if isinstance(t, Tensor))
+    return user or any(is_wide(memory(t).dtype) for t in leaves if isinstance(t, Tensor))
 
 
 def _weak(x: Any, wide: bool) -> Tensor:
@@ -222,7 +238,7 @@ def _weak(x: Any, wide: bool) -> Tensor:
 
 def _key(leaf: Any) -> Any:
     if isinstance(leaf, Tensor):
-        return "array", leaf._array.shape, str(leaf._array.dtype)
+        return "array", memory(leaf).shape, str(memory(leaf).dtype)
     try:
         hash(leaf)
     except TypeError:

@@ -26,6 +26,8 @@ class Kernels:
         packed.__name__ = packed.__qualname__ = getattr(function, "__name__", "function")
         self.args = args
         self.compiled = compile(packed, backend=backend)
+        self.program: Any = None
+        """The program, if there is one for all values, and its inputs behind the vector."""
         self.at: Any = None
         self.known: dict[str, Any] = {}
 
@@ -42,22 +44,28 @@ class Kernels:
         return self._found("value", x, lambda v: _array(self.compiled(v, *self.args))).copy()
 
     def value_and_grad(self, x: Any) -> Any:
-        def find(v: Tensor) -> Any:
-            value, gradient = self.compiled.value_and_grad(v, *self.args, wrt="vector")
-            return _array(value), _array(gradient)
-
-        value, gradient = self._found("value_and_grad", x, find)
+        value, gradient = self._found("value_and_grad", x, lambda v: self._computed("value_and_grad", v))
         return value.copy(), gradient.copy()
 
     def jacobian(self, x: Any) -> Any:
-        return self._found("jacobian", x, lambda v: _array(self.compiled.jacobian(v, *self.args, wrt="vector"))).copy()
+        return self._found("jacobian", x, lambda v: self._computed("jacobian", v)[0]).copy()
 
     def hessian(self, x: Any) -> Any:
-        return self._found("hessian", x, lambda v: _array(self.compiled.hessian(v, *self.args, wrt="vector"))).copy()
+        return self._found("hessian", x, lambda v: self._computed("hessian", v)[0]).copy()
 
     def hessian_times(self, x: Any, p: Any) -> Any:
         """Forward over reverse: no Hessian is made."""
-        return _array(self.compiled.hvp(wrap(np.array(x, np.float64)), *self.args, v=np.array(p, np.float64), wrt="vector"))
+        return self._computed("hvp", wrap(np.array(x, np.float64)), wrap(np.array(p, np.float64)))[0]
+
+    def _computed(self, what: str, vector: Tensor, *directions: Tensor) -> list[Any]:
+        """A derivative in the vector. Where no path depends on values, the program is looked up once."""
+        program, rest = self.program or (None, [])
+        if program is None or not program.holds():
+            call, program = self.compiled._prepare((vector, *self.args), {}, what)
+            _, *rest = program.inputs(call)
+            settled = not program.guards.conditions and not program.answers
+            self.program = (program, rest) if settled else None
+        return [_array(t) for t in program.compute(what, (0,), [vector, *rest, *directions])]
 
 
 def _array(t: Tensor) -> Any:

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import functools
+import gc
 import typing
+import weakref
 
 import jax
 import jax.numpy as jnp
@@ -66,6 +68,7 @@ def test_compiled_it_is_part_of_one_program():
     x.grad = w.grad = None
 
 
+@pytest.mark.slow
 def test_hessian_in_a_kernel():
     x, _ = data()
     fast, slow = (sg.compile(sg.func.hessian(lambda w, f=f: f(x.detach(), w).square().sum())) for f in (bend, same_bend))
@@ -73,6 +76,7 @@ def test_hessian_in_a_kernel():
     close([fast(w)], [slow(w)])
 
 
+@pytest.mark.slow
 def test_forward_mode_and_vmap_of_functions_that_use_it():
     x, w = (t.detach() for t in data())
     ours, theirs = (sg.func.jvp(lambda w, f=f: f(x, w), (w,), (w * 2,)) for f in (bend, same_bend))
@@ -133,7 +137,10 @@ def test_numbers_are_weak_and_arrays_are_data():
     assert scaled(sg.ones(2, dtype=sg.bfloat16), 2.0).dtype is sg.bfloat16
 
 
-@pytest.mark.parametrize("dtype", ["float16", "bfloat16", "float32", "complex128"])
+SLOW = [pytest.param(dtype, marks=pytest.mark.slow) for dtype in ("bfloat16", "float32")]
+
+
+@pytest.mark.parametrize("dtype", ["float16", "complex128", *SLOW])
 def test_other_types_have_gradients_too(dtype):
     f = sg.from_jax(lambda x: x * x * x)
     x = T(1.5, -2.0, dtype=getattr(sg, dtype))
@@ -200,6 +207,66 @@ def test_formula():
     close([value], [same_bend(x, x.T).sum()])
     x.requires_grad_()
     close([gradient], sg.autograd.grad(same_bend(x, x.T).sum(), x))
+
+
+def test_whole_jacobians_and_hessians_are_one_kernel():
+    x, w = (t.detach() for t in data())
+    fast, slow = (sg.compile(lambda x, w, f=f: f(x, w).square().sum()) for f in (bend, same_bend))
+    close([fast.hessian(x, w, wrt="w")], [slow.hessian(x, w, wrt="w")])
+    close([sg.compile(bend).jacobian(x, w, wrt="x")], [sg.compile(same_bend).jacobian(x, w, wrt="x")])
+
+
+def test_inside_of_loops_training_steps_and_the_numpy_back_end():
+    double = sg.from_jax(lambda x: jnp.sin(x) * 2)
+    x = T(0.1, 0.2, 0.3)
+
+    def looped(x):
+        return sg.scan(lambda c, x: (double(c) + x, c), sg.zeros((), dtype=sg.float64), x)[0]
+
+    close([sg.compile(looped)(x)], [looped(x)])
+    close([sg.compile(looped).grad(x, wrt="x")], sg.autograd.grad(looped(x), x))
+    fast = sg.compile(lambda x: double(x).sum(), backend="numpy")
+    close([fast.grad(x, wrt="x")], [2 * x.cos()])
+
+    def trained(compiled):
+        p = T(1.0, -1.0)
+        optimizer = sg.optim.SGD([p], lr=0.1)
+
+        def step():
+            optimizer.zero_grad()
+            loss = double(p).square().sum()
+            loss.backward()
+            optimizer.step()
+            return loss
+
+        step = sg.compile(step) if compiled else step
+        return [step() for _ in range(4)][-1], p
+
+    close(*(trained(compiled) for compiled in (False, True)))
+
+
+def test_a_file_of_it_needs_no_function(tmp_path):
+    fast = sg.compile(lambda x: sg.from_jax(lambda x: jnp.sinh(x))(x).sum())
+    x = T(0.5, 1.0)
+    fast.export(tmp_path / "f.sgx", x)
+    close([sg.load_compiled(tmp_path / "f.sgx")(x)], [x.sinh().sum()])
+
+
+def test_no_tensor_of_a_call_is_kept():
+    f = sg.from_jax(lambda x: x * 2)
+    x = sg.ones(3)
+    f(x)
+    watched = weakref.ref(x)
+    del x
+    gc.collect()
+    assert watched() is None
+
+
+def test_steps_and_certificate():
+    d = sg.derive(lambda x: sg.from_jax(jnp.sinh)(x).sum())(sg.spec(3, dtype=sg.float64))
+    assert "x̄ = jax.sinh_vjp(x, v̄1)[i]   derivative of jax.sinh" in str(d.steps())
+    assert d.certify().ok
+    assert sg.derive(lambda x: sg.from_jax(jnp.sinh)(x).sum())(sg.spec(3)).certify().ok
 
 
 def loop(x):

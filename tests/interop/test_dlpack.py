@@ -67,3 +67,16 @@ def test_jax_memory_is_shared_and_never_written():
     assert theirs.tolist() == [0, 1, 2]
     np.testing.assert_array_equal(np.asarray(jnp.from_dlpack(sg.arange(6.0).reshape(2, 3).t())), [[0, 3], [1, 4], [2, 5]])
     assert (sg.asarray(theirs) * 2).tolist() == [0, 2, 4]
+
+
+def test_tensors_of_jax_arrays_are_copies():
+    jnp = pytest.importorskip("jax.numpy")
+    for make in (sg.tensor, sg.as_tensor):
+        t = make(jnp.arange(3.0))
+        assert t.dtype is sg.float32
+        t += 1
+        assert t.tolist() == [1, 2, 3]
+    assert sg.tensor(jnp.float32(2)).item() == 2
+    assert sg.tensor(jnp.arange(2), dtype=sg.float64).tolist() == [0, 1]
+    assert sg.tensor([jnp.ones(2), jnp.zeros(2)]).tolist() == [[1, 1], [0, 0]]
+    assert sg.tensor([jnp.float32(1), 2.0]).tolist() == [1, 2]

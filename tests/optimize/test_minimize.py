@@ -49,7 +49,7 @@ def test_rosenbrock_with_every_method_that_has_derivatives(method, backend):
     np.testing.assert_allclose(found.grad, so.rosen_der(found.x), atol=1e-8)
 
 
-@pytest.mark.parametrize("method", ["Nelder-Mead", "Powell", "COBYLA", "COBYQA"])
+@pytest.mark.parametrize("method", ["Nelder-Mead", "COBYLA", *(pytest.param(m, marks=pytest.mark.slow) for m in ("Powell", "COBYQA"))])
 def test_methods_without_derivatives(method):
     found = minimize(lambda x: (x - 1).abs().sum(), sg.zeros(2), method)
     np.testing.assert_allclose(found.x.numpy(), 1, atol=1e-2)
@@ -235,6 +235,17 @@ def test_each_point_is_computed_once(monkeypatch):
     monkeypatch.setattr(sg.optimize.objective.Kernels, "_found", counted)
     found = minimize(rosenbrock, START, "BFGS")
     assert len(points) == len(set(points)) == found.nfev
+
+
+def test_branches_on_values_are_followed():
+    """Each path is a program."""
+
+    def huber(x):
+        return (x * x).sum() / 2 if x.abs().max() < 1 else x.abs().sum()
+
+    found = minimize(huber, np.array([3.0]), "BFGS")
+    assert found.x[0] == pytest.approx(0, abs=1e-5)
+    assert found.fun == pytest.approx(0, abs=1e-8)
 
 
 def test_modules_are_trained_by_functional_call():
