@@ -20,6 +20,7 @@ import numpy as np
 
 from symgrad.compiler import differentiate
 from symgrad.compiler.capture import Trace, trace, user_line
+from symgrad.compiler.guards import Guards
 from symgrad.compiler.ir import Graph
 from symgrad.compiler.options import Options
 from symgrad.compiler.passes.stabilise import stabilise
@@ -115,7 +116,7 @@ class _Entry:
             return self._taken(signature.function(*bound.args, **bound.kwargs))
 
         traced = trace(run, [spec for _, spec in arrays], [label for label, _ in arrays], signature.names())
-        self.captured, self.dependencies = traced.captured, traced.capture.dependencies
+        self.captured, self.guards = traced.captured, Guards(traced)
         if not wide:
             _tell_of_rounding(str(signature), traced)
         graph = verify(stabilise(traced.graph))
@@ -131,7 +132,7 @@ class _Entry:
         return tensors
 
     def holds(self) -> bool:
-        return all(read() == value for read, value in self.dependencies)
+        return self.guards.hold()
 
     def __call__(self, leaves: Sequence[Any]) -> Any:
         arrays = [leaf for leaf in leaves if isinstance(leaf, jax.Array)]
