@@ -15,6 +15,7 @@ from symgrad.compiler.formula import Program, lower
 from symgrad.compiler.history import History, history
 from symgrad.compiler.ir import Graph, Value, type_text
 from symgrad.compiler.passes.stabilise import stabilise
+from symgrad.compiler.passes.unroll import unroll
 from symgrad.compiler.signature import Call, Signature, array_of, positions
 from symgrad.compiler.verify import verify
 from symgrad.errors import FormulaError, TraceError
@@ -81,7 +82,7 @@ def _leaf(recorded: History, x: Any) -> int:
 
 def derived(graph: Graph, wrt: tuple[int, ...], plan: Plan, path: Way) -> tuple[Program, tuple[Derivative, ...]]:
     """The formulas of a graph's value, of its derivatives, and of the conditions of the path, in that order."""
-    value, *conditions = stabilise(Graph(graph.inputs, (*graph.outputs, *path.values), graph.labels)).outputs
+    value, *conditions = stabilise(unroll(Graph(graph.inputs, (*graph.outputs, *path.values), graph.labels))).outputs
     if wrt and kind(value.dtype) not in "fc":
         raise TraceError(f"{user_line()}: only floating-point results have a derivative, got {type_text(value)}")
     for i in wrt:

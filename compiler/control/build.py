@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -43,15 +43,21 @@ def cut(inputs: Sequence[Value], outputs: Iterable[Value], labels: Sequence[str]
     """The outputs as a graph of these values, which become its inputs in this order; what lies below them is left out."""
     outputs = tuple(outputs)
     places = [input_value(i, v.shape, v.dtype) for i, v in enumerate(inputs)]
-    new = dict(zip(inputs, places, strict=True))
-    for v in toposort(outputs, frozenset(inputs)):
-        if v in new:
-            continue
-        if v.op == INPUT:
+    known = frozenset(inputs)
+    for v in toposort(outputs, known):
+        if v.op == INPUT and v not in known:
             raise GraphError(f"input {v.attrs['index']} is needed, and is none of {len(inputs)} values")
-        args = tuple(None if a is None else new[a] for a in v.args)
-        new[v] = intern(v.op, v.row, args, v.attrs, v.shape, v.dtype) if args else v
-    return Graph(places, (new[v] for v in outputs), labels)
+    return Graph(places, replaced(outputs, dict(zip(inputs, places, strict=True))), labels)
+
+
+def replaced(outputs: Sequence[Value], given: Mapping[Value, Value]) -> list[Value]:
+    """The outputs with other values in the places of some; everything else is as it was, to the bit."""
+    new = dict(given)
+    for v in toposort(outputs, given):
+        if v not in new:
+            args = tuple(None if a is None else new[a] for a in v.args)
+            new[v] = intern(v.op, v.row, args, v.attrs, v.shape, v.dtype) if args else v
+    return [new[v] for v in outputs]
 
 
 def inline(graph: Graph, values: Sequence[Value]) -> list[Value]:

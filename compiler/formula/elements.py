@@ -114,8 +114,13 @@ def _moved(v: Value, args: list[Any]) -> Any:
     if result.shape != v.shape:
         raise FormulaError(f"{v.op} has no form in elements notation")
     for index in np.ndindex(result.shape):
-        result[index] = meaning.number(result[index])  # the kernel may have put in numbers of its own
+        result[index] = meaning.number(_unboxed(result[index]))  # the kernel may have put in numbers of its own
     return result
+
+
+def _unboxed(e: Any) -> Any:
+    """Kernels that join arrays of no dimensions put them in as they are."""
+    return e[()] if isinstance(e, np.ndarray) else e
 
 
 def _counted(conditions: Any) -> Any:

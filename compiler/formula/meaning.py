@@ -18,7 +18,7 @@ import sympy as sp
 from sympy.functions.elementary.piecewise import ExprCondPair
 from sympy.logic.boolalg import BooleanFunction
 
-from symgrad.compiler.ir import Value, freeze, row_of
+from symgrad.compiler.ir import Graph, Value, freeze, row_of
 from symgrad.ops.promotion import kind
 from symgrad.ops.spec import Row
 
@@ -174,6 +174,9 @@ class Application:
 
     @property
     def shown(self) -> list[tuple[str, Any]]:
+        if any(isinstance(x, Graph) for x in self.attrs.values()):  # a loop: what it does in each step is no part of a formula
+            settings = [(k, self.attrs[k]) for k in ("length", "max_steps", "reverse") if self.attrs.get(k)]
+            return [*settings, ("output", self.index)]
         return [(k, x) for k, x in self.attrs.items() if freeze(x)[0] == "tuple" or (self.row.name, k, x) not in _HIDDEN]
 
 

@@ -21,6 +21,7 @@ from symgrad.compiler.control.rows import is_control
 from symgrad.compiler.custom import CUSTOM
 from symgrad.compiler.ir import LITERAL, Graph, Value, literal, row_of
 from symgrad.compiler.passes.constants import constants
+from symgrad.compiler.passes.loops import loops
 from symgrad.compiler.passes.rewrite import rewrite
 from symgrad.compiler.verify import verify
 from symgrad.ops.shapes import reduced_shape
@@ -34,7 +35,7 @@ _FLOAT32 = np.dtype(np.float32)
 
 def prepare(graph: Graph) -> Graph:
     """The graph with the same values, for NumPy."""
-    return verify(constants(_unkept(rewrite(graph, _change))))
+    return verify(constants(_unkept(rewrite(loops(graph), _change))))
 
 
 def _change(v: Value, args: tuple[Any, ...]) -> Any:

@@ -9,6 +9,7 @@ from typing import Any
 from symgrad.compiler.ir import Graph, walk
 from symgrad.compiler.passes.constants import constants
 from symgrad.compiler.passes.decompose import decompose
+from symgrad.compiler.passes.loops import loops
 from symgrad.compiler.verify import verify
 from symgrad.compiler.xla.emit import default_name, module
 from symgrad.errors import GraphError
@@ -25,7 +26,7 @@ def lowered(graph: Graph) -> Graph:
     """The graph in rows that have a lowering."""
     import jax
 
-    graph = verify(constants(decompose(graph, lambda row: row.jax is None)))
+    graph = verify(constants(decompose(loops(graph), lambda row: row.jax is None)))
     for v in walk(graph):
         name_in_jax = default_name(v)
         if name_in_jax is not None and not hasattr(jax.numpy, name_in_jax):
