@@ -131,7 +131,7 @@ class _Walk:
         whole = v.args[0] if v.op == OUTPUT else v
         row = row_of(whole)
         if row.pullback is not None:
-            raise FormulaError(f"steps name the rule of each operation, and {row.name} is a loop of many; derive() shows its derivative whole")
+            raise FormulaError(f"steps name the rule of each operation, and {row.name} is a loop of many: print the derivation instead")
         outs = [output(whole, i) for i in range(len(whole.dtype))] if v.op == OUTPUT else [v]
         stand_ins, labels = self.stand_ins([*(a for a in whole.args if a is not None), *outs])
         g = input_value(len(stand_ins), v.shape, v.dtype)

@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 
 from symgrad.compiler.builder import apply, xp
+from symgrad.compiler.control.rows import is_control
 from symgrad.compiler.ir import INPUT, LITERAL, OUTPUT, Graph, Value, input_value, row_of
 from symgrad.compiler.passes.decompose import decompose
 from symgrad.ops.spec import Meta, Row
@@ -51,6 +52,10 @@ def _batched(v: Value, new: dict[Value, tuple[Any, bool]], size: int) -> tuple[A
         return v, False
     if v.op == OUTPUT:
         return args[0][0][v.attrs["index"]], True
+    if is_control(v):
+        from symgrad.compiler.passes.batch_loops import batch_loop  # which batches bodies with this file
+
+        return batch_loop(v, args, size), True
     rule = _elementwise if row_of(v).elementwise else RULES.get(v.op, _mapped)
     found = rule(v, args, size)
     return (_mapped(v, args, size) if found is None else found), True

@@ -27,7 +27,7 @@ def unroll(graph: Graph) -> Graph:
 def _change(v: Value, args: tuple[Any, ...]) -> Any:
     if not is_control(v):
         return None
-    attrs = {k: unroll(x) if isinstance(x, Graph) else x for k, x in v.attrs.items()}
+    attrs: dict[str, Any] = {k: unroll(x) if isinstance(x, Graph) else x for k, x in v.attrs.items()}
     if v.op == "cond":
         return _chosen(args[0], *(inline(attrs[name], args[1:]) for name in ("true", "false")))
     if v.op == "while_loop" and attrs["max_steps"] is not None:
