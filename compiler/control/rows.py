@@ -19,7 +19,7 @@ from typing import Any
 
 import numpy as np
 
-from symgrad.compiler.interpreter import evaluate
+from symgrad.compiler.control.run import runner
 from symgrad.compiler.ir import Graph, Value, type_text
 from symgrad.engine import call
 from symgrad.errors import GraphError
@@ -122,8 +122,9 @@ def _run_scan(*arrays: Array, body: Graph, carries: int, slices: int, length: in
     operands = _fitted(body.inputs, arrays)
     now, sliced, shared = operands[:carries], operands[carries : carries + slices], operands[carries + slices :]
     stacked = [np.empty((length, *y.shape), y.dtype) for y in body.outputs[carries:]]
+    step = runner(body)
     for t in reversed(range(length)) if reverse else range(length):
-        found = evaluate(body, [*now, *(x[t, ...] for x in sliced), *shared])
+        found = step([*now, *(x[t, ...] for x in sliced), *shared])
         now = found[:carries]
         for whole, y in zip(stacked, found[carries:], strict=True):
             whole[t] = y
@@ -134,14 +135,15 @@ def _run_scan(*arrays: Array, body: Graph, carries: int, slices: int, length: in
 def _run_while(*arrays: Array, condition: Graph, body: Graph, carries: int, max_steps: int | None) -> Any:
     operands = _fitted(body.inputs, arrays)
     now, shared = operands[:carries], operands[carries:]
-    while evaluate(condition, [*now, *shared])[0]:
-        now = evaluate(body, [*now, *shared])
+    goes_on, step = runner(condition), runner(body)
+    while goes_on([*now, *shared])[0]:
+        now = step([*now, *shared])
     return now
 
 
 @_quietly
 def _run_cond(truth: Array, *arrays: Array, true: Graph, false: Graph) -> Any:
-    return evaluate(true if truth else false, _fitted(true.inputs, arrays))
+    return runner(true if truth else false)(_fitted(true.inputs, arrays))
 
 
 # rows
