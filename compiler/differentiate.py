@@ -14,8 +14,9 @@ from itertools import count
 from typing import Any
 
 from symgrad.compiler.builder import xp
+from symgrad.compiler.control.rows import is_control
 from symgrad.compiler.fold import filled
-from symgrad.compiler.ir import INPUT, LITERAL, OUTPUT, Graph, Value, input_value, nested, output, row_of, toposort, type_text
+from symgrad.compiler.ir import INPUT, LITERAL, OUTPUT, Graph, Value, input_value, output, row_of, toposort, type_text
 from symgrad.errors import GraphError
 from symgrad.ops.promotion import kind
 from symgrad.ops.shapes import unbroadcast
@@ -163,7 +164,7 @@ def jvp(graph: Graph, wrt: Sequence[int] | None = None) -> Graph:
     """A graph of the same inputs and a tangent for each of `wrt`, which gives the tangents of the outputs."""
     chosen = chosen_inputs(graph, wrt)
     labels = (*graph.labels, *(fresh(f"d{graph.labels[v.attrs['index']]}", graph.labels) for v in chosen))
-    if any(nested(v) for v in graph.values):
+    if any(map(is_control, graph.values)):
         from symgrad.compiler.control.forward import pushforward
 
         tangents, results = pushforward(graph, [v.attrs["index"] for v in chosen])

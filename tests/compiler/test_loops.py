@@ -287,6 +287,29 @@ def test_a_gradient_inside_a_body():
         close(found, expected)
 
 
+class Cube(sg.autograd.Function):
+    @staticmethod
+    def forward(ctx, x):
+        ctx.save_for_backward(x)
+        return x * x * x
+
+    @staticmethod
+    def backward(ctx, g):
+        (x,) = ctx.saved_tensors
+        return g * 3 * x * x
+
+
+def test_a_function_of_ones_own_inside_a_body():
+    f = lambda x, w: (sg.scan(lambda c, v: (Cube.apply(c * w).sin() + v, None), x[0], x)[0] ** 2).sum()
+    x, w = tensor(4, 3), tensor(3, seed=1)
+    compiled = sg.compile(f)
+    expected = gradients(f, (x, w))
+    for found, one in zip(gradients(compiled, (x, w)), expected, strict=True):
+        close(found, one)
+    along = compiled.jvp(x, w)(x.detach(), w.detach())
+    close(along, (expected[0] * x).sum() + (expected[1] * w).sum())
+
+
 def test_no_grad_around_and_inside():
     def f(x):
         with sg.no_grad():
