@@ -61,6 +61,15 @@ def test_the_second_time_nothing_is_compiled(folder, compiles):
     assert cache.size() == entries(folder)[0].stat().st_size > 100
 
 
+def test_the_graph_is_part_of_the_name(folder, monkeypatch):
+    """JAX's key tells programs apart already: what it leaves out of it one day is not to be a wrong result."""
+    seen, original = [], hook.name_of
+    monkeypatch.setattr(hook, "name_of", lambda *parts: seen.append(parts) or original(*parts))
+    fast = sg.compile(lambda x: x * 2.25)
+    fast(sg.tensor(X))
+    assert {parts[0] for parts in seen} == {fast.graph().hash}
+
+
 def test_gradients_are_kept_too(folder, compiles):
     x = sg.tensor(X, requires_grad=True)
     grads = []
