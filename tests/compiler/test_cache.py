@@ -342,7 +342,7 @@ def test_quick_compiles_are_not_kept(folder, monkeypatch):
 
 def test_what_jax_compiles_for_others_is_not_kept(folder):
     import jax
-    from jax._src import compilation_cache
+    from jax._src import compilation_cache, config
 
     run()
     kept = len(entries(folder))
@@ -352,7 +352,8 @@ def test_what_jax_compiles_for_others_is_not_kept(folder):
 
     def other():
         inside[0].wait()
-        jax.jit(lambda x: x * 4.25)(X)
+        with config.persistent_cache_min_compile_time_secs(0.0):
+            jax.jit(lambda x: x * 4.25)(X)
         inside[1].set()
 
     thread = threading.Thread(target=other)
@@ -363,6 +364,15 @@ def test_what_jax_compiles_for_others_is_not_kept(folder):
     thread.join()
     assert len(entries(folder)) == kept
     assert compilation_cache._cache is None
+
+
+def test_the_store_answers_only_inside_a_block(folder):
+    cache.write(hook.name_of("key"), b"planted")
+    assert hook._store.get("key") is None
+    hook._store.put("other", b"content")
+    assert len(entries(folder)) == 1
+    with hook.kept():
+        assert hook._store.get("key") == b"planted"
 
 
 def test_a_cache_of_the_users_is_the_one_that_is_used(folder, tmp_path):
