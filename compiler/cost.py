@@ -63,6 +63,7 @@ def size(n: float) -> str:
 
 def cost_of(kernel: Kernel) -> Cost:
     """The cost of a kernel, which is compiled if it is not yet."""
+    kernel = getattr(kernel, "chosen", kernel)  # of the back end that won
     executable = getattr(kernel, "compiled", None)
     if executable is None:  # NumPy: only what its graph says
         return Cost(argument_bytes=sum(map(_bytes, kernel.graph.inputs)), output_bytes=sum(map(_bytes, kernel.graph.outputs)))

@@ -148,13 +148,13 @@ def _kernel(compiled: Any, program: Program | Step, kernel: Kernel) -> list[tupl
 
 
 def _device(kernel: Kernel) -> str:
-    executable = getattr(kernel, "compiled", None)
+    executable = getattr(getattr(kernel, "chosen", kernel), "compiled", None)
     devices = executable.runtime_executable().local_devices() if executable is not None else ()
     return ", ".join(f"{d.platform}:{d.id} ({d.device_kind})" for d in devices)
 
 
 def _times(program: Program | Step, kernel: Kernel) -> list[tuple[str, str]]:
-    own = getattr(kernel, "times", {})
+    own = getattr(getattr(kernel, "chosen", kernel), "times", {})
     total = {name: program.times.get(name, 0.0) + own.get(name, 0.0) for name in STAGES if name in program.times or name in own}
     return [(name, seconds(t)) for name, t in total.items() if t >= 0.0005]
 
@@ -168,4 +168,4 @@ def _programs(compiled: Any) -> list[tuple[str, str]]:
 def _recompiles(compiled: Any) -> str:
     """Why the function was traced, each time."""
     recompiles = getattr(compiled, "recompiles", None)
-    return "\n".join(map(str, recompiles())) if recompiles is not None else ""
+    return str(recompiles()) if recompiles is not None else ""

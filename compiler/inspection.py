@@ -55,10 +55,11 @@ class Inspection:
 
     def hlo(self, what: str = "forward", wrt: Any = None, *, optimized: bool = True) -> str:
         """XLA's own text of a kernel: as it runs, or with `optimized=False` the StableHLO that it is made from."""
-        kernel = self._kernel(what, wrt)
+        made = self._kernel(what, wrt)
+        kernel: Any = getattr(made, "chosen", made)  # of the back end that won
         if not hasattr(kernel, "compiled"):
-            raise TraceError(f"{self._name}: backend={self.options.backend!r} runs without XLA, so there is no HLO: see source()")
-        return str(kernel.compiled.as_text() if optimized else kernel.stablehlo())  # type: ignore[attr-defined]
+            raise TraceError(f"{self._name} is run by NumPy (backend={self.options.backend!r}), so there is no HLO: see source()")
+        return str(kernel.compiled.as_text() if optimized else kernel.stablehlo())
 
     def cost(self, what: str = "forward", wrt: Any = None) -> Cost:
         """FLOPs, bytes accessed and memory of a kernel, as XLA counts them."""

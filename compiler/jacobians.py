@@ -12,9 +12,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from symgrad.compiler.builder import xp
+from symgrad.compiler.control.rows import is_control
 from symgrad.compiler.differentiate import chosen_inputs, fresh, grad, jvp, pull
 from symgrad.compiler.fold import filled
-from symgrad.compiler.ir import Graph, Value, input_value, type_text
+from symgrad.compiler.ir import Graph, Value, input_value, toposort, type_text
 from symgrad.compiler.passes.batch import batched
 from symgrad.errors import GraphError
 from symgrad.ops.promotion import kind
@@ -32,9 +33,14 @@ def jacobian(graph: Graph, wrt: Sequence[int] | None = None) -> Graph:
 def _jacobian(graph: Graph, y: Value, chosen: Sequence[Value]) -> list[Value]:
     if not y.size or not all(x.size for x in chosen):
         return [_empty_or(graph, y, x) for x in chosen]
-    if y.size <= sum(x.size for x in chosen):
+    if y.size <= sum(x.size for x in chosen) and not any(map(_forward_only, toposort((y,)))):
         return [xp.reshape(g, shape=(*y.shape, *x.shape)) for g, x in zip(_rows(graph, y, chosen), chosen, strict=True)]
     return [_column(graph, y, x) for x in chosen]
+
+
+def _forward_only(v: Value) -> bool:
+    """A loop of which nobody knows how many steps to remember."""
+    return is_control(v) and v.attrs.get("max_steps", 0) is None
 
 
 def _empty_or(graph: Graph, y: Value, x: Value) -> Value:

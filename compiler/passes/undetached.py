@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from typing import Any
 
-from symgrad.compiler.ir import Graph, Value
+from symgrad.compiler.ir import Graph, Value, walk
 from symgrad.compiler.passes.rewrite import rewrite
 
 
 def undetached(graph: Graph) -> Graph:
     """The graph without its stops of derivatives. For kernels only."""
-    return rewrite(graph, _change) if any(v.op == "detach" for v in graph.values) else graph
+    return rewrite(graph, _change) if any(v.op == "detach" for v in walk(graph)) else graph
 
 
 def _change(v: Value, args: tuple[Any, ...]) -> Any:

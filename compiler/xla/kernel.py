@@ -14,8 +14,8 @@ from typing import Any
 import numpy as np
 
 from symgrad.compiler.ir import Graph, type_text, walk
-from symgrad.compiler.passes.attach import attach
 from symgrad.compiler.passes.roll import roll as rolled
+from symgrad.compiler.passes.undetached import undetached
 from symgrad.compiler.progress import compiling, stage
 from symgrad.compiler.xla.cache import kept
 from symgrad.compiler.xla.emit import source
@@ -41,7 +41,7 @@ class Kernel:
         with stage("load", self.times):
             import jax  # noqa: F401  (the first time takes long)
         with stage("simplify", self.times):
-            graph = lowered(attach(graph))
+            graph = lowered(undetached(graph))
             self.graph = graph = rolled(graph) if roll else graph
         self.name = name
         self.device = device

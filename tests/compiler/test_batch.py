@@ -13,6 +13,7 @@ from symgrad.compiler.interpreter import evaluate
 from symgrad.compiler.passes.batch import batch
 from symgrad.compiler.verify import verify
 from symgrad.compiler.xla.kernel import Kernel
+from symgrad.errors import GraphError
 
 F = sg.nn.functional
 SIZE = 3
@@ -94,3 +95,52 @@ def test_what_is_common_is_computed_once():
     grown = batch(graph, (1,), SIZE)
     assert [v.shape for v in grown.values if v.op == "exp"] == [(4,)]
     assert batch(graph, (), SIZE).outputs[0].shape == (SIZE, 2)
+
+
+def repeated(x, w):
+    return sg.fori_loop(0, 3, lambda i, y: (y @ w * x).sin(), x)
+
+
+def carried(x, w):
+    return sg.scan(lambda c, t: ((c @ w + t).tanh(), c.sum() * t), x, sg.stack([x, x * 2, x * 3]))
+
+
+def chosen(x, w):
+    return sg.cond(x.sum() > 0, lambda: (x @ w).sin(), lambda: x * w.sum())
+
+
+def until(x, w):
+    return sg.while_loop(lambda y: (y * y).sum() < 100, lambda y: y * 1.5 + (x @ w).sin(), x)
+
+
+def flat(tree):
+    return np.concatenate([np.ravel(t.numpy()) for t in (tree if isinstance(tree, tuple) else (tree,))])
+
+
+@pytest.mark.parametrize("f", [repeated, carried, chosen, until])
+@pytest.mark.parametrize("wrt", [0, 1])
+def test_jacobians_of_loops_and_branches(f, wrt):
+    """By the NumPy back end: what is batched is the same graph."""
+    sg.manual_seed(0)
+    x, w = sg.randn(3, dtype=sg.float64), sg.randn(3, 3, dtype=sg.float64)
+    eager = sg.func.jacfwd if f is until else sg.func.jacrev
+    found = sg.compile(f, backend="numpy").jacobian(x, w, wrt=wrt)
+    np.testing.assert_allclose(flat(found), flat(eager(f, wrt)(x, w)), rtol=1e-12, atol=1e-12)
+
+
+def test_jacobian_of_a_scan_by_xla():
+    x, w = sg.ones(3, dtype=sg.float64), sg.eye(3, dtype=sg.float64) / 2
+    found = sg.compile(carried).jacobian(x, w, wrt=1)
+    np.testing.assert_allclose(flat(found), flat(sg.func.jacrev(carried, 1)(x, w)), rtol=1e-12, atol=1e-12)
+
+
+def test_branches_and_loops_over_a_batch():
+    rng = np.random.default_rng(2)
+    x, w = rng.standard_normal((SIZE, 3)), rng.standard_normal((3, 3))
+    for f in (repeated, carried, chosen):
+        traced = trace(lambda ts, f=f: f(*ts), [x[0], w], ["x", "w"])
+        given = [x, w, *(t._array for t in traced.captured)]
+        close(evaluate(verify(batch(traced.graph, (0,), SIZE)), given), slices(traced.graph, given, {0}))
+    graph = trace(lambda ts: until(*ts), [x[0], w], ["x", "w"]).graph
+    with pytest.raises(GraphError, match="ends at different times"):
+        batch(graph, (0,), SIZE)
