@@ -454,8 +454,11 @@ def test_a_step_as_a_function_of_its_state_is_exported(tmp_path):
 
 
 def test_a_result_that_no_file_holds(tmp_path):
-    with pytest.raises(TraceError, match="the result has object in it, which no file holds"):
+    with pytest.raises(TraceError, match=r"test_export.py:\d+: the result\[1\] is object"):
         sg.compile(lambda x: (x, object())).export(tmp_path / "f.sgx", sg.ones(3))
+    with pytest.raises(TraceError, match="the result has set in it, which no file holds"):
+        structure.encode((structure.LEAF, {1}), fixed=False)
+    assert not list(tmp_path.iterdir())
 
 
 def test_a_callback_of_this_process_is_not_exported(tmp_path):
