@@ -25,6 +25,7 @@ from symgrad.compiler.ir import Graph, Value, input_value, literal
 from symgrad.compiler.journal import Journal
 from symgrad.compiler.lines import user_line as user_line
 from symgrad.compiler.results import results
+from symgrad.compiler.sizes import SIZED
 from symgrad.compiler.sources import Captured, Draw, Scalar
 from symgrad.compiler.watch import Makeup, Name
 from symgrad.compiler.way import Way as Way
@@ -111,7 +112,9 @@ class Capture:
     def __call__(self, row: Row, args: tuple[Any, ...], attrs: dict[str, Any], result: Any) -> None:
         operands = tuple(self.value(a) if isinstance(a, Tensor) else a for a in args)
         try:
-            values = apply(row, operands, attrs)
+            values = self.sized(row, operands, attrs, result) if row.name in SIZED and self.follow and not self.numbers else None
+            if values is None:
+                values = apply(row, operands, attrs)
         except RuntimeError as error:  # the op itself ran: what its type rule lacks is a value
             raise TraceError(f"{user_line()}: {error}; leave the function eager") from error
         if not isinstance(result, tuple):
@@ -131,6 +134,18 @@ class Capture:
             if array.__class__ is np.ndarray and isinstance(arg, Tensor) and array is not arg._array and id(array) not in self.boxes:
                 self.boxes[id(array)] = Box(xp.cast(operand, dtype=array.dtype))
                 self.alive.append(array)
+
+    def sized(self, row: Row, operands: tuple[Any, ...], attrs: dict[str, Any], result: Any) -> Any:
+        """The values of a row whose results have a size that values tell; the size is an answer that the path depends on."""
+        found = SIZED[row.name](operands, attrs, result)
+        if found is None:
+            return None
+        values, size, n = found
+        if size is not None:
+            self.path.values.append(size)
+            self.path.answers.append(n)
+            self.path.questions.append(f"the size of {row.name} at {user_line()}")
+        return values
 
     # writing
 
@@ -176,6 +191,8 @@ class Capture:
             self.path.answers.append(asked(t._array.item()))
             self.path.questions.append(f"{how.partition(')')[0]}) at {user_line()}")
             return
+        if how.startswith("a mask") and self.follow and not self.numbers:
+            return  # its size is asked for by `sized`
         way = next((way for start, way in _WAYS.items() if how.startswith(start)), "compute with tensors instead")
         kind_of_error = EffectError if how.startswith("backward()") else TraceError
         raise kind_of_error(

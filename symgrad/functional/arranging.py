@@ -10,7 +10,7 @@ import numpy as np
 from symgrad.dispatch import tensors as ops
 from symgrad.functional.names import METHODS, method, method_inplace
 from symgrad.functional.shaping import diagonal, expand, flatten, reshape, sizes, transpose, unsqueeze
-from symgrad.mode import leaving
+from symgrad.mode import leaving, local
 from symgrad.ops.shapes import normalize_axis
 from symgrad.tensor import Tensor, wrap
 
@@ -112,6 +112,8 @@ def repeat_interleave(input: Tensor, repeats: Any, dim: int | None = None, *, ou
         input, dim = flatten(input), 0
     axis = normalize_axis(dim, input._array.ndim)
     n = input._array.shape[axis]
+    if isinstance(repeats, Tensor) and local.mode.capture is not None and repeats._array.ndim == 1 and repeats._array.size == n > 1:
+        return _repeated(input, repeats, axis)
     if isinstance(repeats, Tensor):
         leaving(repeats, "a tensor of repeats, which decides the size of the result,")
     counts = repeats._array if isinstance(repeats, Tensor) else np.asarray(repeats)
@@ -125,6 +127,20 @@ def repeat_interleave(input: Tensor, repeats: Any, dim: int | None = None, *, ou
         raise RuntimeError("repeats must have the same size as input along dim, but got repeats.size(0) ="
                            f" {counts.size} and input.size({axis}) = {n}")  # fmt: skip
     index = wrap(np.repeat(np.arange(n), counts))
+    return ops.index_select(input, index, axis=axis)  # type: ignore[no-any-return]
+
+
+def _repeated(input: Tensor, repeats: Tensor, axis: int) -> Tensor:
+    """Each element as often as its own number says, with the total as the only thing that Python learns: for programs."""
+    if bool(ops.any(ops.lt(repeats, 0), axis=(0,), keepdims=False)):
+        raise RuntimeError("repeats can not be negative")
+    whole, n = np.dtype(np.int64), repeats._array.size
+    ends = ops.cumsum(repeats, axis=0, reverse=False)
+    total = int(ops.sum(repeats, axis=(0,), keepdims=False))
+    ones = ops.cast(ops.eq(repeats, repeats), dtype=whole)
+    ended = ops.scatter_along(ones, ops.minimum(ops.cast(ends, dtype=whole), total), axis=0, size=total + 1)
+    ended = ops.cumsum(ended, axis=0, reverse=False)
+    index = ops.minimum(ops.getitem(ended, index=((0, total, 1),)), n - 1)
     return ops.index_select(input, index, axis=axis)  # type: ignore[no-any-return]
 
 

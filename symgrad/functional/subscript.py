@@ -221,9 +221,10 @@ def _check_mask(mask: Tensor, shape: tuple[int, ...], dim: int) -> None:
 
 def _coordinates(mask: Tensor) -> tuple[Tensor, ...]:
     """The places where a mask is true, one array for each of its dimensions."""
-    leaving(mask, "a mask used as an index, which decides the size of the result,")
     if not mask._array.ndim:
+        leaving(mask, "bool(tensor), of a mask without dimensions,")
         return (wrap(np.zeros(int(bool(mask._array)), np.int64)),)
+    leaving(mask, "a mask used as an index, which decides the size of the result,")
     found = ops.nonzero(mask)
     return tuple(ops.getitem(found, index=((0, len(found._array), 1), i)) for i in range(mask._array.ndim))
 
@@ -315,7 +316,8 @@ def masked_fill_(x: Tensor, mask: Tensor, value: Any) -> Tensor:
 def contains(x: Tensor, element: Any) -> bool:
     if not isinstance(element, (Tensor, bool, int, float, complex, np.generic)):
         raise RuntimeError(f"Tensor.__contains__ only supports Tensor or scalar, but you passed in a {type(element)}.")
-    leaving(x, "`in` a tensor")
+    if local.mode.capture is not None:
+        return bool(ops.any(ops.eq(x, element), axis=tuple(range(x._array.ndim)), keepdims=False))
     return bool((x._array == (element._array if isinstance(element, Tensor) else element)).any())
 
 
