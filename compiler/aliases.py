@@ -35,7 +35,8 @@ def overlaps(arrays: Sequence[Any]) -> tuple[tuple[int, int, bool], ...]:
     found: list[tuple[int, int, bool]] = []
     by_root: dict[int, list[int]] = {}
     for i, array in enumerate(arrays):
-        by_root.setdefault(id(root(array)), []).append(i)
+        owner = root(array)
+        by_root.setdefault(id(owner if getattr(owner, "base", None) is None else owner.base), []).append(i)
     if len(by_root) == len(arrays):
         return ()
     for group in by_root.values():

@@ -7,12 +7,14 @@ import os
 from collections.abc import Callable, Iterable, Sequence
 from typing import TYPE_CHECKING, Any
 
+from symgrad.compiler.buckets import Bucketed
 from symgrad.compiler.capture import tracing, user_line
 from symgrad.compiler.compiled import Compiled
 from symgrad.compiler.derivation import Derivation
 from symgrad.compiler.derive import Deriver, Plan, of_call, of_result
 from symgrad.compiler.formula import user
-from symgrad.compiler.options import options
+from symgrad.compiler.options import Options, options
+from symgrad.compiler.retraced import Retraced
 from symgrad.compiler.signature import Signature, Spec
 from symgrad.errors import TraceError
 from symgrad.tensor import Tensor
@@ -28,8 +30,13 @@ def compile(function: Callable[..., Any] | None = None, /, **given: Any) -> Any:
     if function is not None and getattr(function, "_stays_eager", False):
         return function
     if function is None:
-        return lambda function: Compiled(function, chosen)
-    return Compiled(function, chosen)
+        return lambda function: _compiled(function, chosen)
+    return _compiled(function, chosen)
+
+
+def _compiled(function: Callable[..., Any], chosen: Options) -> Any:
+    made = Retraced(function, chosen) if chosen.retrace else Compiled(function, chosen)
+    return Bucketed(made, dict(chosen.buckets)) if chosen.buckets else made
 
 
 def disable(function: Callable[..., Any]) -> Callable[..., Any]:

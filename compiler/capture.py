@@ -17,6 +17,7 @@ from typing import Any
 import numpy as np
 
 from symgrad.autograd.backward import TensorLane
+from symgrad.compiler.aliases import overlaps
 from symgrad.compiler.box import Box, step_of
 from symgrad.compiler.builder import apply, xp
 from symgrad.compiler.custom import custom, holes
@@ -37,7 +38,7 @@ from symgrad.ops.generator import Generator, default_generator
 from symgrad.ops.promotion import kind
 from symgrad.ops.spec import Meta, Row
 from symgrad.ops.weak import weak
-from symgrad.tensor import Tensor, wrap
+from symgrad.tensor import Tensor, root_of, wrap
 
 _WAYS = {  # what to write in place of what takes a value out of the graph
     "backward()": "use func.grad or func.value_and_grad",
@@ -82,6 +83,11 @@ class Capture:
         """What tensors that the function brings along are called, by their ids."""
         self.drawn = _state_of_random()
         self.journal = Journal()
+        self.arguments = 0
+        self.closed: list[Tensor] = []
+        """Tensors that the function reads by names of its own."""
+        self.unused: set[int] = set()
+        """Inputs of arguments that are other arguments, too."""
         self.modules: dict[int, Makeup] = {}
         """The modules that were called, as they were then."""
         self.inputs: list[Value] = []
@@ -268,11 +274,26 @@ class Capture:
         """After the trace: names that the function reads are dependencies, unless it has changed them itself."""
         for makeup in self.modules.values():
             makeup.settle()
+        self.closed = [name.value for name in names if isinstance(name.value, Tensor)]
         for name in names:
             if name():
                 self.dependencies.append((name, True))
             else:
                 name.warn()
+
+    def conflict(self) -> str | None:
+        """Two inputs that share memory, of which one was written to, or an argument that is also brought along: what a program would make
+        of that is not what eager code does."""
+        asking = {id(t): label for t, label in zip(self.outside[: self.arguments], self.labels, strict=False) if t._requires_grad}
+        for t in (*self.closed, *(x for makeup in self.modules.values() for x in makeup.tensors())):
+            if id(t) in asking:
+                return f"{asking[id(t)]} is an argument, and the function also brings it along"
+        written = set(self.written_outside)
+        inputs = [(t, label) for t, label in zip(self.outside, self.labels, strict=True) if id(t) not in self.unused]
+        for i, j, _ in overlaps([t._array for t, _ in inputs]) if written else ():
+            if id(inputs[i][0]) in written or id(inputs[j][0]) in written:
+                return f"{inputs[i][1]} and {inputs[j][1]} share memory, and it is written to"
+        return None
 
     def scalar(self, key: Any, read: Callable[[], float]) -> Tensor:
         """A number that may change between runs, such as a learning rate: an input, which is read at every run."""
@@ -417,14 +438,21 @@ def trace(
     follow: bool = False,
     effects: bool = False,
     numbers: bool = True,
+    abstract: bool = False,
 ) -> Trace:
     """Run `function` on a list of tensors made from `args` (tensors, arrays, or shapes without data), and freeze what it did.
     If it is followed, Python may branch on values: the graph is that of the path taken, with the `numbers` that were there."""
-    capture = Capture(any(not isinstance(a, (Tensor, np.ndarray)) for a in args), names, follow, effects)
+    capture = Capture(abstract or any(not isinstance(a, (Tensor, np.ndarray)) for a in args), names, follow, effects)
     capture.numbers = capture.numbers and numbers
     inputs = [_stand_in(a, effects) for a in args]
     values = [capture.argument(t, label) for t, label in zip(inputs, labels, strict=True)]
+    capture.arguments = len(values)
     given: list[Any] = list(inputs)
+    for j, arg in enumerate(args):
+        i = next(i for i, other in enumerate(args) if other is arg)
+        if effects and i < j:  # the same tensor again: one stand-in for both, so that a write to one is a write to the other
+            given[j] = inputs[i]
+            capture.unused.add(id(inputs[j]))
     for i, cls in enumerate(getattr(function, "weak", ())):
         if cls is not None:
             given[i] = weak(cls(inputs[i]._array.item()), values[i], capture.path.ask)
@@ -447,10 +475,15 @@ def trace(
 
 
 def _stand_in(arg: Any, effects: bool) -> Tensor:
-    """What the function gets for an argument: with effects the tensor itself, since the traced call is the first one. Else a tensor of its
-    own, so that the same tensor passed twice makes two inputs, and of which derivatives inside may be asked."""
+    """What the function gets for an argument: a tensor of its own, lest one that the function also brings along be taken for it. With
+    effects it shares the argument's memory, and if gradients are asked for it is the argument itself, since the traced call is the first
+    one; without, derivatives inside may be asked of it."""
     if effects and isinstance(arg, Tensor):
-        return arg
+        if arg.requires_grad:
+            return arg
+        t = wrap(arg._array.view())
+        t._base = root_of(arg)
+        return t
     array = arg._array if isinstance(arg, Tensor) else arg
     array = array.view() if isinstance(array, np.ndarray) else np.broadcast_to(np.zeros((), arg.dtype), arg.shape)
     return wrap(array, not effects and kind(array.dtype) in "fc")

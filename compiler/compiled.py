@@ -176,10 +176,15 @@ class Compiled(Methods, Inspection):
 
     def _made(self, call: Call, traced: Trace, times: dict[str, float]) -> tuple[Any, Program | None]:
         effects, name, key = Effects(traced), self._name, call.key()
+        if effects.any and self.options.buckets:
+            raise TraceError(f"{self.signature} has effects, or draws random numbers: rows that buckets add would take part in them")
         if not effects.any:
             traced.forget()  # the result, whose history may hold what the function made
-        left = escaped(traced)
-        if left:
+        conflict = traced.capture.conflict()
+        left = escaped(traced) or conflict is not None
+        if conflict is not None:
+            self.traces.warn(conflict, f"{self.signature}: {conflict}: such calls run as they are written")
+        elif left:
             self._escapes += 1
             if self._escapes >= _MOST_ESCAPES:
                 self.traces.warn("escapes", _ESCAPES.format(self.signature))
@@ -272,7 +277,7 @@ class Compiled(Methods, Inspection):
         """The program of a function without effects: only such a one has derivatives. Where it branches, that of the path it takes."""
         call = self._bound(args, kwargs)
         key = call.key()
-        program = self._known(call)
+        program = None if call.shares else self._known(call)
         if program is None:
             program = next((p for p in self._paths.get(key, ()) if p.holds(call.leaves) and p.taken(p.inputs(call))), None)
         if program is None:
@@ -291,7 +296,7 @@ class Compiled(Methods, Inspection):
                 f" call {what}() of that"
             ) from error
         program = Program(traced, call, self._name, self.options, times)
-        if traced.path.values:
+        if traced.path.values or call.shares:  # in calls, the same tensor twice is one input
             paths = self._paths.setdefault(key, [])
             paths.insert(0, program)
             del paths[_MOST_PATHS:]

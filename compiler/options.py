@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, fields
+from difflib import get_close_matches
+from types import MappingProxyType
 from typing import Any
 
 _BACKENDS = ("xla", "numpy", "auto")
@@ -28,6 +30,11 @@ class Options:
     fallback: str | None = None
     """"eager": what cannot be traced runs as it is written."""
 
+    retrace: bool = False
+    """Whether the Python code runs at every call, on types alone, to find the program of this call."""
+    buckets: tuple[tuple[str, tuple[int, ...]], ...] = ()
+    """Arguments that are filled up to the next of some lengths."""
+
     def __post_init__(self) -> None:
         if self.backend not in _BACKENDS:
             raise ValueError(f"backend={self.backend!r}: kernels run by {', '.join(map(repr, _BACKENDS))}")
@@ -40,9 +47,28 @@ def names(given: str | Iterable[str]) -> frozenset[str]:
     return frozenset((given,) if isinstance(given, str) else given)
 
 
-def options(*, static: Any = (), dynamic: Any = (), **others: Any) -> Options:
+def lengths(given: Mapping[str, Any]) -> tuple[tuple[str, tuple[int, ...]], ...]:
+    """The lengths to which arguments are filled up, in order: `{"x": (32, 64)}`."""
+    if not isinstance(given, Mapping):
+        raise TypeError(f'buckets={given!r}: which argument, and to which lengths: buckets={{"x": (32, 64)}}')
+    found = []
+    for name, sizes in given.items():
+        ordered = tuple(sorted((sizes,) if isinstance(sizes, int) else sizes))
+        if not ordered or not all(isinstance(n, int) and n > 0 for n in ordered):
+            raise ValueError(f"buckets: {name!r} is filled up to {sizes!r}, which are no lengths")
+        found.append((name, ordered))
+    return tuple(found)
+
+
+def options(*, static: Any = (), dynamic: Any = (), buckets: Mapping[str, Any] = MappingProxyType({}), **others: Any) -> Options:
     """The options, with names of arguments in any form."""
-    return Options(names(static), names(dynamic), **others)
+    given = {field.name for field in fields(Options)}
+    for name in others:
+        if name not in given:
+            close = get_close_matches(name, given, 1)
+            hint = f": did you mean {close[0]!r}?" if close else f": there are {', '.join(sorted(given))}"
+            raise TypeError(f"compile() has no option {name!r}{hint}")
+    return Options(names(static), names(dynamic), buckets=lengths(buckets), **others)
 
 
 DEFAULT = Options()

@@ -90,6 +90,11 @@ class Call:
         asked = tuple(isinstance(x, Tensor) and x.requires_grad for x in self.leaves)
         return asked, local.mode.recording, overlaps([held_by(x) for x in self.leaves])
 
+    @property
+    def shares(self) -> bool:
+        """Whether leaves share memory."""
+        return bool(self.effects and overlaps([held_by(x) for x in self.leaves]))
+
     def tensors(self) -> list[Tensor]:
         return [x if isinstance(x, Tensor) else wrap(x) for x in self.leaves]
 
@@ -116,6 +121,7 @@ class Signature:
         if options is not None:
             self._check_names("static", options.static)
             self._check_names("dynamic", options.dynamic)
+            self._check_names("buckets", [name for name, _ in options.buckets])
             for name in options.static & options.dynamic:
                 raise ValueError(f"{name!r} is named in static and in dynamic: an argument is part of the program or an input, not both")
 

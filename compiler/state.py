@@ -79,6 +79,9 @@ class Step:
         self.asked = self.graph.outputs[len(self.graph.outputs) - len(self.answers) :]
         self.captured, self.lines = traced.captured, capture.lines
         self.outside: list[Any] = [None] * arguments + capture.outside[arguments:]  # the arguments of later calls are others
+        brought = self.outside[arguments:] if effects.writes else []
+        self.own = {id(x) for t in brought for x in (t, t._base) if x is not None}
+        """Tensors that must not be arguments, too, since something is written to."""
         self.guards = Guards(traced)
         self.sources = _sources(capture, arguments)
         self.operation = None if effects.any else Operation(self.graph, name, options, lines=self.lines)
@@ -93,6 +96,9 @@ class Step:
 
     def holds(self, tensors: Sequence[Any]) -> bool:
         """Whether what the path depends on, besides values, is as it was."""
+        for t in tensors if self.own else ():
+            if id(t) in self.own or id(t._base) in self.own:
+                return False
         for i, had in self.effects.had_grads:
             if (self._tensor(i, tensors)._grad is not None) != had:
                 return False

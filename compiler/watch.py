@@ -133,6 +133,10 @@ class Makeup:
     def __call__(self) -> bool:
         return self.failed() is None
 
+    def tensors(self) -> list[Tensor]:
+        """Its parameters and buffers."""
+        return [x for _, parts in self.parts for x in parts.values() if isinstance(x, Tensor)]
+
     def failed(self) -> str | None:
         """What is no longer as it was."""
         own, title = self.own, type(self.module).__name__
