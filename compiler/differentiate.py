@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from itertools import count
 from typing import Any
 
-from symgrad.compiler.builder import xp
+from symgrad.compiler.builder import apply, xp
 from symgrad.compiler.control.rows import is_control
 from symgrad.compiler.fold import filled
 from symgrad.compiler.ir import INPUT, LITERAL, OUTPUT, Graph, Value, input_value, output, row_of, toposort, type_text
@@ -76,7 +76,7 @@ def _pull_one(value: Value, pending: dict[Value, Value], on_the_way: set[Value])
         return
     if row.pullback is not None:
         return _pull_together(value, row.pullback, (g, out), pending, on_the_way)
-    weak = row.policy not in ("each", "same")  # numbers stay weak, as in eager rules, where these take numbers
+    weak = row.elementwise and row.policy not in ("each", "same")  # numbers stay weak, as in eager rules, where these take numbers
     args = tuple(a.value if weak and a is not None and a.op == LITERAL else a for a in value.args)
     if row.prepare is not None:
         g = row.prepare(xp, g, out, *args, **value.attrs)
@@ -172,11 +172,29 @@ def jvp(graph: Graph, wrt: Sequence[int] | None = None) -> Graph:
     start = len(graph.inputs)
     tangents = [input_value(start + i, v.shape, v.dtype) for i, v in enumerate(chosen)]
     seeds = [input_value(start + len(chosen) + i, v.shape, v.dtype) for i, v in enumerate(graph.outputs)]
-    pulled = pull(_sum_by_output(graph, seeds), chosen)  # linear in the seeds, so its own transpose does not read them
+    pulled = pull(_sum_by_output(graph, seeds), chosen)  # linear in the seeds, so that its transpose does not depend on them
     total: dict[Value, Value] = {}
     for v, t in zip(pulled, tangents, strict=True):
         _receive(total, v, t)
-    return Graph((*graph.inputs, *tangents), pull(total, seeds), labels)
+    return Graph((*graph.inputs, *tangents), _at_ones(pull(total, seeds), seeds), labels)
+
+
+def _at_ones(values: list[Value], seeds: Sequence[Value]) -> list[Value]:
+    """The values, which do not depend on the seeds: where rules read them all the same (their shape; 0 as an exception), 1 will do."""
+    order = toposort(values)
+    read = set(seeds) & set(order)
+    if not read:
+        return values
+    new: dict[Value, Any] = {}
+    for v in order:
+        args: tuple[Any, ...] = tuple(None if a is None else new[a] for a in v.args)
+        if v in read:
+            new[v] = filled(xp, 1, Meta(v.shape, v.dtype))
+        elif v.op == OUTPUT:
+            new[v] = args[0][v.attrs["index"]]
+        else:
+            new[v] = v if v.row is None else apply(row_of(v), args, dict(v.attrs))
+    return [new[v] for v in values]
 
 
 @dataclass(frozen=True)

@@ -139,6 +139,8 @@ def _cast(xp: Any, args: Any, meta: Meta, *, dtype: Any) -> Value | None:
     (x,) = args
     if x.dtype == meta.dtype:
         return x  # type: ignore[no-any-return]
+    if kind(x.dtype) == "c" and kind(meta.dtype) in "fi":  # JAX does not drop the imaginary part without a word
+        return xp.cast(xp.real(x), dtype=dtype)  # type: ignore[no-any-return]
     value = number(x)
     if (_exact(value) and meta.dtype.kind not in "bu") or type(value) is bool:
         return filled(xp, bool(value) if meta.dtype.kind == "b" else int(value), meta)

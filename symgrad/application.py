@@ -262,7 +262,7 @@ def _record(row: Row, args: tuple[Any, ...], attrs: dict[str, Any], arrays: list
     for x, a, k in zip(args, arrays, keep, strict=False):  # keep goes on with the results
         edge = x if not isinstance(x, Tensor) else x._node or edge_of(x)
         edges.append(edge)
-        saved.append(a if k else edge)
+        saved.append(edge if not k or is_weak(x) else a)  # a weak number is saved as such: the next run may have another
         if k and isinstance(x, Tensor):
             cells.append(version_cell(x))
     if row.outputs == 1:

@@ -64,6 +64,10 @@ class Observer:
     def abstract(self) -> bool:
         return self.outer is not None and self.outer.abstract
 
+    @property
+    def effects(self) -> bool:
+        return self.outer is not None and self.outer.effects
+
     def __call__(self, row: Any, args: Any, attrs: Any, result: Any) -> None:
         if self.outer is not None:
             self.outer(row, args, attrs, result)

@@ -33,7 +33,7 @@ class Level:
     def __init__(self) -> None:
         self.recording = local.mode.recording
         self.inputs: list[Tensor] = []
-        self.outer = False
+        self.outer = self.kept = False
 
     def open(self, value: Any) -> Tensor:
         """A copy of an argument to differentiate in."""
@@ -49,11 +49,17 @@ class Level:
 
     def close(self, outputs: list[Tensor]) -> None:
         """See whether the outputs depend on anything else that is being differentiated, or on what is being traced."""
-        self.outer = tracing() or (self.recording and _reaches_others(outputs, {id(x) for x in self.inputs}))
+        depends = self.recording and _reaches_others(outputs, {id(x) for x in self.inputs})
+        self.outer = tracing() or depends
+        self.kept = depends or (tracing() and not local.mode.capture.effects)  # a trace with effects is a call: as eager ones are recorded
 
     def give(self, value: Any) -> Any:
         """A result as the caller sees it."""
-        return detach(value) if isinstance(value, Tensor) and not self.outer else value
+        return detach(value) if isinstance(value, Tensor) and not self.kept else value
+
+    def derived(self, found: Any) -> Any:
+        """Derivatives as the caller sees them: of what is recorded for a trace alone, only the trace knows."""
+        return [self.give(g) for g in found] if self.outer and not self.kept else found
 
 
 def _reaches_others(outputs: list[Tensor], own: set[int]) -> bool:
@@ -117,7 +123,7 @@ def grad_and_value(func: Callable[..., Any], argnums: Argnums = 0, has_aux: bool
                 found = autograd_grad(value, inputs, create_graph=level.outer, materialize_grads=True)
             else:
                 found = tuple(wrap(np.zeros_like(x._array)) for x in inputs)
-        gradient = _arranged(found, chosen, argnums)
+        gradient = _arranged(level.derived(found), chosen, argnums)
         given = level.give(value)
         return gradient, ((given, tree.apply(level.give, aux)) if has_aux else given)
 
@@ -172,14 +178,15 @@ def vjp(func: Callable[..., Any], *primals: Any, has_aux: bool = False) -> Any:
         seeds = tree.leaves(given)
         if len(seeds) != len(outputs):
             raise RuntimeError(f"Expected {len(outputs)} cotangents, one for each output of f, got {len(seeds)}")
-        recorded = create_graph or level.outer or (local.mode.recording and any(s.requires_grad for s in seeds))
+        wanted = create_graph or level.kept or (local.mode.recording and any(s.requires_grad for s in seeds))
+        recorded = wanted or level.outer
         kept = [(y, s) for y, s in zip(outputs, seeds, strict=True) if y.requires_grad]
         if kept:
             sources, vectors = zip(*kept, strict=True)
             found = autograd_grad(sources, level.inputs, vectors, retain_graph, bool(recorded), materialize_grads=True)
         else:
             found = tuple(wrap(np.zeros_like(x._array)) for x in level.inputs)
-        return tree.rebuild(tuple(opened), iter(found))
+        return tree.rebuild(tuple(opened), iter(found if wanted else level.derived(found)))
 
     value = tree.apply(level.give, output)
     return (value, pull, tree.apply(level.give, aux)) if has_aux else (value, pull)
@@ -226,7 +233,7 @@ def _same_shapes(primals: list[Tensor], tangents: list[Any]) -> None:
 
 def jacrev(func: Callable[..., Any], argnums: Argnums = 0, *, has_aux: bool = False, chunk_size: int | None = None) -> Callable[..., Any]:
     """A function that gives the Jacobian of `func`, shaped (*output, *input), by one backward pass for each element of the output."""
-    return _jacobian(func, argnums, has_aux, lambda level, y: rows(y, tuple(level.inputs), level.outer))
+    return _jacobian(func, argnums, has_aux, lambda level, y: level.derived(rows(y, tuple(level.inputs), level.outer)))
 
 
 def jacfwd(func: Callable[..., Any], argnums: Argnums = 0, has_aux: bool = False, *, randomness: str = "error") -> Callable[..., Any]:

@@ -9,6 +9,7 @@ from typing import Any, ClassVar
 
 from symgrad.creation import ones, zeros
 from symgrad.dtypes import int64
+from symgrad.mode import local
 from symgrad.nn import functional as F, init
 from symgrad.nn.linear import parameter_or_none
 from symgrad.nn.module import Module
@@ -107,12 +108,13 @@ class _BatchNorm(_Tracked):
         momentum = self._count_batch()
         return F.batch_norm(input, self.running_mean, self.running_var, self.weight, self.bias, True, momentum, self.eps)
 
-    def _count_batch(self) -> float:
+    def _count_batch(self) -> Any:
         """One batch more; without a momentum the running statistics are the mean of all batches."""
         if self.num_batches_tracked is not None:
             self.num_batches_tracked.add_(1)
             if self.momentum is None:
-                return 1 / float(self.num_batches_tracked)
+                batches = self.num_batches_tracked
+                return 1 / (float(batches) if local.mode.capture is None else batches.double())
         return 0.0 if self.momentum is None else self.momentum
 
 

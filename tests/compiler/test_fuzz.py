@@ -22,13 +22,13 @@ def run(seeds, backends, settings=None):
     assert not reports, "\n\n".join(reports[:3])
     words, count = campaign.words, sum(campaign.words.values())
     assert words["same"] > 0.8 * count, words
-    assert words["refused"] < 0.12 * count, campaign.refusals
+    assert words["refused"] < 0.05 * count, campaign.refusals
     assert words["close"] < 0.03 * count, words
 
 
 @pytest.mark.parametrize("batch", range(10))
 def test_a_thousand_programs(batch):
-    run(range(100 * batch, 100 * batch + 100), ("interpreter",))
+    run(range(100 * batch, 100 * batch + 100), ("interpreter", "numpy"))
 
 
 @pytest.mark.parametrize("batch", range(4))
@@ -39,7 +39,7 @@ def test_a_hundred_programs_through_xla(batch):
 @pytest.mark.slow
 @pytest.mark.parametrize("batch", range(20))
 def test_twenty_thousand_programs(batch):
-    run(range(10_000 + 1000 * batch, 11_000 + 1000 * batch), ("interpreter",))
+    run(range(10_000 + 1000 * batch, 11_000 + 1000 * batch), ("interpreter", "numpy"))
 
 
 @pytest.mark.slow

@@ -139,3 +139,46 @@ def test_a_view_of_a_second_tensor_has_no_history_either():
         x = leaf(1, 2)
         run(x).sum().backward()
         assert x.grad.tolist() == [24, 16]
+
+
+def test_a_python_number_that_backward_reads_is_read_anew():
+    w = leaf(1, 2)
+
+    @sg.compile
+    def f(x, factor):
+        w.grad = None
+        loss = (w * factor * x).sum()
+        loss.backward()
+        return loss
+
+    for factor in (2.0, 3.0, 4.0):
+        f(sg.ones(2), factor)
+        assert w.grad.tolist() == [factor, factor]
+
+
+def test_a_loss_of_single_numbers_has_two_derivatives():
+    fast = sg.compile(lambda x: sg.nn.functional.mse_loss(x, sg.ones_like(x)))
+    x = sg.tensor(3.0, requires_grad=True)
+    (slope,) = sg.autograd.grad(fast(x), x, create_graph=True)
+    assert slope.item() == 4
+    assert sg.autograd.grad(slope, x)[0].item() == 2
+
+
+def test_derivatives_inside_are_recorded_as_they_are_eagerly():
+    def f(x, y):
+        y += 1
+        return sg.func.grad(lambda z: (z**3).sum())(x)
+
+    fast = sg.compile(f)
+    for x, wanted in ((leaf(1, 2), True), (leaf(1, 2).detach(), False)):
+        for run in (f, fast, fast):
+            assert run(x, leaf(1).detach()).requires_grad is wanted
+        with sg.no_grad():
+            assert not fast(x, leaf(1).detach()).requires_grad
+
+
+def test_the_number_of_classes_is_a_condition():
+    fast = sg.compile(lambda i: sg.nn.functional.one_hot(i) * 1)
+    for values in ([0, 1], [1, 1], [0, 3], [1, 0]):
+        i = sg.tensor(values)
+        assert fast(i).tolist() == sg.nn.functional.one_hot(i).tolist()

@@ -329,6 +329,10 @@ class Bench:
         layer = eval(f"nn.{text}", self.names)
         return layer.to(self.dtype)
 
+    def arguments(self, inputs):
+        """As a tuple and a dictionary."""
+        return eval(f"(lambda *args, **kwargs: (args, kwargs))({inputs})", self.names)
+
     def call(self, layer, inputs):
         self.module.manual_seed(5)
         result = eval(f"layer({inputs})", {**self.names, "layer": layer})

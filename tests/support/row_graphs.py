@@ -16,7 +16,7 @@ WITHOUT_SHAPE = {"bincount", "nonzero", "unique", "unique_consecutive"}
 """How large their results are is known only from values: no graph holds them."""
 
 
-def _samples(row):
+def samples_of(row):
     whole = (np.array([3, 0, 5]), np.array([1, 2, 2]))[: len(row.args)]
     if row.name == "imag":
         return [((np.array([1 + 2j, 3 - 1j]),), {})]
@@ -28,7 +28,7 @@ def _samples(row):
 @functools.cache
 def row_graphs():
     """Name of a row -> a list of (graph, arrays)."""
-    return {name: [_graph(row, *sample) for sample in _samples(row)] for name, row in TABLE.items() if name not in WITHOUT_SHAPE}
+    return {name: [_graph(row, *sample) for sample in samples_of(row)] for name, row in TABLE.items() if name not in WITHOUT_SHAPE}
 
 
 def _graph(row, args, attrs):

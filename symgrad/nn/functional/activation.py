@@ -136,9 +136,12 @@ def rrelu(input: Tensor, lower: float = 1 / 8, upper: float = 1 / 3, training: b
 def _drawn_slopes(x: Tensor, lower: float, upper: float) -> Tensor:
     """One for each element that is not positive, drawn in double precision as PyTorch does; 1 elsewhere."""
     bent = x <= 0
-    slopes = x.new_ones(x.shape)
-    slopes[bent] = x.new_empty(int(bent.sum()), dtype=float64).uniform_(lower, upper).to(x.dtype)
-    return slopes  # type: ignore[no-any-return]
+    count = int(bent.sum())
+    if not count:
+        return x.new_ones(x.shape)  # type: ignore[no-any-return]
+    drawn = x.new_empty(count, dtype=float64).uniform_(lower, upper).to(x.dtype)
+    places = (bent.reshape(-1).cumsum(0) - 1).clamp(0, count - 1).reshape(x.shape)
+    return ops.where(bent, drawn[places], 1)  # type: ignore[no-any-return]
 
 
 def glu(input: Tensor, dim: int = -1) -> Tensor:

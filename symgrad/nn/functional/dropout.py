@@ -94,9 +94,9 @@ def _moved(input: Tensor, p: float, mask_shape: tuple[int, ...]) -> Tensor:
     if p == 1:
         return input * 0
     scale = ((ALPHA**2 * p + 1) * (1 - p)) ** -0.5
-    number = input._array.dtype.type
-    keep = dropout_mask(default_generator, mask_shape, p).astype(input._array.dtype)
-    return input * wrap(keep * number(scale)) + wrap((keep - 1) * number(ALPHA * scale) + number(ALPHA * scale * p))
+    dtype = input._array.dtype
+    keep = wrap(drawn(lambda: dropout_mask(default_generator, mask_shape, p).astype(dtype)))
+    return input * (keep * scale) + ((keep - 1) * (ALPHA * scale) + ALPHA * scale * p)  # type: ignore[no-any-return]
 
 
 def _alpha_dropout(input: Tensor, p: float, mask_shape: tuple[int, ...], inplace: bool) -> Tensor:

@@ -8,6 +8,7 @@ from symgrad.autograd import no_grad
 from symgrad.creation import arange
 from symgrad.dispatch import tensors as ops
 from symgrad.linalg import vector_norm
+from symgrad.mode import leaving, local
 from symgrad.ops.promotion import INT32, INT64, word
 from symgrad.tensor import Tensor
 
@@ -77,6 +78,12 @@ def _rarities(indices: Tensor, weight: Tensor) -> Tensor:
 @no_grad()
 def _renormalize(weight: Tensor, input: Tensor, max_norm: float, p: float) -> None:
     """Scale the rows in use down to `max_norm`, in place."""
+    if local.mode.capture is not None:  # how many there are is known only from values
+        used = weight.new_zeros(weight.shape[0]).index_fill(0, input.reshape(-1), 1) > 0
+        norms = vector_norm(weight, p, dim=1, keepdim=True).double()
+        large = (norms > max_norm) & used.unsqueeze(1)
+        weight.mul_(ops.where(large, max_norm / (norms + 1e-7), 1).to(weight.dtype))
+        return
     used = input.unique()
     rows = weight[used]
     norms = vector_norm(rows, p, dim=1, keepdim=True).double()
@@ -92,6 +99,8 @@ def one_hot(tensor: Tensor, num_classes: int = -1) -> Tensor:
         raise RuntimeError("Can not infer total number of classes from empty tensor.")
     if indices.size and int(indices.min()) < 0:
         raise RuntimeError("Class values must be non-negative.")
+    if num_classes == -1:
+        leaving(tensor.max(), "int(tensor), the number of classes of one_hot,")  # which a program depends on
     needed = int(indices.max(initial=-1)) + 1
     count = needed if num_classes == -1 else num_classes
     if count < needed:

@@ -40,7 +40,7 @@ def difference(where: str, wanted: Any, found: Any, rtol: float, pure: bool = Fa
             return "" if np.array_equal(wanted, found) else f"{where} is {found.tolist()}, not {wanted.tolist()}"
         scale = np.abs(wanted).max(initial=0) + rtol
         return "" if np.all(np.abs(wanted - found) <= rtol * scale) else f"{where} is {found.tolist()}, not {wanted.tolist()}"
-    if pure and ".grad" in where and (wanted is None) != (found is None):  # zeros, where only one of them sees that there is nothing
+    if ".grad" in where and (wanted is None) != (found is None):  # zeros, where only one of them sees that there is nothing
         return "" if not np.any(found if wanted is None else wanted) else f"{where} is {found}, not {wanted}"
     return "" if _equal(wanted, found) else f"{where} is {found}, not {wanted}"
 

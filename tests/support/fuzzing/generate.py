@@ -132,7 +132,8 @@ class Growing:
 
     def let(self, like: Any = None, name: str | None = None) -> Line | None:
         for _ in range(12):
-            line = self.try_line(self.one_of(self.texts()), name or self.fresh(), like)
+            text = self.one_of(self.texts())
+            line = self.try_line(text, name or self.fresh(), like)
             if line is not None:
                 return line
         return None
@@ -155,7 +156,7 @@ class Growing:
 
     def backward(self) -> Line | None:
         if self.chance(0.3):
-            found = [n for n, t in self.known.items() if isinstance(t, sg.Tensor) and t.grad is not None]
+            found = [n for n, t in self.known.items() if isinstance(t, sg.Tensor) and t._grad is not None]
             if found:
                 return self.try_line(self.one_of([f"{n}.grad = None" for n in found] + [f"{n}.grad.mul_(0.5)" for n in found]))
         return self.try_line(self.one_of(g.BACKWARDS))
@@ -164,7 +165,7 @@ class Growing:
         """Lines under no_grad; a step of descent among them."""
         with sg.no_grad():
             body = [self.step() for _ in range(int(self.rng.integers(1, 3)))]
-            found = [n for n, t in self.known.items() if isinstance(t, sg.Tensor) and t.grad is not None]
+            found = [n for n, t in self.known.items() if isinstance(t, sg.Tensor) and t._grad is not None]
             if found and self.chance(0.7):
                 name = self.one_of(found)
                 body.append(Line("{0}.sub_({0}.grad, alpha=0.5)", (name,)))
@@ -262,12 +263,10 @@ def generate(seed: int, settings: Settings | None = None) -> Program:
     grow = Growing(rng, exact=seed % 4 == 1, settings=settings)
     args = _leaves(grow, "a", 1, 3)
     state = _leaves(grow, "s", 0, 2)
-    if settings.effects:  # known: backward() leaves no gradient on an argument
-        args = tuple(replace(a, grad=False) for a in args)
-    if grow.chance(0.06) and not settings.effects:  # known: a write to what is passed twice
+    if grow.chance(0.08):
         args = (*args, Leaf("a9", args[0].shape, args[0].dtype, args[0].grad, same="a0"))
     if all(leaf.dtype[0] != "f" for leaf in args):
-        args = (Leaf("a0", (3,), "float64", not settings.effects), *args[1:])
+        args = (Leaf("a0", (3,), "float64", True), *args[1:])
     calls = tuple(grow.one_of(["no_grad", "detached"]) if grow.chance(0.1) else "" for _ in range(3))
     program = Program(seed, args, state, (), "", grow.exact, False, calls, grow.chance(0.2), not settings.effects)
     grow.known = leaves(program, state, -1, {})

@@ -16,8 +16,11 @@ from symgrad.compiler.interpreter import evaluate
 from symgrad.compiler.ir import Graph
 from symgrad.mode import Mode, Observer, local
 
-REFUSALS = ("a function that returns multiple views", "more than one element of the written-to tensor")
-"""What a trace may refuse in PyTorch's words: in it more is recorded than in an eager run."""
+REFUSALS = (
+    "a function that returns multiple views", "more than one element of the written-to tensor", "has been modified by an inplace operation",
+)  # fmt: skip
+"""What may be refused in PyTorch's words: in a trace more is recorded than in an eager run; and of an input that a call writes to, its
+results do not keep what it was."""
 
 
 class Interpreted:
@@ -49,6 +52,8 @@ class Interpreted:
 @contextlib.contextmanager
 def interpreted() -> Iterator[None]:
     """Programs that are compiled in here are run by the interpreter."""
+    import symgrad.compiler.api  # noqa: F401  (which loads all that makes kernels)
+
     places = [(m, m.make_kernel) for n, m in sys.modules.items() if n.startswith("symgrad.compiler") and hasattr(m, "make_kernel")]
     for module, _ in places:
         module.make_kernel = Interpreted
@@ -145,7 +150,7 @@ class World:
     def pulled(self, results: list[Any], inputs: list[Any]) -> None:
         """backward() of what the function gave."""
         floats = [t for t in results if t._array.dtype.kind == "f"]
-        if not self.program.pure or not any(t.requires_grad for t in floats):
+        if not any(t.requires_grad for t in floats):
             return
         loss = sum((t * (0.5 + k)).sum() for k, t in enumerate(floats))
         wrt = list({id(t): t for t in inputs if isinstance(t, sg.Tensor) and t._requires_grad and t._node is None}.values())
