@@ -33,18 +33,13 @@ def batch(graph: Graph, inputs: Iterable[int], size: int) -> Graph:
 
 def batched(outputs: Sequence[Value], given: dict[Value, Value], size: int) -> list[Value]:
     """The outputs with one more dimension in front, where `given` stands for some values with that dimension."""
-    return [whole(v, has, size) for v, has in flow(outputs, given, size)]
-
-
-def flow(outputs: Sequence[Value], given: dict[Value, Value], size: int) -> list[tuple[Value, bool]]:
-    """The outputs, each with whether it has got the dimension: only what depends on `given` has."""
     slots = tuple(given)
     plain = decompose(Graph(slots, outputs), lambda row: row.jax is None or row.name in _TAKEN_APART)
     new: dict[Value, tuple[Any, bool]] = {x: (given[x], True) for x in slots}
     for v in plain.values:
         if v not in new:
             new[v] = _batched(v, new, size)
-    return [new[v] for v in plain.outputs]
+    return [_whole(*new[v], size) for v in plain.outputs]
 
 
 _TAKEN_APART = frozenset({"linear", "addmm", "mean", "mse_loss"})
@@ -66,7 +61,7 @@ def _batched(v: Value, new: dict[Value, tuple[Any, bool]], size: int) -> tuple[A
     return (_mapped(v, args, size) if found is None else found), True
 
 
-def whole(value: Value, has: bool, size: int) -> Value:
+def _whole(value: Value, has: bool, size: int) -> Value:
     return value if has else xp.expand(value, shape=(size, *value.shape))
 
 
@@ -139,7 +134,7 @@ def _pad(v: Value, args: Any, size: int) -> Any:
 @rule("cat", "stack")
 def _joined(v: Value, args: Any, size: int) -> Any:
     axis = v.attrs["axis"] % v.ndim
-    return apply(row_of(v), tuple(whole(a, has, size) for a, has in args), {"axis": axis + 1})
+    return apply(row_of(v), tuple(_whole(a, has, size) for a, has in args), {"axis": axis + 1})
 
 
 @rule("clone", "tril", "triu")
@@ -242,6 +237,3 @@ def _text(row: Row, names: Sequence[str | None], attrs: dict[str, Any]) -> str:
     call = row.jax or f"jnp.{row.numpy.__name__ if isinstance(row.numpy, np.ufunc) else row.name}"
     keywords = (f"{k}={f'jnp.{x.name}' if isinstance(x, np.dtype) else repr(x)}" for k, x in attrs.items())
     return f"{call}({', '.join((*(str(n) for n in names), *keywords))})"
-
-
-from symgrad.compiler.passes import batch_control as batch_control  # noqa: E402  (it enters the rules of loops and branches)

@@ -13,7 +13,6 @@ from symgrad.compiler.interpreter import evaluate
 from symgrad.compiler.passes.batch import batch
 from symgrad.compiler.verify import verify
 from symgrad.compiler.xla.kernel import Kernel
-from symgrad.errors import GraphError
 
 F = sg.nn.functional
 SIZE = 3
@@ -137,10 +136,7 @@ def test_jacobian_of_a_scan_by_xla():
 def test_branches_and_loops_over_a_batch():
     rng = np.random.default_rng(2)
     x, w = rng.standard_normal((SIZE, 3)), rng.standard_normal((3, 3))
-    for f in (repeated, carried, chosen):
+    for f in (repeated, carried, chosen, until):
         traced = trace(lambda ts, f=f: f(*ts), [x[0], w], ["x", "w"])
         given = [x, w, *(t._array for t in traced.captured)]
         close(evaluate(verify(batch(traced.graph, (0,), SIZE)), given), slices(traced.graph, given, {0}))
-    graph = trace(lambda ts: until(*ts), [x[0], w], ["x", "w"]).graph
-    with pytest.raises(GraphError, match="ends at different times"):
-        batch(graph, (0,), SIZE)
