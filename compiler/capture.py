@@ -484,6 +484,6 @@ def _stand_in(arg: Any, effects: bool) -> Tensor:
         t = wrap(arg._array.view())
         t._base = root_of(arg)
         return t
-    array = arg._array if isinstance(arg, Tensor) else arg
+    array = np.asarray(arg._held) if isinstance(arg, Tensor) else arg
     array = array.view() if isinstance(array, np.ndarray) else np.broadcast_to(np.zeros((), arg.dtype), arg.shape)
     return wrap(array, not effects and kind(array.dtype) in "fc")

@@ -21,11 +21,12 @@ from symgrad.compiler.progress import compiling, stage
 from symgrad.compiler.randomness import Dice
 from symgrad.compiler.recompiles import Recompiles, Traces
 from symgrad.compiler.shortcut import shortcut
-from symgrad.compiler.signature import Call, Signature, Spec
+from symgrad.compiler.signature import Call, Signature, Spec, types_of
 from symgrad.compiler.state import Effects, Step, escaped
 from symgrad.compiler.watch import names
 from symgrad.errors import EffectError, GraphError, TraceError
 from symgrad.mode import local
+from symgrad.resident import returning
 from symgrad.tensor import Tensor
 
 _MOST_PATHS = 8
@@ -55,6 +56,7 @@ class Compiled(Methods, Inspection):
         self._shortcut: Callable[[tuple[Any, ...]], Any] | None = None
         """The shortest way, to the latest program."""
         self._changes = 0
+        self._points = {}
         self._latest: Program | Step | None = None
         self._name: str = getattr(function, "__name__", "function")
         self._eager: set[Any] = set()
@@ -77,7 +79,7 @@ class Compiled(Methods, Inspection):
             found = self._shortcut(args)
             if found is not MISS:
                 return found
-        types = None if kwargs else _types(args, mode.recording)
+        types = None if kwargs else types_of(args, mode.recording)
         short = self._by_types.get(types)
         if short is not None:
             found = short.attempt(args)
@@ -106,7 +108,8 @@ class Compiled(Methods, Inspection):
         program = self._known(call)
         if program is None:
             with compiling(self._name, self.options.verbose):
-                result, program = self._trace(call)
+                with returning(call.leaves):
+                    result, program = self._trace(call)
                 return result if program is None else self._launched(program, call, types)
         return self._launched(program, call, types)
 
@@ -302,14 +305,3 @@ class Compiled(Methods, Inspection):
             del paths[_MOST_PATHS:]
             return program
         return self._kept(key, program)
-
-
-def _types(args: tuple[Any, ...], recording: bool) -> Any:
-    """What a program depends on, if all arguments are tensors."""
-    found: list[Any] = [recording]
-    for a in args:
-        if not isinstance(a, Tensor):
-            return None
-        held = a._held
-        found += (held.shape, held.dtype, a.requires_grad)
-    return tuple(found)

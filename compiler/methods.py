@@ -13,7 +13,7 @@ import numpy as np
 
 from symgrad.compiler.ir import Value, type_text
 from symgrad.compiler.program import Program
-from symgrad.compiler.signature import Call, positions
+from symgrad.compiler.signature import Call, positions, types_of
 from symgrad.compiler.tree import LEAF, leaves_like, unflatten
 from symgrad.errors import describe
 from symgrad.ops.promotion import kind
@@ -135,6 +135,8 @@ class Methods:
     """The derivatives of a compiled function, at arguments."""
 
     _name: str
+    _points: dict[Any, tuple[Program, tuple[int, ...], bool]]
+    """The short way to gradients: program, inputs and whether it is one, by what was asked for."""
 
     def _prepare(self, args: Any, kwargs: Any, what: str) -> tuple[Call, Program]:
         raise NotImplementedError
@@ -143,16 +145,29 @@ class Methods:
         call, program = self._prepare(args, kwargs, what)
         return Point(program, call, wrt, later=what in ("vjp", "jvp"))
 
+    def _computed(self, what: str, args: Any, kwargs: Any, wrt: Any) -> tuple[list[Tensor], bool]:
+        """What a kernel gives, and whether it is the derivative in one input; the second time it is found by the types of the arguments."""
+        types = None if kwargs else types_of(args, False)
+        key = what, tuple(wrt) if isinstance(wrt, list) else wrt, types
+        if types is not None and key in self._points:
+            program, chosen, single = self._points[key]
+            if program.guards.hold(args):
+                return program.compute(what, chosen, (*args, *program.captured)), single
+        call, program = self._prepare(args, kwargs, what)
+        point = Point(program, call, wrt)
+        if types is not None and call.plain and not program.guards.conditions and not program.answers:
+            self._points[key] = program, point.chosen, point.single
+        return point.compute(what), point.single
+
     def value_and_grad(self, *args: Any, wrt: Any = None, **kwargs: Any) -> tuple[Tensor, Any]:
         """The scalar result and its gradients: one tensor if `wrt` is one name or position, else a tuple."""
-        point = self._point("value_and_grad", args, kwargs, wrt)
-        value, *grads = point.compute("value_and_grad")
-        return value, point.one_or_all(grads)
+        (value, *grads), single = self._computed("value_and_grad", args, kwargs, wrt)
+        return value, grads[0] if single else tuple(grads)
 
     def grad(self, *args: Any, wrt: Any = None, **kwargs: Any) -> Any:
         """The gradients of the scalar result, as `value_and_grad` gives them."""
-        point = self._point("grad", args, kwargs, wrt)
-        return point.one_or_all(point.compute("grad"))
+        grads, single = self._computed("grad", args, kwargs, wrt)
+        return grads[0] if single else tuple(grads)
 
     def vjp(self, *args: Any, wrt: Any = None, **kwargs: Any) -> Pullback:
         """The VJP at these arguments: `fast.vjp(x, w)(v)` gives the cotangents of the inputs for a cotangent v of the result."""

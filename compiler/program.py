@@ -98,7 +98,7 @@ class Program:
     def _computed(self, kernel: Kernel, tensors: Sequence[Tensor]) -> list[Tensor]:
         for t in self.captured:
             settle(t, kernel)
-        held = [memory(t) for t in tensors]
+        held = [t._held for t in tensors]
         if (watch := looked_for()) is not None:
             inspect(watch, kernel.graph, held, self.operation.lines, f"{self.name}, {kernel.name}")
         return [resident(a) for a in kernel.launch(held)]

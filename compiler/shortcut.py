@@ -43,7 +43,7 @@ def shortcut(program: Program) -> Callable[[tuple[Any, ...]], Any] | None:
             return MISS
         try:
             found = execute(*held)
-        except (TypeError, RuntimeError):  # other types, or what the long way has words for
+        except (TypeError, ValueError, RuntimeError):  # other types, or what the long way has words for
             return MISS
         if host and kernel.on_device:
             (found if single else found[0]).block_until_ready()

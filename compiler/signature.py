@@ -276,3 +276,14 @@ def _position(item: Any, labels: Sequence[str]) -> list[int]:
         if found:
             return found
     raise ValueError(f"{user_line()}: wrt={item!r}: the tensor arguments are {', '.join(labels)}")
+
+
+def types_of(args: tuple[Any, ...], recording: bool) -> Any:
+    """What a program depends on, if all arguments are tensors."""
+    found: list[Any] = [recording]
+    for a in args:
+        if not isinstance(a, Tensor):
+            return None
+        held = a._held
+        found += (held.shape, held.dtype, a.requires_grad)
+    return tuple(found)

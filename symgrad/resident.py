@@ -10,8 +10,10 @@ and nobody writes to. It never holds both.
 
 from __future__ import annotations
 
+import contextlib
 import sys
 import threading
+from collections.abc import Iterable, Iterator
 from typing import Any
 
 import numpy as np
@@ -160,3 +162,13 @@ def write(t: Tensor, held: Any) -> None:
     else:
         move(t, held)
     mark_written(t)
+
+
+@contextlib.contextmanager
+def returning(tensors: Iterable[Any]) -> Iterator[None]:
+    """Tensors on a device that are only looked at here are there again afterwards."""
+    there = [(t, t._held, t._version) for t in tensors if type(t) in _home]
+    yield
+    for t, buffer, version in there:
+        if type(t) not in _home and t._version == version and is_alone(t):
+            move(t, buffer)

@@ -65,6 +65,11 @@ class Kernel:
             found = self._execute(*held)
         except RuntimeError as error:
             raise self._explained(error, held) from error
+        except ValueError:
+            placed = self._placed(held)
+            if all(x is y for x, y in zip(held, placed, strict=True)):
+                raise
+            return self.launch(placed)
         return (found,) if self.single else found
 
     def _launch_with_host(self, held: Sequence[Any]) -> Sequence[Any]:
@@ -87,6 +92,17 @@ class Kernel:
             if x.__class__ is not ndarray and x.is_deleted():
                 return RuntimeError(f"{label} {DONATED}")
         return error
+
+    def _placed(self, held: Sequence[Any]) -> list[Any]:
+        """Buffers that another device's kernels left, on this kernel's device."""
+        import jax
+
+        there = self.compiled.input_shardings[0]
+        with x64(True):
+            return [
+                x if x.__class__ is ndarray or x.sharding == place else jax.device_put(x, place)
+                for x, place in zip(held, there, strict=True)
+            ]
 
     def buffer(self, array: Array) -> Any:
         """A copy on the device, which nobody else can write to."""

@@ -256,6 +256,17 @@ def test_parameters_that_kernels_read_move_to_the_device_unless_they_keep_coming
     assert fast(x).sum().item() == 0
 
 
+def test_arguments_on_the_device_are_there_again_after_tracing():
+    x = kernel_result(4)
+    for use in (sg.compile(lambda x: x + 1), sg.compile(lambda x: x.sum()).grad, sg.compile(lambda x: x + sg.rand(4))):
+        use(x)
+        assert is_resident(x)
+    seen = []
+    sg.compile(lambda x: seen.append(x.detach()) or x + 1, fallback="eager")(x)
+    assert not is_resident(x)
+    assert x.tolist() == seen[0].tolist() == [2.0] * 4
+
+
 # recorded results
 
 
