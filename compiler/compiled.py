@@ -75,7 +75,7 @@ class Compiled(Methods, Inspection):
             if tracing():  # inside another traced function it is ordinary code
                 return self.signature.function(*args, **kwargs)
             return self._run(self._bound(args, kwargs), None, None)  # somebody looks on: no short ways
-        if self._shortcut is not None and mode.capture is None and not kwargs:
+        if self._shortcut is not None and not kwargs:
             found = self._shortcut(args)
             if found is not MISS:
                 return found
