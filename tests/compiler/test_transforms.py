@@ -1,0 +1,125 @@
+"""Transformations compose with compile in any order, and derivatives of compiled functions are of any order."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+import symgrad as sg
+
+sg.manual_seed(0)
+X, W = sg.randn(3, dtype=sg.float64), sg.randn(3, 3, dtype=sg.float64)
+ROWS = sg.randn(4, 3, dtype=sg.float64)
+func = sg.func
+
+
+def wave(x, w):
+    return (x @ w).sin() * x
+
+
+def height(x, w):
+    return wave(x, w).sum()
+
+
+TRANSFORMED = {
+    "grad": (func.grad(height), (X, W)),
+    "grad in several": (func.grad(height, argnums=(0, 1)), (X, W)),
+    "value_and_grad": (func.value_and_grad(height), (X, W)),
+    "grad_and_value": (func.grad_and_value(height), (X, W)),
+    "vjp": (lambda x, w: func.vjp(wave, x, w)[1](x), (X, W)),
+    "jvp": (lambda x, w: func.jvp(wave, (x, w), (x, w)), (X, W)),
+    "jacrev": (func.jacrev(wave), (X, W)),
+    "jacfwd": (func.jacfwd(wave), (X, W)),
+    "hessian": (func.hessian(height), (X, W)),
+    "vmap": (func.vmap(height, in_dims=(0, None)), (ROWS, W)),
+    "vmap of grad": (func.vmap(func.grad(height), in_dims=(0, None)), (ROWS, W)),
+    "grad of vmap": (func.grad(lambda x, w: func.vmap(height, in_dims=(0, None))(x, w).square().sum()), (ROWS, W)),
+    "jacfwd of jacrev": (func.jacfwd(func.jacrev(height)), (X, W)),
+    "vmap of hessian": (func.vmap(func.hessian(height), in_dims=(0, None)), (ROWS[:2], W)),
+}
+
+
+def leaves(tree):
+    return [t for part in tree for t in leaves(part)] if isinstance(tree, (tuple, list)) else [tree]
+
+
+def same(found, wanted):
+    for a, b in zip(leaves(found), leaves(wanted), strict=True):
+        np.testing.assert_allclose(a.detach().numpy(), b.detach().numpy(), rtol=1e-10, atol=1e-12)
+
+
+@pytest.mark.parametrize("name", TRANSFORMED)
+def test_a_transformed_function_compiles(name):
+    function, args = TRANSFORMED[name]
+    same(sg.compile(function)(*args), function(*args))
+
+
+@pytest.mark.parametrize("name", ["grad", "jvp", "vmap of grad", "hessian"])
+def test_a_transformed_function_has_methods(name):
+    function, args = TRANSFORMED[name]
+    found = sg.compile(function).jacobian(*args, wrt=0)
+    same(found, func.jacrev(function)(*args))
+
+
+def test_compiled_functions_are_transformed():
+    fast = sg.compile(height)
+    same(func.grad(fast)(X, W), func.grad(height)(X, W))
+    same(func.hessian(fast)(X, W), func.hessian(height)(X, W))
+    same(func.vmap(func.grad(fast), in_dims=(0, None))(ROWS, W), func.vmap(func.grad(height), in_dims=(0, None))(ROWS, W))
+    same(sg.compile(func.grad(fast))(X, W), func.grad(height)(X, W))
+
+
+def test_no_grad_is_a_stop():
+    def stopped(x):
+        with sg.no_grad():
+            scale = x.exp()
+        return (x * scale * x.detach()).sum()
+
+    fast = sg.compile(stopped)
+    same(fast.grad(X, wrt="x"), X.exp() * X)
+    same(fast.hessian(X, wrt="x"), 0 * sg.eye(3))
+    same(fast.jvp(X, wrt="x")(X), (X * X.exp() * X).sum())
+
+
+def test_third_derivatives_by_backward():
+    fast = sg.compile(lambda x: (x.sin() * x).sum())
+    x = X.clone().requires_grad_()
+    (first,) = sg.autograd.grad(fast(x), x, create_graph=True)
+    (second,) = sg.autograd.grad(first.sum(), x, create_graph=True)
+    (third,) = sg.autograd.grad(second.sum(), x)
+    same(third, -3 * X.sin() - X * X.cos())
+
+
+def test_third_derivatives_by_methods():
+    fast = sg.compile(func.hessian(lambda x: (x.sin() * x).sum()))
+    third = fast.jacobian(X, wrt="x")
+    wanted = np.zeros((3, 3, 3))
+    np.fill_diagonal(wanted, (-3 * X.sin() - X * X.cos()).numpy())
+    np.testing.assert_allclose(third.numpy(), wanted, rtol=1e-10, atol=1e-12)
+
+
+@pytest.mark.parametrize(("method", "backend"), [("SGD", "xla"), ("Adam", "numpy")])
+def test_a_learning_rate_is_learned(method, backend):
+    """The loss after five steps, as a function of the learning rate."""
+    targets = ROWS.sum(1)
+    start = sg.zeros(3, dtype=sg.float64)
+
+    def error(w):
+        return ((ROWS @ w - targets) ** 2).mean()
+
+    def trained(lr):
+        optimizer = getattr(sg.optim, method)([start], lr=lr)
+        w, state = start, None
+        for _ in range(5):
+            (w,), state = optimizer.functional_step([w], [func.grad(error)(w)], state)
+        return error(w)
+
+    rate, h = sg.tensor(0.05, dtype=sg.float64), 1e-5
+    fast = sg.compile(trained, backend=backend)
+    same(fast(rate), trained(rate))
+    slope = fast.grad(rate, wrt="lr")
+    assert slope.item() == pytest.approx(((trained(rate + h) - trained(rate - h)) / (2 * h)).item(), rel=1e-6)
+    if backend == "xla":  # unrolled steps take XLA long
+        return
+    curvature = fast.hessian(rate, wrt="lr")
+    assert curvature.item() == pytest.approx(((fast.grad(rate + h, wrt="lr") - fast.grad(rate - h, wrt="lr")) / (2 * h)).item(), rel=1e-5)
