@@ -284,6 +284,11 @@ def _truth(what: str, x: Any, source: Any) -> Any:
     return x
 
 
+def is_traced() -> bool:
+    """Whether a loop becomes a value of a graph here, or runs."""
+    return _traced() is not None
+
+
 def _traced() -> Any:
     """What makes a loop a value of the graph, if a function is being traced. Observers, such as anomaly mode, may stand in front."""
     capture = local.mode.capture

@@ -129,6 +129,12 @@ class Body(Capture):
     def depends(self, read: Callable[[], Any]) -> None:
         self.outer.depends(read)
 
+    def entered(self, module: Any) -> None:
+        self.outer.entered(module)
+
+    def undo(self, action: Callable[[], None]) -> None:
+        self.outer.undo(action)
+
     def scalar(self, key: Any, read: Callable[[], float]) -> Tensor:
         return self.outer.scalar(key, read)  # type: ignore[no-any-return]
 

@@ -8,22 +8,21 @@ from __future__ import annotations
 
 import math
 import warnings
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 from symgrad.creation import empty, zeros
 from symgrad.dispatch import tensors as ops
-from symgrad.from_data import tensor
 from symgrad.functional import addmm, cat, relu, stack, tanh
 from symgrad.nn import functional as F, init
 from symgrad.nn.module import Module
 from symgrad.nn.parameter import Parameter
+from symgrad.nn.recurrence import State, after_last, gated, is_loop, long_short_term, looped, stepwise
 from symgrad.nn.utils.rnn import PackedSequence
 from symgrad.tensor import Tensor
 
 __all__ = ["GRU", "LSTM", "RNN", "RNNBase"]
 
-State = tuple[Tensor, ...]
 GATES = {"RNN_TANH": 1, "RNN_RELU": 1, "LSTM": 4, "GRU": 3}
 
 
@@ -238,40 +237,6 @@ def _by_input(data: Tensor, weights: Sequence[Tensor], bias: bool) -> Tensor:
     return F.linear(data, weights[0], weights[2] + weights[3] if bias else None)
 
 
-def _after_last(states: Tensor, sizes: list[int], reverse: bool) -> Tensor:
-    """The state of each sequence after its last step, out of the states after all steps."""
-    if reverse:
-        return states[: sizes[0]]
-    if sizes[0] == sizes[-1]:
-        return states[-sizes[0] :] if sizes[0] else states
-    ends = [(sum(sizes[:step]), size, after) for step, (size, after) in enumerate(zip(sizes, [*sizes[1:], 0], strict=True))]
-    return states.index_select(0, tensor([start + i for start, size, after in reversed(ends) for i in range(after, size)]))  # type: ignore[no-any-return]
-
-
-def _stepwise(
-    step: Callable[[Tensor, State], State], inputs: Sequence[Tensor], start: State, reverse: bool
-) -> tuple[Tensor, State]:
-    """One direction of a layer, given a step as a function of what it takes from the input and the state before it."""
-    inputs = inputs[::-1] if reverse else inputs
-    count = inputs[0].shape[0]
-    state = start if count == start[0].shape[0] else tuple(s[:count] for s in start)
-    outs: list[Tensor] = []
-    ended: list[State] = []
-    for x in inputs:
-        rows = x.shape[0]
-        if rows < count:  # sequences have ended: the last ones
-            ended.append(tuple(s[rows:] for s in state))
-            state = tuple(s[:rows] for s in state)
-        elif rows > count:  # backwards, shorter sequences begin later
-            state = tuple(cat([s, first[count:rows]]) for s, first in zip(state, start, strict=True))
-        count = rows
-        state = step(x, state)
-        outs.append(state[0])
-    if ended:
-        state = tuple(cat(parts) for parts in zip(state, *reversed(ended), strict=True))
-    return cat(outs[::-1] if reverse else outs), state
-
-
 class RNN(RNNBase):
     """h' = tanh(W_ih x + b_ih + W_hh h + b_hh), or relu in place of tanh; several layers, one or both directions."""
 
@@ -299,8 +264,8 @@ class RNN(RNNBase):
 
     def _direction(self, data: Tensor, sizes: list[int], start: State, weights: Sequence[Tensor], reverse: bool) -> tuple[Tensor, State]:
         hidden, activation = weights[1].t(), tanh if self.nonlinearity == "tanh" else relu
-        inputs = _by_input(data, weights, self.bias).split(sizes)
-        return _stepwise(lambda x, state: (activation(addmm(x, state[0], hidden)),), inputs, start, reverse)
+        inputs = _by_input(data, weights, self.bias)
+        return stepwise(lambda x, state: (activation(addmm(x, state[0], hidden)),), inputs, sizes, start, reverse)
 
 
 class LSTM(RNNBase):
@@ -323,10 +288,10 @@ class LSTM(RNNBase):
 
     def _direction(self, data: Tensor, sizes: list[int], start: State, weights: Sequence[Tensor], reverse: bool) -> tuple[Tensor, State]:
         inputs = _by_input(data, weights, self.bias)
-        if self.proj_size:
-            return _stepwise(_projected(weights[1].t(), weights[-1]), inputs.split(sizes), start, reverse)
+        if self.proj_size or is_loop(sizes):
+            return stepwise(long_short_term(weights[1].t(), weights[-1] if self.proj_size else None), inputs, sizes, start, reverse)
         out, memory, _ = ops.lstm(inputs, *start, weights[1], sizes=tuple(sizes), reverse=reverse)
-        return out, (_after_last(out, sizes, reverse), _after_last(memory, sizes, reverse))
+        return out, (after_last(out, sizes, reverse), after_last(memory, sizes, reverse))
 
     def _state_sizes(self) -> tuple[int, ...]:
         return self.proj_size or self.hidden_size, self.hidden_size
@@ -336,17 +301,6 @@ class LSTM(RNNBase):
 
     def _returned(self, state: State) -> Any:
         return state
-
-
-def _projected(hidden: Tensor, projection: Tensor) -> Callable[[Tensor, State], State]:
-    """A step of an LSTM whose output is projected."""
-
-    def step(x: Tensor, state: State) -> State:
-        i, f, g, o = addmm(x, state[0], hidden).chunk(4, 1)
-        c = f.sigmoid() * state[1] + i.sigmoid() * g.tanh()
-        return F.linear(o.sigmoid() * c.tanh(), projection), c
-
-    return step
 
 
 class GRU(RNNBase):
@@ -372,8 +326,10 @@ class GRU(RNNBase):
     def _direction(self, data: Tensor, sizes: list[int], start: State, weights: Sequence[Tensor], reverse: bool) -> tuple[Tensor, State]:
         by_input, by_state = weights[2:4] if self.bias else (None, None)
         inputs = F.linear(data, weights[0], by_input)
+        if is_loop(sizes):
+            return looped(gated(weights[1], by_state), inputs, sizes, start, reverse)
         out, _, _ = ops.gru(inputs, *start, weights[1], by_state, sizes=tuple(sizes), reverse=reverse)
-        return out, (_after_last(out, sizes, reverse),)
+        return out, (after_last(out, sizes, reverse),)
 
 
 def _refuse_projection(proj_size: int | None) -> None:

@@ -459,6 +459,33 @@ def test_writes_to_what_is_outside_are_refused():
     assert norm.num_batches_tracked.item() == 0
 
 
+def test_gradients_that_are_set_in_a_body_are_refused():
+    w = tensor(2)
+
+    def step(c, x):
+        w.grad = c * 2
+        return c + x, None
+
+    with pytest.raises(sg.errors.TraceError, match="as a result instead"):
+        sg.compile(lambda x: sg.scan(step, x[0], x)[0])(tensor(3, 2))
+    with pytest.raises(sg.errors.TraceError, match="body of a loop"):
+        sg.compile(lambda x: sg.scan(lambda c, v: ((c * w).sum().backward(), None), x[0], x)[0])(tensor(3, 2))
+    assert w.grad is None
+
+
+def test_a_module_inside_a_body_may_change():
+    net = sg.nn.Sequential(sg.nn.Linear(2, 2))
+    f = sg.compile(lambda x: sg.scan(lambda c, v: (net(c) + v, None), x[0], x)[0])
+    x = sg.ones(3, 2)
+    before = f(x)
+    net.append(sg.nn.Tanh())
+    expected = x[0]
+    for v in x:
+        expected = net(expected) + v
+    close(f(x), expected, 1e-5)
+    assert before.tolist() != expected.tolist()
+
+
 def test_a_tensor_that_leaves_a_body_by_the_side_is_refused():
     kept = []
 
