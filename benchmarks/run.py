@@ -1,4 +1,4 @@
-"""Run the benchmarks and print their table: `python benchmarks/run.py [chains|networks|backends|formulas|imports|memory ...]`.
+"""Run the benchmarks and print their table: `python benchmarks/run.py [chains|networks|kernels|backends|formulas|imports|memory ...]`.
 
 `--docs` writes docs/benchmarks.md.
 """
@@ -39,6 +39,8 @@ def main(names: list[str]) -> None:
                 results.append(measure(task))
                 print(table(results[-1:]).splitlines()[-1], flush=True)
             text = table(results)
+            if name == "kernels":
+                text += f"\n\n{importlib.import_module(name).memory()}"
         parts.append(f"## {name}\n\n{text}\n")
         print(parts[-1], flush=True)
     if "--docs" in sys.argv:
@@ -52,4 +54,4 @@ def main(names: list[str]) -> None:
 
 if __name__ == "__main__":
     one_core()
-    main([name for name in sys.argv[1:] if not name.startswith("-")] or ["chains", "networks", "backends", "formulas", "memory", "imports"])
+    main([name for name in sys.argv[1:] if not name.startswith("-")] or ["chains", "networks", "kernels", "backends", "formulas", "memory", "imports"])
