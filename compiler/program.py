@@ -52,6 +52,10 @@ class Program:
         """Whether what the program depends on besides tensors is as it was."""
         return self.guards.hold(leaves)
 
+    def adopt(self, other: Program) -> None:
+        """Use the kernels of a program with the same graph, which was traced because of something that made no difference to it."""
+        self.operation, self._kernels = other.operation, other._kernels
+
     def taken(self, inputs: Sequence[Tensor]) -> bool:
         """Whether Python would take this path: what it asked for on its way has the same answers."""
         if not self.answers:

@@ -104,6 +104,15 @@ class Step:
                 return False
         return self.guards.hold(tensors)
 
+    def is_like(self, other: Step) -> bool:
+        """Whether the kernels of one are those of the other."""
+        kinds = [(s.operation is None, s.recorder is None, s.kernel.donated) for s in (self, other)]
+        return self.graph == other.graph and kinds[0] == kinds[1]
+
+    def adopt(self, other: Step) -> None:
+        """Use the kernels of a path with the same graph, which was traced because of something that made no difference to it."""
+        self.kernel, self.operation, self.recorder = other.kernel, other.operation, other.recorder
+
     def _tensor(self, i: int, tensors: Sequence[Any]) -> Any:
         return tensors[i] if i < self.arguments else self.outside[i]
 

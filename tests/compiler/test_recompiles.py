@@ -6,6 +6,7 @@ import logging
 import random
 import warnings
 
+import interpreted
 import numpy as np
 import pytest
 from interpreted import interpret
@@ -16,6 +17,7 @@ from symgrad.errors import TraceError
 nn, optim = sg.nn, sg.optim
 FACTOR = 2.0
 WEIGHT = sg.ones(2)
+CALL = interpreted.Kernel.__call__
 
 
 @pytest.fixture(autouse=True)
@@ -86,6 +88,33 @@ def test_reasons_for_numbers_that_python_looked_at():
     f = sg.compile(lambda x, s: x * 2 if s > 0.5 else x)
     f(sg.ones(2), 1.0), f(sg.ones(2), 2.0), f(sg.ones(2), 0.0)
     assert why(f) == ["first call", "argument s > 0.5: True -> False"]
+
+
+def test_what_makes_no_difference_to_the_graph_compiles_nothing(monkeypatch):
+    made = []
+    monkeypatch.setattr(interpreted.Kernel, "__call__", lambda self, arrays: made.append(self) or CALL(self, arrays))
+    monkeypatch.setattr(interpreted.Kernel, "launch", interpreted.Kernel.__call__)
+    w, total = sg.ones(2), sg.zeros(2)
+
+    def pure(x):
+        return x * w
+
+    def step(x):
+        total.add_(x * w)
+        return total * 1
+
+    for f in (pure, step):
+        made.clear()
+        fast = sg.compile(f)
+        for value in (1.0, 2.0):
+            w = sg.full((2,), value)
+            for x in (sg.ones(2), sg.ones(2, requires_grad=f is pure)):
+                for _ in range(2):
+                    fast(x)
+                    with sg.no_grad():
+                        fast(x)
+        assert len(fast.recompiles()) >= 4
+        assert len(set(map(id, made))) == 1
 
 
 # what is guarded besides arguments
