@@ -145,5 +145,5 @@ class Traces:
         """Say it once."""
         if topic not in self._warned:
             self._warned.add(topic)
-            logger.warning(message)
+            logger.info(message)
             warnings.warn(message, stacklevel=6)
