@@ -1,4 +1,4 @@
-"""Threads that compile and call at once; memory that is written to while a kernel may read it; what is kept; what JAX and NumPy are told."""
+"""Threads that compile and call at once; memory written to while a kernel may read it; what is kept; what JAX and NumPy are told."""
 
 from __future__ import annotations
 
@@ -79,7 +79,8 @@ def test_mixed_calls_in_eight_threads():
                     np.testing.assert_allclose(shared["ways"](x).numpy(), expected, rtol=1e-5, atol=1e-6)
             elif kind == 2:
                 y = sg.tensor(values[:3][:1] * 3)
-                np.testing.assert_allclose(shared["mixed"](x[:3], y).numpy(), values[:2] * values[0] * 3 + values[1:3], rtol=1e-4, atol=1e-5)
+                expected = values[:2] * values[0] * 3 + values[1:3]
+                np.testing.assert_allclose(shared["mixed"](x[:3], y).numpy(), expected, rtol=1e-4, atol=1e-5)
             elif kind == 3:
                 wanted += values[:3]
                 np.testing.assert_allclose(count(x[:3].double()).numpy(), wanted, rtol=1e-6, atol=1e-6)

@@ -263,8 +263,9 @@ def generate(seed: int, settings: Settings | None = None) -> Program:
     grow = Growing(rng, exact=seed % 4 == 1, settings=settings)
     args = _leaves(grow, "a", 1, 3)
     state = _leaves(grow, "s", 0, 2)
-    if grow.chance(0.08):
-        args = (*args, Leaf("a9", args[0].shape, args[0].dtype, args[0].grad, same="a0"))
+    if grow.chance(0.1):
+        same = grow.one_of(["a0", "a0[1:]", "a0[...]", "a0.view(-1)", *(leaf.name for leaf in state)])
+        args = (*args, replace(args[0], name="a9", same=same))
     if all(leaf.dtype[0] != "f" for leaf in args):
         args = (Leaf("a0", (3,), "float64", True), *args[1:])
     calls = tuple(grow.one_of(["no_grad", "detached"]) if grow.chance(0.1) else "" for _ in range(3))
