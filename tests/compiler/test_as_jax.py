@@ -198,7 +198,23 @@ def test_64_bits_are_the_users_choice():
     assert not jax.config.jax_enable_x64
 
 
+def test_types_and_bits_make_programs_of_their_own():
+    f = sg.compile(lambda x: (x / 2, x.argmax())).as_jax()
+    whole, float32 = jnp.array([1, 3]), jnp.array([1.0, 3.0])
+    assert [f(x)[0].dtype for x in (whole, float32)] == ["float32", "float32"]
+    assert f(jnp.array([1, 3], "int16"))[0].tolist() == [0.5, 1.5]
+    assert f(float32)[1].dtype == "int32"
+    with jax.enable_x64(True):
+        assert f(float32)[1].dtype == "int64"
+    assert f(float32)[1].dtype == "int32"
+    same = sg.compile(lambda x: x * 1).as_jax()
+    assert [same(x).dtype for x in (whole, float32)] == ["int32", "float32"]
+
+
 def test_numpy_and_tensors_are_copied():
+    memory = np.empty(2**16 + 64, "uint8")
+    aligned = memory[-memory.ctypes.data % 64 :][: 2**16].view("float32")  # as JAX likes it, to share it
+    assert not np.shares_memory(np.asarray(sg.compile(net).as_jax()._leaf("x", aligned)), memory)
     x, t = np.ones(3, "float32"), sg.ones(3)
     f = sg.compile(lambda x, y: x + y).as_jax()
     for _ in range(20):
