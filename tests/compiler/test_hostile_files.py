@@ -205,7 +205,7 @@ REFUSED = {
     "binary": "ML\xefR\r\n",
     "binary after text": "module ML\xefR",
     "no module": "func.func @main() { return }",
-    "resources": "module {} {-# dialect_resources: { builtin: { a: \"0x08000000\" } } #-}",
+    "resources": module("return %arg0 : tensor<2xf32>") + '\n{-# dialect_resources: { builtin: { a: "0x080000000000803F" } } #-}',
     "no main": "module { }",
     "another op": module('%0 = "sdy.constant"() <{value = dense<1.0> : tensor<2xf32>}> : () -> tensor<2xf32>\nreturn %0 : tensor<2xf32>'),
     "unknown op": module('%0 = "evil.op"(%arg0) : (tensor<2xf32>) -> tensor<2xf32>\nreturn %0 : tensor<2xf32>'),
