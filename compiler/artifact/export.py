@@ -109,7 +109,7 @@ def _description(name: str, program: Program, signature: Signature, call: Call) 
         name,
         _parameters(signature, call),
         tuple(inputs[:count]),
-        tuple(_with_different_labels(state)),
+        tuple(state),
         tuple(sorted(i for i in differentiate.sloping(graph) if kind(graph.inputs[i].dtype) in "fc")),
         tuple(Meta(v.shape, v.dtype) for v in graph.outputs),
         structure.encode(program.structure, fixed=False),
@@ -123,19 +123,6 @@ def _parameters(signature: Signature, call: Call) -> tuple[Parameter, ...]:
     parameters = signature.signature.parameters
     encoded = structure.encode(tuple(call.structure.values()), fixed=True)["tuple"]  # at once: leaves are counted through
     return tuple(Parameter(name, parameters[name].kind, node) for name, node in zip(call.structure, encoded, strict=True))
-
-
-def _with_different_labels(state: list[Input]) -> list[Input]:
-    """The state is a dict by label."""
-    taken: set[str] = set()
-    found = []
-    for x in state:
-        label = x.label
-        while label in taken:
-            label += "_"
-        taken.add(label)
-        found.append(Input(label, x.meta, x.requires_grad))
-    return found
 
 
 def _program(what: str, graph: Graph, description: Description) -> Graph:

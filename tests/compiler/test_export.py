@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 import inspect
 import os
+import re
 import subprocess
 import sys
 from collections import namedtuple
@@ -340,6 +341,15 @@ def test_results_without_derivatives(tmp_path):
     assert list(whole.description.programs()) == ["forward"]
 
 
+def test_what_no_result_has_a_slope_in_gets_no_gradient(tmp_path):
+    found = roundtrip(lambda a, x, unused: a.detach() * x, tmp_path, sg.spec(3), sg.spec(3), sg.spec(3))
+    a, x, unused = (sg.tensor([1.0, 2.0, 3.0], requires_grad=True) for _ in range(3))
+    found(a, x, unused).sum().backward()
+    assert x.grad.tolist() == [1.0, 2.0, 3.0]
+    assert a.grad is None
+    assert unused.grad is None
+
+
 def test_gradients_in_whole_numbers_are_refused(tmp_path):
     found = roundtrip(lambda x, n: (x * n).sum(), tmp_path, sg.spec(3), sg.spec(3, sg.int64))
     with pytest.raises(ValueError, match=r"n is int64\[3\]: only floating-point inputs have a derivative"):
@@ -417,7 +427,7 @@ def test_functions_with_effects_are_refused_and_nothing_changes(tmp_path):
         return total * 1
 
     def draws(x):
-        return x + sg.rand(3)
+        return sg.rand(3), sg.rand(3)
 
     def branches(x):
         return x * 2 if x.sum() > 0 else x
@@ -475,6 +485,25 @@ def test_a_callback_of_this_process_is_not_exported(tmp_path):
     graph = Graph([x], [application(row, (x,), {}, Meta((3,), np.dtype(np.float32)))])
     with pytest.raises(GraphError, match="forward cannot be exported"):
         stablehlo(graph, "forward")
+
+
+def test_what_could_not_be_loaded_is_not_written(tmp_path, monkeypatch):
+    from symgrad.compiler.xla import export as xla
+
+    monkeypatch.setattr(xla, "_CALLS", re.compile("nothing"))
+    with pytest.raises(FileError, match="calls code by the name 'lapack_spotrf_ffi'"):
+        sg.compile(OPS["cholesky"]).export(tmp_path / "f.sgx", sg.spec((3, 3)))
+    assert not list(tmp_path.iterdir())
+
+
+def test_arguments_may_be_written_to_after_a_call(tmp_path):
+    """XLA reads NumPy's memory, and may still do so when a call has returned."""
+    found = roundtrip(lambda x: x @ x @ x, tmp_path, sg.spec((300, 300)))
+    for _ in range(30):
+        x = np.ones((300, 300), np.float32)
+        result = found(x)
+        x[:] = 7
+        assert (result.numpy() == 90_000).all()
 
 
 def test_a_loaded_function_is_not_traced(loaded):

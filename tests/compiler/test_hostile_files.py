@@ -211,6 +211,7 @@ REFUSED = {
     "unknown op": module('%0 = "evil.op"(%arg0) : (tensor<2xf32>) -> tensor<2xf32>\nreturn %0 : tensor<2xf32>'),
     "another type": module("return %arg0 : tensor<3xf32>", "%arg0: tensor<3xf32>", "tensor<3xf32>"),
     "another dtype": module("return %arg0 : tensor<2xf64>", "%arg0: tensor<2xf64>", "tensor<2xf64>"),
+    "another result": module("%0 = stablehlo.constant dense<1.0> : tensor<3xf32>\nreturn %0 : tensor<3xf32>", outputs="tensor<3xf32>"),
     "more inputs": module("return %arg0 : tensor<2xf32>", "%arg0: tensor<2xf32>, %arg1: tensor<2xf32>"),
     "an unknown size": module("return %arg0 : tensor<?xf32>", "%arg0: tensor<?xf32>", "tensor<?xf32>"),
     "brackets": "module " + "{" * 100_000,
@@ -260,6 +261,10 @@ CHANGES = {
     "state that is too short": (lambda header, parts: parts.update({"state/0": b"123"}), r"WEIGHT|c1.* has 3 bytes in place of 8"),
     "text that is none": (lambda header, parts: parts.update({"graph.txt": b"\xff"}), "'graph.txt' is no text"),
     "too many elements": (_set("results", [{"shape": [2**40, 2**40], "dtype": "float32"}] * 2), "so many elements there cannot be"),
+    "a record with a name that means something": (
+        _set("structure", {"record": ["R", [["__new__", {"leaf": 0}], ["b", {"leaf": 1}]]]}),
+        "a structure is not as it should be",
+    ),
     "a negative size": (_set("results", [{"shape": [-1], "dtype": "float32"}]), "should be a list of sizes"),
     "an unknown dtype": (_set("results", [{"shape": [], "dtype": "object"}]), "the dtype of a result is 'object'; there are"),
     "no parameter": (_set("parameters", [{"name": "a b", "kind": "any", "structure": {"value": 1}}]), "no parameter of Python's"),
@@ -271,6 +276,11 @@ CHANGES = {
 def test_what_is_wrong_is_said(whole, load, tmp_path, change, text):
     with pytest.raises(FileError, match=rf"load_compiled: .*f.sgx cannot be read: .*{text}"):
         load(repacked(whole, tmp_path, change))
+
+
+def test_nothing_may_follow(whole, load):
+    with pytest.raises(FileError, match="1 bytes follow its last part"):
+        load(whole + b"x")
 
 
 def test_files_of_other_kinds(load, tmp_path):
