@@ -36,6 +36,7 @@ class Choice:
     reason: str
     seconds: dict[str, float]
     """The fastest run of each that was measured."""
+    final: bool = True
 
     def __str__(self) -> str:
         return f"{_NAMES[self.backend]}: {self.reason}"
@@ -51,7 +52,7 @@ class AutoKernel:
 
     def __init__(self, graph: Graph, name: str, xla: Callable[[], Kernel]) -> None:
         self.name = name
-        self.choice: Choice | None = None
+        self.choice = Choice("numpy", "both are measured on the first calls", {}, final=False)
         self._host: Kernel = HostKernel(graph, name)
         self._make_xla = xla
         self._xla: Kernel | None = None
@@ -70,15 +71,19 @@ class AutoKernel:
 
     @property
     def executable(self) -> Callable[..., Any] | None:
-        return None if self.choice is None else self.chosen.executable
+        return self.chosen.executable if self.choice.final else None
+
+    def __getattr__(self, name: str) -> Any:
+        """What only one of the back ends has, such as XLA's executable."""
+        return getattr(self.__dict__["chosen"], name) if "chosen" in self.__dict__ else object.__getattribute__(self, name)
 
     def __call__(self, arrays: Sequence[Array]) -> list[Array]:
         return [np.array(r) for r in self.launch(arrays)]
 
     def launch(self, held: Sequence[Any]) -> Sequence[Any]:
-        if self.choice is None and self._lock.acquire(blocking=False):  # a second thread need not wait for the decision
+        if not self.choice.final and self._lock.acquire(blocking=False):  # a second thread need not wait for the decision
             try:
-                if self.choice is None:
+                if not self.choice.final:
                     return self._measure(held)
             finally:
                 self._lock.release()
@@ -111,7 +116,7 @@ class AutoKernel:
             return found
         fastest = {name: min(times) for name, times in self._times.items()}
         best = min(fastest, key=fastest.__getitem__)
-        worst = max(fastest, key=fastest.__getitem__)
+        (worst,) = fastest.keys() - {best}
         times = f"{_readable(fastest[best])} a run, {_NAMES[worst]} {_readable(fastest[worst])} (the fastest of {ROUNDS} runs each)"
         return self._decide(best, times, found)
 
@@ -143,4 +148,5 @@ def _close(found: Array, other: Array) -> bool:
 
 
 def _readable(seconds: float) -> str:
-    return f"{seconds * 1e3:.3g} ms" if seconds >= 1e-3 else f"{seconds * 1e6:.3g} µs"
+    scale, unit = (1, "s") if seconds >= 1 else (1e3, "ms") if seconds >= 1e-3 else (1e6, "µs")
+    return f"{seconds * scale:.3g} {unit}"

@@ -15,6 +15,7 @@ import numpy as np
 from symgrad.compiler.host.emit import Emitter
 from symgrad.compiler.host.prepare import prepare
 from symgrad.compiler.ir import Graph, type_text
+from symgrad.compiler.progress import stage
 from symgrad.errors import GraphError
 from symgrad.ops.spec import Meta
 from symgrad.typing import Array
@@ -29,12 +30,16 @@ class Kernel:
     donated: tuple[int, ...] = ()
 
     def __init__(self, graph: Graph, name: str = "forward") -> None:
-        self.graph = graph = prepare(graph)
+        self.times: dict[str, float] = {}
+        """How long the stages of its making took, in seconds."""
+        with stage("simplify", self.times):
+            self.graph = graph = prepare(graph)
         self.name = name
-        emitter = Emitter(graph)
-        tree = emitter.module(name)
-        scope: dict[str, Any] = dict(emitter.bound)
-        exec(compile(tree, f"<symgrad {graph.hash[:12]}>", "exec"), scope)  # our own syntax tree, never text
+        with stage("emit", self.times):
+            emitter = Emitter(graph)
+            tree = emitter.module(name)
+            scope: dict[str, Any] = dict(emitter.bound)
+            exec(compile(tree, f"<symgrad {graph.hash[:12]}>", "exec"), scope)  # our own syntax tree, never text
         self.function: Callable[..., Any] = scope[name]
         self._buffers: Callable[[], Any] | None = scope.get("workspace")
         self._idle: list[tuple[Callable[..., Any], tuple[Any, ...]]] = []
