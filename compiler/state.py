@@ -130,6 +130,8 @@ class Step:
             if local.mode.capture is not None:
                 self._look(held)
             found.append(self.kernel.launch(held))
+            if self.recorder is None:
+                held.clear()  # an array that nobody else holds is replaced by its new values, others are copied into
             (values,) = found
             rest = values[self.count :]
             if not self._answered(rest[len(self.effects.values) :]):

@@ -520,6 +520,25 @@ def test_training_is_what_eager_training_is(name):
         np.testing.assert_allclose(a, b, rtol=2e-4, atol=2e-6)
 
 
+def test_new_state_takes_the_place_of_the_old_without_a_copy():
+    """Unless somebody else sees the memory: then the values are copied into it."""
+    weight, shared = (sg.tensor(np.ones(5000, np.float32)) for _ in range(2))
+    view = shared.numpy()
+
+    @sg.compile(backend="numpy")
+    def step(x):
+        weight.mul_(x)
+        shared.mul_(x)
+
+    two = sg.tensor(2.0)
+    step(two)
+    before = [t._array.ctypes.data for t in (weight, shared)]
+    step(two)
+    assert weight._array.ctypes.data != before[0]
+    assert shared._array.ctypes.data == before[1]
+    assert weight[0].item() == view[0] == 4
+
+
 def test_tensors_of_the_other_back_end():
     """What XLA left on its device is an argument like any other."""
     x, w, y = tensors((8, 6), (6, 5), (8, 5))
