@@ -100,18 +100,16 @@ class Emitter:
         return syntax.function("workspace", [], [ast.Expr(ast.Constant(words)), ast.Return(syntax.tuple_of(arrays))])
 
     def _return(self) -> ast.stmt:
-        seen: set[Value] = set()
-        results = [self._result(v, i, seen) for i, v in enumerate(self.graph.outputs)]
+        results = [self._result(v, i) for i, v in enumerate(self.graph.outputs)]
         return ast.Return(results[0] if len(results) == 1 else syntax.tuple_of(results))
 
-    def _result(self, v: Value, i: int, seen: set[Value]) -> ast.expr:
+    def _result(self, v: Value, i: int) -> ast.expr:
         """An output as an array of its own; of a function inside as one that is no buffer."""
         base = unshaped(v)
         if self.carried is None:
-            kept = base in self.plan.returned and base not in seen and is_fresh(base)
+            kept = base in self.plan.returned and is_fresh(base)
         else:
             kept = i >= self.carried or base.op == INPUT or is_fresh(base)
-        seen.add(base)
         result = self.operand(v, weak=False)
         return result if kept or base.op == LITERAL else _method(result, "copy")
 

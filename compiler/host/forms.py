@@ -20,7 +20,6 @@ LETTERS = ("x", "y", "z")
 
 _FLOAT: dict[str, Form] = {
     "relu": (("maximum", "x", 0),),
-    "rsub": (("subtract", "y", "x"),),
     "rdiv": (("divide", "y", "x"),),
     "pow": (("power", "x", "y"),),
     "rsqrt": (("sqrt", "x"), ("reciprocal", "o")),

@@ -212,6 +212,26 @@ def test_a_step_that_reads_an_operand_late_does_not_overwrite_it(monkeypatch):
         check(graph, arrays)
 
 
+def test_what_stands_in_a_later_line_is_read_there(monkeypatch):
+    """The sum has no line of its own: what it sums must not be overwritten before the line that it stands in."""
+    monkeypatch.setattr(buffers, "LARGE", 1)
+    x, y = (input_value(i, (8,), np.float64) for i in range(2))
+    graph = Graph([x, y], [xp.sin(y) * xp.sum(xp.tanh(xp.exp(x)), axis=(0,), keepdims=False)])
+    check(graph, [np.random.default_rng(i).normal(size=8) for i in range(2)])
+
+
+def test_products_are_written_into_memory_in_c_order(monkeypatch):
+    """A result of an array in Fortran's order is in that order, too, and np.dot refuses to write into it."""
+    monkeypatch.setattr(buffers, "LARGE", 1)
+    x, y = (input_value(i, (4, 4), np.float64) for i in range(2))
+    first = xp.exp(x)
+    total = xp.sum(first, axis=(0, 1), keepdims=False)
+    graph = Graph([x, y], [total, xp.tanh(xp.matmul(y, y))])
+    plan = buffers.Plan(graph)
+    assert any(s.rows and s.fresh for s in plan.storage.values())
+    check(graph, [np.asfortranarray(np.random.default_rng(i).normal(size=(4, 4))) for i in range(2)])
+
+
 def test_threads_do_not_share_buffers():
     x, w = input_value(0, (64, 64), np.float64), input_value(1, (64, 64), np.float64)
     h = xp.tanh(x @ w)
@@ -529,6 +549,7 @@ def test_new_state_takes_the_place_of_the_old_without_a_copy():
     def step(x):
         weight.mul_(x)
         shared.mul_(x)
+        return x + 1
 
     two = sg.tensor(2.0)
     step(two)
