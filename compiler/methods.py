@@ -14,6 +14,7 @@ import numpy as np
 from symgrad.compiler.ir import Value, type_text
 from symgrad.compiler.program import Program
 from symgrad.compiler.signature import Call, positions, types_of
+from symgrad.compiler.state import Step
 from symgrad.compiler.tree import LEAF, leaves_like, unflatten
 from symgrad.errors import describe
 from symgrad.ops.promotion import kind
@@ -32,11 +33,21 @@ class Point:
         if later:  # the user may write to arrays of his own until then
             kept = len(call.leaves)
             self.inputs[:kept] = [t if isinstance(x, Tensor) else wrap(x.copy()) for t, x in zip(self.inputs, call.leaves, strict=False)]
-        self._versions = [t._version for t in self.inputs]
+        self._versions = [t._version for t in self.inputs] if later else ()
+
+    @staticmethod
+    def known(program: Program, chosen: tuple[int, ...], single: bool, tensors: Sequence[Tensor], later: bool) -> Point:
+        """The same for other arguments of the same types."""
+        point = Point.__new__(Point)
+        point.program, point.chosen, point.single = program, chosen, single
+        point.inputs = [*tensors, *program.captured]
+        point._versions = [t._version for t in point.inputs] if later else ()
+        return point
 
     def compute(self, what: str, directions: Sequence[Tensor] = ()) -> list[Tensor]:
-        for t, version, label in zip(self.inputs, self._versions, self.program.graph.labels, strict=True):
-            if t._version != version:
+        for i, version in enumerate(self._versions):
+            if self.inputs[i]._version != version:
+                label = self.program.graph.labels[i]
                 raise RuntimeError(f"{label} has been written to in place since this derivative was begun: begin it again, or pass a copy")
         return self.program.compute(what, self.chosen, [*self.inputs, *directions])
 
@@ -135,6 +146,7 @@ class Methods:
     """The derivatives of a compiled function, at arguments."""
 
     _name: str
+    _latest: Program | Step | None
     _points: dict[Any, tuple[Program, tuple[int, ...], bool]]
     """The short way to gradients: program, inputs and whether it is one, by what was asked for."""
 
@@ -142,8 +154,18 @@ class Methods:
         raise NotImplementedError
 
     def _point(self, what: str, args: Any, kwargs: Any, wrt: Any) -> Point:
+        later, types = what in ("vjp", "jvp"), None if kwargs else types_of(args, False)
+        key = "point", tuple(wrt) if isinstance(wrt, list) else wrt, types
+        if types is not None and key in self._points:
+            program, chosen, single = self._points[key]
+            if program.guards.hold(args):
+                self._latest = program
+                return Point.known(program, chosen, single, args, later)
         call, program = self._prepare(args, kwargs, what)
-        return Point(program, call, wrt, later=what in ("vjp", "jvp"))
+        point = Point(program, call, wrt, later)
+        if types is not None and call.plain and not program.guards.conditions and not program.answers:
+            self._points[key] = program, point.chosen, point.single
+        return point
 
     def _computed(self, what: str, args: Any, kwargs: Any, wrt: Any) -> tuple[list[Tensor], bool]:
         """What a kernel gives, and whether it is the derivative in one input; the second time it is found by the types of the arguments."""
@@ -152,6 +174,7 @@ class Methods:
         if types is not None and key in self._points:
             program, chosen, single = self._points[key]
             if program.guards.hold(args):
+                self._latest = program
                 return program.compute(what, chosen, (*args, *program.captured)), single
         call, program = self._prepare(args, kwargs, what)
         point = Point(program, call, wrt)

@@ -70,6 +70,13 @@ def test_products_by_unit_vectors_leave_no_trace():
     assert "eye" not in LOSS.source("hessian", wrt="x")
 
 
+def test_products_of_diagonal_matrices_are_vectors():
+    chain = lambda x, w: (x @ w).sin().exp()
+    fast = sg.compile(chain)
+    close(fast.jacobian(X, W, wrt="x"), sg.func.jacrev(chain)(X, W).numpy())
+    assert "eye" not in fast.source("jacobian", wrt="x")
+
+
 def test_hessian_in_one_and_in_several():
     in_jax_loss = lambda *a: (in_jax(*a) ** 2).sum()
     close(LOSS.hessian(X, W, U, wrt="w"), oracle(jax.hessian(in_jax_loss, 1), X, W, U))
@@ -118,6 +125,9 @@ def test_one_kernel_for_each_type_and_kind():
     fast.hessian(2 * X, W, U, wrt=0)
     assert fast._latest.kernel("hessian", (0,)) is kernel
     assert len(fast._programs) == 1
+    fast(X.float(), W.float(), U.float())
+    fast.hessian(X, W, U, wrt="x")
+    assert "float64[5]" in fast.source("hessian", wrt="x")
 
 
 def nested(x):
