@@ -40,7 +40,7 @@ def mixed(x, xs, w):
         return inner, (inner * v).sum()
 
     last, ys = sg.scan(outer, x, xs, reverse=True)
-    return (last * last).sum() + ys.sum()
+    return (last * last).sum() + (ys * xs[:, 0]).sum()
 
 
 CASES = [scanned, grown, either, mixed]
@@ -113,6 +113,19 @@ def test_loops_of_which_one_needs_the_other_stay_two():
     graph = traced(f, arguments())
     same(graph, loops(graph), arrays(arguments()))
     assert count(loops(graph)) == 2
+
+
+def test_loops_over_the_same_that_do_something_else_stay_two():
+    def f(x, xs, w):
+        one, ys = sg.scan(lambda h, v: (h * w + v, h), x, xs)
+        other, zs = sg.scan(lambda h, v: (h * w - v, h), x, xs)
+        third = sg.while_loop(lambda c: c.sum() < 9, lambda c: c + w * w + 1, x)
+        fourth = sg.while_loop(lambda c: c.sum() < 99, lambda c: c + w * w + 1, x)
+        return (one * other * third * fourth).sum() + (ys * zs).sum()
+
+    graph = traced(f, arguments())
+    same(graph, loops(graph), arrays(arguments()))
+    assert count(loops(graph)) == 4
 
 
 def test_what_nobody_reads_is_left_out():

@@ -123,6 +123,18 @@ def test_eager_compiled_and_jax_agree(name):
         close(found, expected)
 
 
+@pytest.mark.parametrize("sign", [1, -1])
+def test_a_branch_that_depends_on_nothing(sign):
+    f = lambda x, w: (sg.cond(x.sum() > 0, lambda: x * w, lambda: sg.ones(3, dtype=F)) * w).sum()
+    x, w = sg.tensor([1.0, 2.0, -0.5], dtype=F) * sign, tensor(3)
+    x = x.detach().requires_grad_()
+    compiled = sg.compile(f)
+    expected = gradients(f, (x, w))
+    for found, one in zip(gradients(compiled, (x, w)), expected, strict=True):
+        close(found, one)
+    close(compiled.jvp(x, w)(w.detach(), x.detach()), (expected[0] * w + expected[1] * x).sum())
+
+
 @pytest.mark.parametrize("name", CASES)
 def test_a_loop_is_one_value_of_the_graph(name):
     f, _, shape = CASES[name]
