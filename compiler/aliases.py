@@ -43,3 +43,18 @@ def overlaps(arrays: Sequence[Any]) -> tuple[tuple[int, int, bool], ...]:
         for n, j in enumerate(group):
             found += [(i, j, _alike(arrays[i], arrays[j])) for i in group[:n] if _share(arrays[i], arrays[j])]
     return tuple(found)
+
+
+def conflict(capture: Any) -> str | None:
+    """Two inputs of a trace that share memory, of which one was written to, or an argument that is also brought along: what a program would
+    make of that is not what eager code does."""
+    asking = {id(t): label for t, label in zip(capture.outside[: capture.arguments], capture.labels, strict=False) if t._requires_grad}
+    for t in (*capture.closed, *(x for makeup in capture.modules.values() for x in makeup.tensors())):
+        if id(t) in asking:
+            return f"{asking[id(t)]} is an argument, and the function also brings it along"
+    written = set(capture.written_outside)
+    inputs = [(t, label) for t, label in zip(capture.outside, capture.labels, strict=True) if id(t) not in capture.unused]
+    for i, j, _ in overlaps([t._array for t, _ in inputs]) if written else ():
+        if id(inputs[i][0]) in written or id(inputs[j][0]) in written:
+            return f"{inputs[i][1]} and {inputs[j][1]} share memory, and it is written to"
+    return None

@@ -10,22 +10,18 @@ from __future__ import annotations
 import dataclasses
 import functools
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
-from types import MappingProxyType
 from typing import Any
 
 import numpy as np
 
 from symgrad.autograd.backward import TensorLane
-from symgrad.compiler.aliases import overlaps
 from symgrad.compiler.box import Box, step_of
 from symgrad.compiler.builder import apply, xp
 from symgrad.compiler.custom import custom, holes
 from symgrad.compiler.formula.user import of_function
-from symgrad.compiler.ir import Graph, Value, input_value, literal
+from symgrad.compiler.ir import Value, input_value, literal
 from symgrad.compiler.journal import Journal
 from symgrad.compiler.lines import user_line as user_line
-from symgrad.compiler.results import results
 from symgrad.compiler.sizes import SIZED
 from symgrad.compiler.sources import Captured, Draw, Scalar
 from symgrad.compiler.watch import Makeup, Name
@@ -35,10 +31,8 @@ from symgrad.engine import key_of
 from symgrad.errors import EffectError, TraceError
 from symgrad.mode import local, tracing as tracing
 from symgrad.ops.generator import Generator, default_generator
-from symgrad.ops.promotion import kind
 from symgrad.ops.spec import Meta, Row
-from symgrad.ops.weak import weak
-from symgrad.tensor import Tensor, root_of, wrap
+from symgrad.tensor import Tensor, wrap
 
 _WAYS = {  # what to write in place of what takes a value out of the graph
     "backward()": "use func.grad or func.value_and_grad",
@@ -281,20 +275,6 @@ class Capture:
             else:
                 name.warn()
 
-    def conflict(self) -> str | None:
-        """Two inputs that share memory, of which one was written to, or an argument that is also brought along: what a program would make
-        of that is not what eager code does."""
-        asking = {id(t): label for t, label in zip(self.outside[: self.arguments], self.labels, strict=False) if t._requires_grad}
-        for t in (*self.closed, *(x for makeup in self.modules.values() for x in makeup.tensors())):
-            if id(t) in asking:
-                return f"{asking[id(t)]} is an argument, and the function also brings it along"
-        written = set(self.written_outside)
-        inputs = [(t, label) for t, label in zip(self.outside, self.labels, strict=True) if id(t) not in self.unused]
-        for i, j, _ in overlaps([t._array for t, _ in inputs]) if written else ():
-            if id(inputs[i][0]) in written or id(inputs[j][0]) in written:
-                return f"{inputs[i][1]} and {inputs[j][1]} share memory, and it is written to"
-        return None
-
     def scalar(self, key: Any, read: Callable[[], float]) -> Tensor:
         """A number that may change between runs, such as a learning rate: an input, which is read at every run."""
         if key not in self.scalars:
@@ -409,81 +389,3 @@ class Capture:
         self.journal.grading(t)
         self.alive.append(t)
         self.value(t)
-
-
-@dataclass(frozen=True)
-class Trace:
-    """A function as a graph. Its inputs are the arguments, then the captured tensors."""
-
-    graph: Graph
-    captured: tuple[Tensor, ...]
-    structure: Any
-    """The container of the results, see `symgrad.compiler.tree`."""
-    path: Way
-    capture: Capture
-    result: Any
-    """What the function returned when it was traced."""
-
-    def forget(self) -> None:
-        """Let go of the result."""
-        object.__setattr__(self, "result", None)
-
-
-def trace(
-    function: Callable[[Sequence[Tensor]], Any],
-    args: Sequence[Any],
-    labels: Sequence[str],
-    names: Mapping[int, str] = MappingProxyType({}),
-    *,
-    follow: bool = False,
-    effects: bool = False,
-    numbers: bool = True,
-    abstract: bool = False,
-) -> Trace:
-    """Run `function` on a list of tensors made from `args` (tensors, arrays, or shapes without data), and freeze what it did.
-    If it is followed, Python may branch on values: the graph is that of the path taken, with the `numbers` that were there."""
-    capture = Capture(abstract or any(not isinstance(a, (Tensor, np.ndarray)) for a in args), names, follow, effects)
-    capture.numbers = capture.numbers and numbers
-    inputs = [_stand_in(a, effects) for a in args]
-    values = [capture.argument(t, label) for t, label in zip(inputs, labels, strict=True)]
-    capture.arguments = len(values)
-    given: list[Any] = list(inputs)
-    for j, arg in enumerate(args):
-        i = next(i for i, other in enumerate(args) if other is arg)
-        if effects and i < j:  # the same tensor again: one stand-in for both, so that a write to one is a write to the other
-            given[j] = inputs[i]
-            capture.unused.add(id(inputs[j]))
-    for i, cls in enumerate(getattr(function, "weak", ())):
-        if cls is not None:
-            given[i] = weak(cls(inputs[i]._array.item()), values[i], capture.path.ask)
-    mode = local.mode
-    if tracing():
-        raise TraceError(f"{user_line()}: a function is already being traced: trace them one after the other")
-    before = mode.capture, mode.recording
-    watch = getattr(before[0], "around", None)  # who looks for NaN goes on looking
-    mode.capture, mode.recording = capture if watch is None else watch(capture), capture.recorded
-    try:
-        result = function(given)
-        mode.capture, mode.recording = before
-        leaves, structure = results(result)
-    except BaseException:
-        mode.capture, mode.recording = before
-        capture.journal.roll_back()
-        raise
-    outputs = [capture.value(t) for t in leaves]
-    return Trace(Graph(capture.inputs, outputs, capture.labels), tuple(capture.captured), structure, capture.path, capture, result)
-
-
-def _stand_in(arg: Any, effects: bool) -> Tensor:
-    """What the function gets for an argument: a tensor of its own, lest one that the function also brings along be taken for it. With
-    effects it shares the argument's memory, and if gradients are asked for it is the argument itself, since the traced call is the first
-    one; without, derivatives inside may be asked of it."""
-    if effects and isinstance(arg, Tensor):
-        if arg.requires_grad:
-            return arg
-        t = wrap(arg._array.view())
-        t._base = root_of(arg)
-        return t
-    array = np.asarray(arg._held) if isinstance(arg, Tensor) else arg
-    array = array.view() if isinstance(array, np.ndarray) else np.broadcast_to(np.zeros((), arg.dtype), arg.shape)
-    return wrap(array, not effects and kind(array.dtype) in "fc")

@@ -12,7 +12,8 @@ import warnings
 from collections.abc import Callable
 from typing import Any
 
-from symgrad.compiler.capture import Trace, trace, tracing
+from symgrad.compiler.aliases import conflict
+from symgrad.compiler.capture import tracing
 from symgrad.compiler.inspection import Inspection
 from symgrad.compiler.methods import Methods
 from symgrad.compiler.options import DEFAULT, Options
@@ -23,6 +24,7 @@ from symgrad.compiler.recompiles import Recompiles, Traces
 from symgrad.compiler.shortcut import shortcut
 from symgrad.compiler.signature import Call, Signature, Spec, types_of
 from symgrad.compiler.state import Effects, Step, escaped
+from symgrad.compiler.trace import Trace, trace
 from symgrad.compiler.watch import names
 from symgrad.errors import EffectError, GraphError, TraceError
 from symgrad.mode import local
@@ -183,10 +185,10 @@ class Compiled(Methods, Inspection):
             raise TraceError(f"{self.signature} has effects, or draws random numbers: rows that buckets add would take part in them")
         if not effects.any:
             traced.forget()  # the result, whose history may hold what the function made
-        conflict = traced.capture.conflict()
-        left = escaped(traced) or conflict is not None
-        if conflict is not None:
-            self.traces.warn(conflict, f"{self.signature}: {conflict}: such calls run as they are written")
+        shared = conflict(traced.capture)
+        left = escaped(traced) or shared is not None
+        if shared is not None:
+            self.traces.warn(shared, f"{self.signature}: {shared}: such calls run as they are written")
         elif left:
             self._escapes += 1
             if self._escapes >= _MOST_ESCAPES:

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from symgrad.compiler.capture import Way, trace, user_line
+from symgrad.compiler.capture import Way, user_line
 from symgrad.compiler.derivation import Derivation
 from symgrad.compiler.differentiate import Derivative, derivatives
 from symgrad.compiler.formula import Program, lower
@@ -17,6 +17,7 @@ from symgrad.compiler.ir import Graph, Value, type_text
 from symgrad.compiler.passes.stabilise import stabilise
 from symgrad.compiler.passes.unroll import unroll
 from symgrad.compiler.signature import Call, Signature, array_of, positions
+from symgrad.compiler.trace import trace
 from symgrad.compiler.verify import verify
 from symgrad.errors import FormulaError, TraceError
 from symgrad.ops.promotion import kind

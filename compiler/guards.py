@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from symgrad.compiler.capture import Trace
 from symgrad.compiler.ir import Value
+from symgrad.compiler.trace import Trace
 from symgrad.mode import changes
 from symgrad.ops.weak import Condition
 from symgrad.resident import memory

@@ -8,7 +8,6 @@ from typing import Any
 
 from symgrad.compiler import differentiate, jacobians
 from symgrad.compiler.backend import Kernel, make_kernel
-from symgrad.compiler.capture import Trace
 from symgrad.compiler.guards import Guards
 from symgrad.compiler.ir import Graph
 from symgrad.compiler.nans import inspect, looked_for
@@ -18,6 +17,7 @@ from symgrad.compiler.passes.stabilise import stabilise
 from symgrad.compiler.progress import compiling, stage
 from symgrad.compiler.signature import Call
 from symgrad.compiler.sources import settle
+from symgrad.compiler.trace import Trace
 from symgrad.compiler.tree import LEAF, unflatten
 from symgrad.compiler.verify import verify
 from symgrad.ops.promotion import kind

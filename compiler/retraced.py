@@ -8,9 +8,10 @@ from __future__ import annotations
 
 from typing import Any
 
-from symgrad.compiler.capture import trace, tracing
+from symgrad.compiler.capture import tracing
 from symgrad.compiler.compiled import Compiled
 from symgrad.compiler.program import Program
+from symgrad.compiler.trace import trace
 from symgrad.compiler.tree import LEAF, unflatten
 
 

@@ -16,7 +16,6 @@ from typing import Any
 import numpy as np
 
 from symgrad.compiler.backend import make_kernel
-from symgrad.compiler.capture import Trace
 from symgrad.compiler.guards import Guards
 from symgrad.compiler.ir import Graph, Value
 from symgrad.compiler.nans import inspect, looked_for
@@ -28,6 +27,7 @@ from symgrad.compiler.program import MISS
 from symgrad.compiler.progress import stage
 from symgrad.compiler.signature import Call
 from symgrad.compiler.sources import Captured, Gradient
+from symgrad.compiler.trace import Trace
 from symgrad.compiler.tree import LEAF, flatten, unflatten
 from symgrad.compiler.verify import verify
 from symgrad.debug import show

@@ -14,12 +14,13 @@ import numpy as np
 from symgrad.compiler import differentiate
 from symgrad.compiler.artifact import container, structure
 from symgrad.compiler.artifact.description import Description, Input, Parameter
-from symgrad.compiler.capture import Trace, Way, trace, user_line
+from symgrad.compiler.capture import Way, user_line
 from symgrad.compiler.derivation import Derivation
 from symgrad.compiler.derive import CallSource, Plan, derived
 from symgrad.compiler.ir import Graph
 from symgrad.compiler.program import Program
 from symgrad.compiler.signature import Call, Signature
+from symgrad.compiler.trace import Trace, trace
 from symgrad.compiler.verify import verify
 from symgrad.compiler.xla.emit import source
 from symgrad.compiler.xla.export import platform, stablehlo

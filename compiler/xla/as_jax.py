@@ -19,12 +19,13 @@ import jax.numpy as jnp
 import numpy as np
 
 from symgrad.compiler import differentiate
-from symgrad.compiler.capture import Trace, trace, user_line
+from symgrad.compiler.capture import user_line
 from symgrad.compiler.guards import Guards
 from symgrad.compiler.ir import Graph
 from symgrad.compiler.options import Options
 from symgrad.compiler.passes.stabilise import stabilise
 from symgrad.compiler.signature import Signature, Spec
+from symgrad.compiler.trace import Trace, trace
 from symgrad.compiler.verify import verify
 from symgrad.compiler.xla.function import function, lowered
 from symgrad.errors import TraceError, describe

@@ -8,9 +8,9 @@ import numpy as np
 import pytest
 
 import symgrad as sg
-from symgrad.compiler.capture import trace
 from symgrad.compiler.interpreter import evaluate
 from symgrad.compiler.passes.batch import batch
+from symgrad.compiler.trace import trace
 from symgrad.compiler.verify import verify
 from symgrad.compiler.xla.kernel import Kernel
 

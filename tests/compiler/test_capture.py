@@ -8,12 +8,12 @@ import numpy as np
 import pytest
 
 import symgrad as sg
-from symgrad.compiler.capture import trace
 from symgrad.compiler.differentiate import grad, jvp, vjp
 from symgrad.compiler.history import history
 from symgrad.compiler.interpreter import evaluate
 from symgrad.compiler.printer import text
 from symgrad.compiler.signature import Spec
+from symgrad.compiler.trace import trace
 from symgrad.compiler.verify import verify
 from symgrad.errors import GraphError, TraceError
 from symgrad.mode import local

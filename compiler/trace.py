@@ -1,0 +1,99 @@
+"""A function run under capture, and what it did as a graph."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from types import MappingProxyType
+from typing import Any
+
+import numpy as np
+
+from symgrad.compiler.capture import Capture, tracing
+from symgrad.compiler.ir import Graph
+from symgrad.compiler.lines import user_line
+from symgrad.compiler.results import results
+from symgrad.compiler.way import Way
+from symgrad.errors import TraceError
+from symgrad.mode import local
+from symgrad.ops.promotion import kind
+from symgrad.ops.weak import weak
+from symgrad.tensor import Tensor, root_of, wrap
+
+
+@dataclass(frozen=True)
+class Trace:
+    """A function as a graph. Its inputs are the arguments, then the captured tensors."""
+
+    graph: Graph
+    captured: tuple[Tensor, ...]
+    structure: Any
+    """The container of the results, see `symgrad.compiler.tree`."""
+    path: Way
+    capture: Capture
+    result: Any
+    """What the function returned when it was traced."""
+
+    def forget(self) -> None:
+        """Let go of the result."""
+        object.__setattr__(self, "result", None)
+
+
+def trace(
+    function: Callable[[Sequence[Tensor]], Any],
+    args: Sequence[Any],
+    labels: Sequence[str],
+    names: Mapping[int, str] = MappingProxyType({}),
+    *,
+    follow: bool = False,
+    effects: bool = False,
+    numbers: bool = True,
+    abstract: bool = False,
+) -> Trace:
+    """Run `function` on a list of tensors made from `args` (tensors, arrays, or shapes without data), and freeze what it did.
+    If it is followed, Python may branch on values: the graph is that of the path taken, with the `numbers` that were there."""
+    capture = Capture(abstract or any(not isinstance(a, (Tensor, np.ndarray)) for a in args), names, follow, effects)
+    capture.numbers = capture.numbers and numbers
+    inputs = [_stand_in(a, effects) for a in args]
+    values = [capture.argument(t, label) for t, label in zip(inputs, labels, strict=True)]
+    capture.arguments = len(values)
+    given: list[Any] = list(inputs)
+    for j, arg in enumerate(args):
+        i = next(i for i, other in enumerate(args) if other is arg)
+        if effects and i < j:  # the same tensor again: one stand-in for both, so that a write to one is a write to the other
+            given[j] = inputs[i]
+            capture.unused.add(id(inputs[j]))
+    for i, cls in enumerate(getattr(function, "weak", ())):
+        if cls is not None:
+            given[i] = weak(cls(inputs[i]._array.item()), values[i], capture.path.ask)
+    mode = local.mode
+    if tracing():
+        raise TraceError(f"{user_line()}: a function is already being traced: trace them one after the other")
+    before = mode.capture, mode.recording
+    watch = getattr(before[0], "around", None)  # who looks for NaN goes on looking
+    mode.capture, mode.recording = capture if watch is None else watch(capture), capture.recorded
+    try:
+        result = function(given)
+        mode.capture, mode.recording = before
+        leaves, structure = results(result)
+    except BaseException:
+        mode.capture, mode.recording = before
+        capture.journal.roll_back()
+        raise
+    outputs = [capture.value(t) for t in leaves]
+    return Trace(Graph(capture.inputs, outputs, capture.labels), tuple(capture.captured), structure, capture.path, capture, result)
+
+
+def _stand_in(arg: Any, effects: bool) -> Tensor:
+    """What the function gets for an argument: a tensor of its own, lest one that the function also brings along be taken for it. With
+    effects it shares the argument's memory, and if gradients are asked for it is the argument itself, since the traced call is the first
+    one; without, derivatives inside may be asked of it."""
+    if effects and isinstance(arg, Tensor):
+        if arg.requires_grad:
+            return arg
+        t = wrap(arg._array.view())
+        t._base = root_of(arg)
+        return t
+    array = np.asarray(arg._held) if isinstance(arg, Tensor) else arg
+    array = array.view() if isinstance(array, np.ndarray) else np.broadcast_to(np.zeros((), arg.dtype), arg.shape)
+    return wrap(array, not effects and kind(array.dtype) in "fc")
