@@ -198,6 +198,16 @@ def test_what_it_closes_over_is_a_constant():
     assert sg.compile(lambda x: sg.from_jax(lambda x: x * w)(x).sum()).grad(sg.ones(2), wrt=0).tolist() == [1, 2]
 
 
+def test_functions_that_differ_in_what_they_close_over_only():
+    def make(w):
+        return sg.from_jax(lambda x: x * w)
+
+    one, two = make(jnp.array([1.0, 2.0])), make(jnp.array([10.0, 20.0]))
+    f = sg.compile(lambda x: one(x) + two(x))
+    assert f(sg.ones(2)).tolist() == [11, 22]
+    assert len({sg.derive(lambda x, op=op: op(x).sum())(sg.spec(2)).graph.hash for op in (one, two)}) == 2
+
+
 def test_formula():
     d = sg.derive(lambda x: bend(x, x.T).sum(), notation="index")(sg.spec((2, 2)))
     assert str(d).splitlines()[0] == "f(x) = Σ_{i, j} jax.bend(x, t1)[i, j]"

@@ -238,14 +238,14 @@ def test_each_point_is_computed_once(monkeypatch):
 
 
 def test_branches_on_values_are_followed():
-    """Each path is a program."""
+    """Each path is a program; the minimum is on the one that is not the first."""
 
-    def huber(x):
-        return (x * x).sum() / 2 if x.abs().max() < 1 else x.abs().sum()
+    def joined(x):
+        return (x * x).sum() if x.sum() > 1 else ((x**4).sum() + 1) / 2
 
-    found = minimize(huber, np.array([3.0]), "BFGS")
-    assert found.x[0] == pytest.approx(0, abs=1e-5)
-    assert found.fun == pytest.approx(0, abs=1e-8)
+    found = minimize(joined, np.array([3.0]), "BFGS")
+    assert found.x[0] == pytest.approx(0, abs=0.05)
+    assert found.fun == pytest.approx(0.5, abs=1e-4)
 
 
 def test_modules_are_trained_by_functional_call():
