@@ -17,6 +17,7 @@ from symgrad.compiler.ir import Graph
 from symgrad.compiler.nans import Lines, inspect
 from symgrad.compiler.options import DEFAULT, Options
 from symgrad.compiler.progress import compiling, stage
+from symgrad.compiler.sources import launch
 from symgrad.compiler.verify import verify
 from symgrad.engine import check_saved
 from symgrad.graph import Constant, Output
@@ -53,10 +54,12 @@ class Operation:
         if mode.capture is not None:  # somebody looks on
             results = apply(self.row, tensors, {})
             return (results,) if self.single else results
-        held = [t._held for t in tensors]
         recorded = mode.recording and _asks(tensors)
-        kernel = self.kernel if self.giving is None or recorded or len(set(map(id, held))) < len(held) else self.giving
-        results = tuple([resident(r) for r in kernel.launch(held)])
+        kernel = self.kernel
+        if self.giving is not None and not recorded and len({id(t._held) for t in tensors}) == len(tensors):
+            kernel = self.giving
+        held, found = launch(kernel, tensors)
+        results = tuple([resident(r) for r in found])
         if recorded:
             self.record(tensors, held, results)
         return results

@@ -16,7 +16,7 @@ from symgrad.compiler.options import DEFAULT, Options
 from symgrad.compiler.passes.stabilise import stabilise
 from symgrad.compiler.progress import compiling, stage
 from symgrad.compiler.signature import Call
-from symgrad.compiler.sources import settle
+from symgrad.compiler.sources import launch, settle
 from symgrad.compiler.trace import Trace
 from symgrad.compiler.tree import LEAF, unflatten
 from symgrad.compiler.verify import verify
@@ -102,10 +102,9 @@ class Program:
     def _computed(self, kernel: Kernel, tensors: Sequence[Tensor]) -> list[Tensor]:
         for t in self.captured:
             settle(t, kernel)
-        held = [t._held for t in tensors]
         if (watch := looked_for()) is not None:
-            inspect(watch, kernel.graph, held, self.operation.lines, f"{self.name}, {kernel.name}")
-        return [resident(a) for a in kernel.launch(held)]
+            inspect(watch, kernel.graph, [t._held for t in tensors], self.operation.lines, f"{self.name}, {kernel.name}")
+        return [resident(a) for a in launch(kernel, tensors)[1]]
 
     def _derived(self, what: str, wrt: tuple[int, ...]) -> Graph:
         if what not in DERIVED:

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from symgrad.compiler.backend import Kernel
-from symgrad.resident import MOST_MOVES, is_alone, is_resident, memory, move
+from symgrad.resident import MOST_MOVES, Donated, giving, is_alone, is_resident, memory, move
 from symgrad.tensor import Tensor
 
 
@@ -21,6 +21,18 @@ def settle(t: Tensor, kernel: Kernel) -> Any:
             t.__dict__["_moves"] = moves + 1
             move(t, kernel.buffer(t._array))
     return t._held
+
+
+def launch(kernel: Kernel, tensors: Sequence[Tensor]) -> tuple[list[Any], Sequence[Any]]:
+    """What tensors hold, and what a kernel makes of it. What another thread gives away meanwhile is read again."""
+    while True:
+        held = [t._held for t in tensors]
+        try:
+            return held, kernel.launch(held)
+        except Donated:
+            giving.wait()
+            if all(t._held is x for t, x in zip(tensors, held, strict=True)):
+                raise
 
 
 @dataclass(frozen=True)

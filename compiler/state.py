@@ -35,7 +35,7 @@ from symgrad.engine import node_of
 from symgrad.graph import Node
 from symgrad.mode import local
 from symgrad.ops.generator import default_generator
-from symgrad.resident import memory, resident, write
+from symgrad.resident import Donated, InUse, giving, memory, resident, take, write
 from symgrad.tensor import Tensor
 
 
@@ -91,6 +91,7 @@ class Step:
         given = () if self.answers or self.recorder else (*(i for i, _ in effects.writes), *(range(arguments) if options.donate else ()))
         donated = usable(self.graph, dict.fromkeys(given))  # but not what is needed if the path turns out to be another, or for backward
         self.kernel = make_kernel(self.graph, options=options, donated=donated) if self.operation is None else self.operation.kernel
+        self.in_use = {i: InUse(self.graph.inputs[i].shape, self.graph.inputs[i].dtype) for i in donated}
         self.free = not self.guards.conditions and all(i >= arguments for i, _ in effects.writes)
         """Whether it makes no difference to it which arguments share memory, and what numbers are among them."""
 
@@ -124,29 +125,59 @@ class Step:
             values = self.operation(*tensors, *self.captured)
             return self._results(values) if self._answered(map(memory, values[self.count :])) else MISS
         before = default_generator.get_state() if self.answers and self.effects.draws else None
-        found: list[Any] = []
-        try:
-            held = self._inputs(tensors)
-            if local.mode.capture is not None:
-                self._look(held)
-            found.append(self.kernel.launch(held))
-            if self.recorder is None:
-                held.clear()  # an array that nobody else holds is replaced by its new values, others are copied into
-            (values,) = found
-            rest = values[self.count :]
-            if not self._answered(rest[len(self.effects.values) :]):
-                if before is not None:
-                    default_generator.set_state(before)
-                return MISS
-            self._leave(tensors, rest)
-        except KeyboardInterrupt:  # what was donated is gone: a step that has run is finished
-            if found and self.kernel.donated:
-                self._leave(tensors, found[0][self.count :])
-            raise
+        draws = [draw() for draw in self.effects.draws]
+        while True:
+            held = self._inputs(tensors, draws)
+            try:
+                values = self._ran(held, tensors)
+                break
+            except Donated:  # by another thread, which is about to leave new values
+                giving.wait()
+                if all(x is y for x, y in zip(held, self._inputs(tensors, draws), strict=True)):
+                    raise
+        if values is MISS:
+            if before is not None:
+                default_generator.set_state(before)
+            return MISS
         results = [resident(a) for a in values[: self.count]]
         if self.recorder is not None and local.mode.recording:
             self.recorder.record([self._behind(i, x, tensors) for i, x in enumerate(held)], held, results)
         return self._results(results)
+
+    def _ran(self, held: list[Any], tensors: Sequence[Any]) -> Any:
+        """What the kernel gives, after all effects; MISS, without any, if its answers are not those of this path."""
+        if local.mode.capture is not None:
+            self._look(held)
+        if not self.kernel.donated:
+            values = self.kernel.launch(held)
+            rest = values[self.count :]
+            if not self._answered(rest[len(self.effects.values) :]):
+                return MISS
+            if self.recorder is None:
+                held.clear()  # an array that nobody else holds is replaced by its new values, others are copied into
+            self._leave(tensors, rest)
+            return values
+        with giving:
+            return self._ran_with_gifts(held, tensors)
+
+    def _ran_with_gifts(self, held: list[Any], tensors: Sequence[Any]) -> Any:
+        """The same where the kernel is given the memory of tensors: nobody sees them until they have their new values."""
+        given = [(i, t) for i, t in ((i, self._tensor(i, tensors)) for i in self.kernel.donated) if t._held is held[i]]
+        gifts, owners = [held[i] for i, _ in given], [t for _, t in given]
+        if not take(owners, gifts, [self.in_use[i] for i, _ in given]):
+            raise Donated(f"{self.name} is run by another thread")
+        found: list[Any] = []
+        try:
+            found.append(self.kernel.launch(held))
+            self._leave(tensors, found[0][self.count :])
+        except BaseException:
+            if found:  # an interrupt: a step that has run is finished
+                self._leave(tensors, found[0][self.count :])
+            else:
+                for t, buffer in zip(owners, gifts, strict=True):
+                    t._held = buffer
+            raise
+        return found[0]
 
     def _look(self, held: Sequence[Any]) -> None:
         """Somebody may look for NaN: before anything is written."""
@@ -161,8 +192,7 @@ class Step:
         source = self.sources[i - self.arguments]
         return source.tensor if isinstance(source, Captured) else resident(held)
 
-    def _inputs(self, tensors: Sequence[Any]) -> list[Any]:
-        draws = [draw() for draw in self.effects.draws]
+    def _inputs(self, tensors: Sequence[Any], draws: Sequence[Any]) -> list[Any]:
         held = [memory(t) for t in tensors]
         kernel = self.kernel
         held += [source.find(kernel, draws, tensors) for source in self.sources]

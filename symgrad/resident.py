@@ -13,7 +13,7 @@ from __future__ import annotations
 import contextlib
 import sys
 import threading
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
 import numpy as np
@@ -35,6 +35,62 @@ new: Any = object.__new__
 DONATED = "was donated to a compiled function, which has used its memory for its results; pass a clone()"
 MOST_MOVES = 4
 """A tensor that came back to the host this often is left there, unless a kernel writes to it."""
+
+
+class Donated(RuntimeError):
+    """A tensor's memory has been given away."""
+
+
+class Giving:
+    """While kernels run that are given the memory of tensors, and until those have their new values. Other threads that meet such a tensor
+    wait, and look again."""
+
+    def __init__(self) -> None:
+        self._count = 0
+        self._change = threading.Condition()
+
+    def __enter__(self) -> None:
+        with self._change:
+            self._count += 1
+
+    def __exit__(self, *error: object) -> None:
+        with self._change:
+            self._count -= 1
+            self._change.notify_all()
+
+    def wait(self) -> None:
+        """Until nobody gives."""
+        with self._change:
+            self._change.wait_for(lambda: not self._count)
+
+
+giving = Giving()
+
+
+class InUse:
+    """What a tensor holds while a kernel has its memory: a type, and no numbers."""
+
+    __slots__ = ("dtype", "shape")
+
+    def __init__(self, shape: tuple[int, ...], dtype: Any) -> None:
+        self.shape, self.dtype = shape, dtype
+
+    def is_deleted(self) -> bool:
+        return True
+
+    def __array__(self, *args: Any, **options: Any) -> Any:
+        raise Donated(f"this tensor {DONATED}")
+
+
+def take(tensors: Sequence[Tensor], held: Sequence[Any], instead: Sequence[InUse]) -> bool:
+    """Take their buffers from tensors, if they still hold them."""
+    with _lock:
+        for t, x in zip(tensors, held, strict=True):
+            if t._held is not x or x.__class__ is InUse:
+                return False
+        for t, nothing in zip(tensors, instead, strict=True):
+            t._held = nothing
+        return True
 
 
 class Resident(Tensor):
@@ -90,14 +146,26 @@ _resident[Tensor], _home[Resident] = Resident, Tensor
 
 
 def _fetch(t: Tensor) -> Any:
+    buffer = memory(t)
+    try:
+        return _fetched(t)
+    except Donated:
+        giving.wait()
+        if memory(t) is buffer:
+            raise
+        return _fetch(t)
+
+
+def _fetched(t: Tensor) -> Any:
     with _lock:
         cls = type(t)
         buffer = memory(t)
         if cls not in _home:  # another thread was faster
             return buffer
-        if buffer.is_deleted():
-            raise RuntimeError(f"this tensor {DONATED}")
-        array = np.array(buffer)
+        try:
+            array = np.array(buffer)
+        except RuntimeError as error:
+            raise Donated(f"this tensor {DONATED}") from error
         t._held = array
         _class.__set__(t, _home[cls])
         return array

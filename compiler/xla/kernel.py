@@ -22,7 +22,7 @@ from symgrad.compiler.xla.emit import source
 from symgrad.compiler.xla.function import function, is_wide, lowered
 from symgrad.errors import GraphError
 from symgrad.graph import ARRAYS
-from symgrad.resident import DONATED
+from symgrad.resident import DONATED, Donated
 from symgrad.typing import Array
 
 ndarray = np.ndarray
@@ -63,9 +63,12 @@ class Kernel:
                 if x.__class__ is ndarray:
                     return self._launch_with_host(held)
             found = self._execute(*held)
-        except RuntimeError as error:
-            raise self._explained(error, held) from error
-        except ValueError:
+        except (RuntimeError, TypeError, ValueError) as error:
+            explained = self._explained(error, held)
+            if explained is not error:
+                raise explained from error
+            if not isinstance(error, ValueError):
+                raise
             placed = self._placed(held)
             if all(x is y for x, y in zip(held, placed, strict=True)):
                 raise
@@ -90,7 +93,7 @@ class Kernel:
     def _explained(self, error: Exception, held: Sequence[Any]) -> Exception:
         for x, label in zip(held, self.graph.labels, strict=True):
             if x.__class__ is not ndarray and x.is_deleted():
-                return RuntimeError(f"{label} {DONATED}")
+                return Donated(f"{label} {DONATED}")
         return error
 
     def _placed(self, held: Sequence[Any]) -> list[Any]:

@@ -218,25 +218,74 @@ def test_the_same_state_under_two_names_is_not_given_away_while_it_is_read():
 
 
 def test_an_interrupt_between_run_and_rebinding_finishes_the_step(monkeypatch):
+    (net, step), (other, eager) = trainer(sg.float64), trainer(sg.float64)
+    fast, x = sg.compile(step), sg.ones(4, 3, dtype=sg.float64)
+    for _ in range(4):
+        fast(x)
+        eager(x)
+    path, interrupts = next(iter(fast._steps.values()))[0], [KeyboardInterrupt]
+    leave = path._leave
+
+    def interrupted(*args):
+        if interrupts:
+            raise interrupts.pop()
+        leave(*args)
+
+    monkeypatch.setattr(path, "_leave", interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        fast(x)
+    eager(x)
+    assert sg.allclose(net.weight, other.weight, rtol=1e-12)
+    fast(x)
+
+
+def test_a_run_that_fails_gives_everything_back(monkeypatch):
     net, step = trainer()
     fast, x = sg.compile(step), sg.ones(4, 3)
     for _ in range(3):
         fast(x)
     before = net.weight.detach().clone()
     fast(x)
-    (path,) = next(iter(fast._steps.values()))
-    answered = path._answered
-
-    def interrupted(found):
-        raise KeyboardInterrupt
-
-    monkeypatch.setattr(path, "_answered", interrupted)
-    with pytest.raises(KeyboardInterrupt):
-        fast(x)
-    monkeypatch.setattr(path, "_answered", answered)
-    assert sg.isfinite(net.weight).all()
-    assert not sg.equal(net.weight, before)
+    after = net.weight.detach().clone()
+    net.load_state_dict({"weight": before, "bias": net.bias.detach().clone()})
     fast(x)
+    path = next(iter(fast._steps.values()))[0]
+
+    def fails(held):
+        raise MemoryError
+
+    held = memory(net.weight)
+    monkeypatch.setattr(path.kernel, "launch", fails)
+    with pytest.raises(MemoryError):
+        fast(x)
+    assert memory(net.weight) is held
+    assert sg.isfinite(net.weight).all()
+    assert not sg.equal(before, after)
+
+
+def test_threads_that_train_and_look_at_the_same_parameters():
+    net, step = trainer()
+    fast, predict, x = sg.compile(step), sg.compile(net), sg.ones(4, 3)
+    for _ in range(3):
+        fast(x)
+    predict(x)
+    failures = []
+
+    def repeat(run):
+        try:
+            for _ in range(60):
+                run()
+        except Exception as error:
+            failures.append(error)
+
+    runs = [lambda: fast(x), lambda: fast(x), lambda: predict(x), lambda: net.weight.sum().item(), lambda: net.weight.grad.sum().item()]
+    threads = [threading.Thread(target=repeat, args=(run,)) for run in runs]
+    for t in threads:
+        t.start()
+    for t in threads:
+        t.join()
+    assert failures == []
+    assert sg.isfinite(net.weight).all()
 
 
 def test_parameters_that_kernels_read_move_to_the_device_unless_they_keep_coming_back():
