@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 import symgrad as sg
-from fuzzing.program import Program
+from fuzzing.program import Program, as_called
 from fuzzing.world import Seen, Watch, World, compiled, eager
 
 NEAR = 1e-3
@@ -38,7 +38,7 @@ def difference(where: str, wanted: Any, found: Any, rtol: float, pure: bool = Fa
             return f"{where} is {found.dtype}{list(found.shape)}, not {wanted.dtype}{list(wanted.shape)}"
         if wanted.dtype.kind != "f":
             return "" if np.array_equal(wanted, found) else f"{where} is {found.tolist()}, not {wanted.tolist()}"
-        scale = np.abs(wanted).max(initial=0) + rtol
+        scale = np.abs(wanted).max(initial=0) + 1e-2
         return "" if np.all(np.abs(wanted - found) <= rtol * scale) else f"{where} is {found.tolist()}, not {wanted.tolist()}"
     if ".grad" in where and (wanted is None) != (found is None):  # zeros, where only one of them sees that there is nothing
         return "" if not np.any(found if wanted is None else wanted) else f"{where} is {found}, not {wanted}"
@@ -64,7 +64,7 @@ def is_pure(program: Program, seen: Seen) -> bool:
     """Whether arguments and state are what they were."""
     for k in range(len(program.calls)):
         for leaf in (*program.args, *program.state):
-            value = program.value(leaf, k % 2 if leaf in program.args else -1)
+            value = program.value(as_called(leaf, program.calls[k]), k % 2) if leaf in program.args else program.value(leaf, -1)
             if leaf.kind == "tensor" and leaf.same is None and not np.array_equal(seen.items[f"call {k}: {leaf.name}"], value):
                 return False
     return True

@@ -268,7 +268,7 @@ def generate(seed: int, settings: Settings | None = None) -> Program:
         args = (*args, replace(args[0], name="a9", same=same))
     if all(leaf.dtype[0] != "f" for leaf in args):
         args = (Leaf("a0", (3,), "float64", True), *args[1:])
-    calls = tuple(grow.one_of(["no_grad", "detached"]) if grow.chance(0.1) else "" for _ in range(3))
+    calls = tuple(grow.one_of(["no_grad", "detached", "single"]) if grow.chance(0.12) else "" for _ in range(3))
     program = Program(seed, args, state, (), "", grow.exact, False, calls, grow.chance(0.2), not settings.effects)
     grow.known = leaves(program, state, -1, {})
     grow.known |= leaves(program, args, 0, grow.known)
@@ -279,5 +279,5 @@ def generate(seed: int, settings: Settings | None = None) -> Program:
         parts = [grow.part() for _ in range(int(rng.integers(settings.least, settings.most + 1)))]
         body = tuple(p for p in parts if p is not None)
     single = any(isinstance(t, sg.Tensor) and t._array.dtype == np.float32 for t in grow.known.values())
-    single = single or any(word in str(body) for word in (".float()", "randn(2", "randn((2", "normal("))
+    single = single or "single" in calls or any(word in str(body) for word in (".float()", "randn(2", "randn((2", "normal("))
     return replace(program, body=body, result=grow.result(body), single=single)

@@ -112,6 +112,7 @@ ROUNDS = [
     "range(2)", "range(int({i}.abs().sum()) % 3)", "range(3)", "range(int(({f} > 0).sum()) % 3)",
 ]  # fmt: skip
 BACKWARDS = [
+    "({f} * {i}).sum().backward()", "({f} * {b}).sum().backward()", "(sg.where({b}, {f}, {g}) * {f}).sum().backward()",
     "{f}.sum().backward()", "({f} * {g}).sum().backward()", "{f}.backward(sg.ones_like({f}))",
     "({f} * {f}).sum().backward(retain_graph=True)",
 ]  # fmt: skip

@@ -78,7 +78,8 @@ class Program:
     single: bool = False
     """Whether float32 takes part."""
     calls: tuple[str, ...] = ("", "", "")
-    """One for each call: "no_grad" is called under it, "detached" with arguments that do not require grad."""
+    """One for each call: "no_grad" is called under it, "detached" with arguments that do not require grad,
+    "single" with float32 in place of float64."""
     packed: bool = False
     """Whether the last arguments come in a dictionary with a list."""
     pure: bool = False
@@ -154,6 +155,13 @@ def tensor_text(leaf: Leaf, value: Any) -> str:
     return f"sg.tensor({value.tolist()}, dtype=sg.{leaf.dtype}{', requires_grad=True' if leaf.grad else ''})"
 
 
+def as_called(leaf: Leaf, how: str) -> Leaf:
+    """An argument as a call wants it."""
+    if how == "detached":
+        return replace(leaf, grad=False)
+    return replace(leaf, dtype="float32") if how == "single" and leaf.dtype == "float64" and leaf.kind == "tensor" else leaf
+
+
 def script(program: Program, options: str = "") -> str:
     """A file that runs the program eagerly and compiled, and prints results, state and gradients of both."""
     lines = ["import numpy as np", "", "import symgrad as sg", "import symgrad.nn.functional as F", "", "", "def world(compiled):"]
@@ -162,8 +170,8 @@ def script(program: Program, options: str = "") -> str:
     lines += ["    sg.manual_seed(0)", *made, *body, f"    run = sg.compile(f{options}) if compiled else f"]
     for call, how in enumerate(program.calls):
         for a in program.args:
-            grad = a.grad and how != "detached"
-            lines.append(f"    {a.name} = {a.same if a.same else tensor_text(replace(a, grad=grad), program.value(a, call % 2))}")
+            given = as_called(a, how)
+            lines.append(f"    {a.name} = {a.same if a.same else tensor_text(given, program.value(given, call % 2))}")
         given = spelled(program.arguments([a.name for a in program.args]))[1:-1]
         lines += ["    with sg.no_grad():", f"        print(run({given}))"] if how == "no_grad" else [f"    print(run({given}))"]
         names = [leaf.name for leaf in (*program.state, *program.args) if leaf.kind == "tensor"]

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 import symgrad as sg
-from fuzzing.program import Program, leaves
+from fuzzing.program import Leaf, Program, as_called, leaves
 from symgrad.compiler.interpreter import evaluate
 from symgrad.compiler.ir import Graph
 from symgrad.mode import Mode, Observer, local
@@ -100,16 +100,12 @@ class World:
         sg.manual_seed(abs(self.program.seed))
         for call, how in enumerate(self.program.calls):
             with sg.no_grad() if how == "no_grad" else contextlib.nullcontext():
-                self.call(call % 2, how == "detached")
+                self.call(call % 2, tuple(as_called(leaf, how) for leaf in self.program.args))
         return self.seen
 
-    def call(self, call: int, detached: bool) -> None:
-        made = leaves(self.program, self.program.args, call, self.state)
+    def call(self, call: int, args: tuple[Leaf, ...]) -> None:
+        made = leaves(self.program, args, call, self.state)
         self.shaken(list(made.values()))
-        if detached:
-            for x in made.values():
-                if isinstance(x, sg.Tensor):
-                    x.requires_grad_(False)
         if self.eager:
             made = {n: sg.tensor(x) if isinstance(x, np.ndarray) else x for n, x in made.items()}
         results = self.function(*self.program.arguments(list(made.values())))
