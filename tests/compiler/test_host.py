@@ -314,6 +314,11 @@ def test_half_precision_is_rounded_at_every_step():
     assert found != np.float16(single)
 
 
+def test_numbers_are_half_precise_in_half_precision():
+    x = input_value(0, (2000,), np.float16)
+    check(Graph([x], [x * (1 / 3)]), [np.arange(2000, dtype=np.float16)], tolerance=0)
+
+
 def test_labels_are_no_code():
     labels = ["np", "kernels", "buffers", "workspace", "v0", "b0", "select", "x); import os", "lambda", "ünï", "_x", "v0", "call_0"]
     inputs = [input_value(i, (64, 64), np.float32) for i in range(len(labels))]
@@ -430,6 +435,15 @@ def test_buffers_of_a_loop_are_in_the_workspace():
     fast(x * 2, w)
     np.testing.assert_array_equal(found.numpy(), kept)
     assert "out=b0" in fast.source()
+
+
+def test_a_loop_does_not_carry_a_view_of_a_buffer(large):
+    def run(x, w):
+        return sg.scan(lambda c, i: (((c @ w).tanh() + i).T, c.sum()), w, x)
+
+    x, w = tensors((4, 5, 5), (5, 5))
+    for a, b in zip(sg.compile(run, backend="numpy")(x, w), run(x, w), strict=True):
+        np.testing.assert_allclose(a.numpy(), b.numpy(), rtol=1e-5)
 
 
 # --- compile()
