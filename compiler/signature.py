@@ -6,6 +6,7 @@ Tensors and arrays are inputs, and so are Python floats where a function is comp
 from __future__ import annotations
 
 import difflib
+import functools
 import inspect
 import sys
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -80,6 +81,10 @@ class Call:
 
     def key(self) -> Any:
         """What a graph of this call depends on, besides the values of its inputs."""
+        return self._key
+
+    @functools.cached_property
+    def _key(self) -> Any:
         types = tuple((m.shape, str(m.dtype)) for m in map(held_by, self.leaves))
         return types, frozen(self.structure), self.weak, self.mode()
 
