@@ -54,6 +54,7 @@ SMOOTH = [
     "sg.func.hessian(lambda z: (z ** 3).sum())({f}.reshape(-1)[:2])", "{f}.std({D}, keepdim=True)",
 ]  # fmt: skip
 VIEWS = [
+    "{f}.chunk(2, {D})[-1]", "{f}.split(1, {D})[-1]", "{f}.unbind({D})[-1]",
     "{f}[{K}]", "{f}[1:]", "{f}[::2]", "{f}[..., 0]", "{f}[None]", "{f}[...]", "{f}[:, 0]", "{f}[-1:]", "{f}[:, 1:]", "{f}.t()", "{f}.mT",
     "{f}.transpose(0, {D})", "{f}.view(-1)", "{f}.reshape(-1)", "{f}.reshape({S})", "{f}.diagonal()", "{f}.chunk(2, {D})[0]",
     "{f}.split(1, {D})[0]", "{f}.unbind({D})[0]", "{f}.unsqueeze({D})", "{f}.squeeze()", "{f}.narrow({D}, 0, 1)", "{f}.flatten()",
