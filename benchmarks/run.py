@@ -1,4 +1,4 @@
-"""Run the benchmarks and print their table: `python benchmarks/run.py [chains|networks|kernels|backends|formulas|imports|memory ...]`.
+"""Run the benchmarks and print their table: `python benchmarks/run.py [chains|networks|kernels|backends|formulas|...]`.
 
 `--docs` writes docs/benchmarks.md.
 """
@@ -32,7 +32,7 @@ def main(names: list[str]) -> None:
 
     parts = []
     for name in names:
-        if name in ("formulas", "imports", "memory"):
+        if name in ("formulas", "imports", "memory", "compiling"):
             text = importlib.import_module(name).report()
         else:
             results = []
@@ -55,5 +55,5 @@ def main(names: list[str]) -> None:
 
 if __name__ == "__main__":
     one_core()
-    everything = ["chains", "networks", "kernels", "backends", "formulas", "memory", "imports"]
+    everything = ["chains", "networks", "kernels", "backends", "formulas", "compiling", "memory", "imports"]
     main([name for name in sys.argv[1:] if not name.startswith("-")] or everything)

@@ -86,6 +86,7 @@ class Capture:
         """The modules that were called, as they were then."""
         self.inputs: list[Value] = []
         self.labels: list[str] = []
+        self.taken: set[str] = set()
         self.captured: list[Tensor] = []
         self.sources: list[Any] = []
         """How to find each input that is no argument: see `symgrad.compiler.sources`."""
@@ -362,10 +363,11 @@ class Capture:
 
     def argument(self, t: Tensor, label: str) -> Value:
         value = input_value(len(self.inputs), t._array.shape, t._array.dtype)
-        while label in self.labels:
+        while label in self.taken:
             label += "_"
         self.inputs.append(value)
         self.labels.append(label)
+        self.taken.add(label)
         self.enter(t, value)
         self.boxes[id(t._array)].outside = t
         self.outside.append(t)

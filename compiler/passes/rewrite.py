@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import operator
 from collections.abc import Callable
 from typing import Any
 
 from symgrad.compiler.builder import apply
-from symgrad.compiler.ir import INPUT, LITERAL, OUTPUT, Graph, Value, row_of
+from symgrad.compiler.ir import INPUT, LITERAL, OUTPUT, Graph, Value, nested, output, row_of
 
 Change = Callable[[Value, tuple[Any, ...]], Any]
 
@@ -24,7 +25,9 @@ def rewrite(graph: Graph, change: Change) -> Graph:
             new[v] = args[0][v.attrs["index"]]
             continue
         changed = change(v, args)
-        if changed is None:
+        if changed is None and not nested(v) and all(map(operator.is_, args, v.args)):
+            changed = tuple(output(v, i) for i in range(len(v.dtype))) if isinstance(v.dtype, tuple) else v
+        elif changed is None:
             attrs = {k: rewrite(x, change) if isinstance(x, Graph) else x for k, x in v.attrs.items()}
             changed = apply(row_of(v), args, attrs)
         new[v] = changed

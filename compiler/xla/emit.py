@@ -8,6 +8,8 @@ A value that is read once, and short, stands where it is read; everything else i
 from __future__ import annotations
 
 import ast
+import functools
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from typing import Any
 
@@ -66,8 +68,9 @@ class _Emitter:
             results = [r if isinstance(r, ast.Name) else self.named(r) for r in results]
         self.body.append(ast.Return(results[0] if len(results) == 1 else syntax.tuple_of(results)))
         function = syntax.function(name, self.parameters, [syntax.docstring(self.graph, self.parameters), *self.body])
-        parts = [*helpers(syntax.names_in(function)), function]
-        return ast.Module([*_imports(parts), *parts], [])
+        used = syntax.names_in(function)
+        more = helpers(used)
+        return ast.Module([*_imports(used.union(*map(syntax.names_in, more))), *more, function], [])
 
     # what loops and branches are written with
 
@@ -137,11 +140,11 @@ class _Emitter:
         """The row's own text with the operands put in as syntax trees; one that it mentions twice gets a name first."""
         names = [None if is_none(operand) else f"operand_{i}" for i, operand in enumerate(operands)]
         holes = {name: operand for name, operand in zip(names, operands, strict=True) if name is not None}
-        tree = ast.parse(row.jax(*names, **attrs), mode="eval").body  # type: ignore[misc, operator]
-        mentions = [node.id for node in ast.walk(tree) if isinstance(node, ast.Name)]
-        _refuse_foreign(row.name, tree, holes)
+        text: str = row.jax(*names, **attrs)  # type: ignore[misc, operator]
+        tree = ast.parse(text, mode="eval").body
+        mentions = _mentions(row.name, text, frozenset(holes))
         for hole, operand in holes.items():
-            if mentions.count(hole) > 1 and not isinstance(operand, (ast.Name, ast.Constant)):
+            if mentions[hole] > 1 and not isinstance(operand, (ast.Name, ast.Constant)):
                 holes[hole] = self.named(operand)
         return _Fill(holes).visit(tree)  # type: ignore[no-any-return]
 
@@ -163,14 +166,19 @@ def default_name(v: Value) -> str | None:
     return v.row.numpy.__name__ if isinstance(v.row.numpy, np.ufunc) else v.op
 
 
-def _refuse_foreign(name: str, tree: ast.expr, holes: dict[str, ast.expr]) -> None:
-    own = {node.arg for node in ast.walk(tree) if isinstance(node, ast.arg)}
-    own |= {node.id for node in ast.walk(tree) if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store)}
-    for node in ast.walk(tree):
-        if isinstance(node, ast.Name) and node.id not in {*holes, *own, *_MODULES, *PLAIN}:
+@functools.lru_cache(1024)
+def _mentions(name: str, text: str, holes: frozenset[str]) -> Counter[str]:
+    """How often a row's own text mentions each name; GraphError if it may not."""
+    nodes = list(ast.walk(ast.parse(text, mode="eval").body))
+    own = {node.arg for node in nodes if isinstance(node, ast.arg)}
+    own |= {node.id for node in nodes if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store)}
+    allowed = {*holes, *own, *_MODULES, *PLAIN}
+    for node in nodes:
+        if isinstance(node, ast.Name) and node.id not in allowed:
             raise GraphError(f"the jax column of row {name!r} uses the name {node.id!r}: it may use its operands, jnp and jax")
         if isinstance(node, ast.Attribute) and node.attr.startswith("_"):
             raise GraphError(f"the jax column of row {name!r} reaches for the private name {node.attr!r}")
+    return Counter(node.id for node in nodes if isinstance(node, ast.Name))
 
 
 class _Fill(ast.NodeTransformer):
@@ -185,8 +193,7 @@ def _call(dotted: str, operands: list[ast.expr], attrs: Any) -> ast.expr:
     return syntax.call(dotted.replace("jax.numpy", _JNP), operands, attrs, _JNP)
 
 
-def _imports(parts: Sequence[ast.stmt]) -> list[ast.stmt]:
-    used = {name for part in parts for name in syntax.names_in(part)}
+def _imports(used: set[str]) -> list[ast.stmt]:
     names = [ast.alias("jax")] if "jax" in used else []
     names += [ast.alias("jax.numpy", _JNP)] if _JNP in used else []
     return [ast.Import([name]) for name in names]
