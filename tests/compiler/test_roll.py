@@ -158,6 +158,35 @@ def test_what_goes_two_layers_on() -> None:
     assert compare(*with_gradients(fibonacci, sg.randn(3)))
 
 
+@pytest.mark.parametrize("count", [9, 10, 11])
+def test_weights_in_turns_are_not_shared(count: int) -> None:
+    sg.manual_seed(0)
+    weights = [sg.randn(4, 4), sg.randn(4, 4)]
+
+    def turns(x: Any) -> Any:
+        for i in range(count):
+            x = (x @ weights[i % 2]).tanh()
+        return x.sum()
+
+    assert compare(*with_gradients(turns, sg.randn(3, 4)))
+
+
+@pytest.mark.parametrize("layer", [1, 3, 6, 9])
+def test_what_is_carried_for_some_layers_only(layer: int) -> None:
+    """Up to some layer each reads what the layer before gave, and later ones what that layer gave."""
+    sg.manual_seed(0)
+    weights = [sg.randn(4, 4) for _ in range(14)]
+
+    def kept(x: Any) -> Any:
+        slopes = [x]
+        for i, w in enumerate(weights):
+            slopes.append(x.sin())
+            x = (x @ w).tanh() + slopes[-1] / 3 + slopes[min(i, layer)]
+        return x.sum()
+
+    compare(*with_gradients(kept, sg.randn(3, 4)))
+
+
 def test_several_outputs_of_one_operation() -> None:
     def sorting(x: Any) -> Any:
         for _ in range(9):
