@@ -177,7 +177,7 @@ class _Builder:
         attrs = {"body": body, "carries": len(carries), "slices": len(columns), "length": loop.length, "reverse": reverse}
         found = apply(SCAN, tuple(given), attrs)
         for x, last in zip(carries, found, strict=False):
-            v = next(v for v in self.read.get((loop, x.role), {None: True}) if v is None or loop.place[v][0] == loop.length - 1)
+            v = next((v for v in self.read.get((loop, x.role), ()) if loop.place[v][0] == loop.length - 1), None)
             if v is not None:
                 self.new[v] = last
         self.stacks.update({(loop, r): stack for r, stack in zip(kept, found[len(carries) :], strict=True)})

@@ -158,6 +158,15 @@ def test_what_goes_two_layers_on() -> None:
     assert compare(*with_gradients(fibonacci, sg.randn(3)))
 
 
+def test_layers_that_differ_in_an_attribute_are_not_equal() -> None:
+    def sums(x: Any) -> Any:
+        for i in range(12):
+            x = x.cumsum(i // 3 % 2).sin()
+        return x.sum()
+
+    compare(*with_gradients(sums, sg.randn(3, 3)))
+
+
 @pytest.mark.parametrize("count", [9, 10, 11])
 def test_weights_in_turns_are_not_shared(count: int) -> None:
     sg.manual_seed(0)
