@@ -1,0 +1,33 @@
+"""rewrite: a graph rebuilt from its inputs, each application by a given function."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from symgrad.compiler.builder import xp
+from symgrad.compiler.interpreter import evaluate
+from symgrad.compiler.ir import Graph, input_value
+from symgrad.compiler.passes.rewrite import rewrite
+
+X = input_value(0, (3,), np.dtype(np.float64))
+
+
+def test_what_reads_a_changed_value_reads_the_new_one():
+    graph = Graph([X], [xp.exp(xp.sin(X)) * xp.cos(X), xp.cos(X)])
+    changed = rewrite(graph, lambda v, args: xp.tanh(*args) if v.op == "sin" else None)
+    assert {v.op for v in changed.values} == {"input", "tanh", "exp", "cos", "mul"}
+    x = np.array([0.1, 0.2, 0.3])
+    np.testing.assert_allclose(evaluate(changed, [x])[0], np.exp(np.tanh(x)) * np.cos(x), rtol=1e-15)
+    assert changed.outputs[1] is graph.outputs[1]
+
+
+def test_several_outputs_are_replaced_together():
+    values, places = xp.sort(X, axis=0, descending=False)
+    graph = Graph([X], [values * 2, places])
+    changed = rewrite(graph, lambda v, args: (xp.neg(args[0]), places) if isinstance(v.dtype, tuple) else None)
+    assert evaluate(changed, [np.array([3.0, 1.0, 2.0])])[0].tolist() == [-6.0, -2.0, -4.0]
+
+
+def test_nothing_changed_is_the_same_graph():
+    graph = Graph([X], [xp.exp(X) + 1])
+    assert rewrite(graph, lambda v, args: None).outputs[0] is graph.outputs[0]
