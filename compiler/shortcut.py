@@ -1,6 +1,6 @@
 """The shortest way to a kernel, for programs that depend on nothing but the types of their arguments.
 
-An executable refuses arguments of other types by itself, so nothing is compared here; whatever is out of the ordinary takes the long way.
+An executable refuses arguments of other types by itself, so little is compared here; whatever is out of the ordinary takes the long way.
 """
 
 from __future__ import annotations
@@ -25,18 +25,22 @@ def shortcut(program: Program) -> Callable[[tuple[Any, ...]], Any] | None:
     if execute is None or program.captured or program.operation.giving or guards.dependencies or guards.conditions or guards.modules:
         return None
     recording = local.mode.recording  # which traced code may have asked for
-    single, plain, count = len(program.graph.outputs) == 1, structure is LEAF, len(program.graph.inputs)
+    single, plain = len(program.graph.outputs) == 1, structure is LEAF
+    dtypes = [x.dtype for x in program.graph.inputs]
+    count = len(dtypes)
 
     def run(args: tuple[Any, ...]) -> Any:
         if len(args) != count or local.mode.recording is not recording:
             return MISS
         held, host = [], False
         try:
-            for a in args:
+            for a, dtype in zip(args, dtypes, strict=True):
                 m = a if type(a) is ndarray else a._held
                 if m is not a and a._requires_grad:
                     return MISS
                 if type(m) is ndarray:
+                    if m.dtype != dtype:  # JAX would take a float64 for a float32
+                        return MISS
                     host = True
                 held.append(m)
         except AttributeError:  # no tensor

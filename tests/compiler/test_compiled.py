@@ -223,3 +223,13 @@ def test_threads():
     for thread in threads:
         thread.join()
     assert found == pytest.approx([wanted] * 20, rel=1e-12)
+
+
+@pytest.mark.parametrize("types", [("float32", "float64"), ("int32", "int64"), ("float64", "float32"), ("complex64", "complex128")])
+@pytest.mark.parametrize("wrapped", [sg.from_numpy, lambda a: a])
+def test_arrays_of_another_width_are_another_program(types, wrapped):
+    fast = sg.compile(lambda x: x * 2)
+    for dtype in (types[0], types[0], types[1], types[1], types[0]):
+        result = fast(wrapped(np.full(3, 2**24 + 1, dtype)))
+        assert str(result.numpy().dtype) == dtype
+        assert result.numpy()[0] == np.full(3, 2**24 + 1, dtype)[0] * 2
