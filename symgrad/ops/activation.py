@@ -148,7 +148,8 @@ def _gelu_sympy(sp: Any, x: Any, approximate: str) -> Any:
 
 elementwise(
     "normal_cdf", "x", in_blocks(_normal_cdf), (lambda xp, g, out, x: xp.exp(x * x * -0.5) * NORMAL * g,), saves="x", kinds="f",
-    sympy=lambda sp, x: (1 + sp.erf(x / sp.sqrt(2))) / 2, jax="jax.scipy.special.ndtr", display="SpecialNdtrBackward0",
+    sympy=lambda sp, x: (1 + sp.erf(x / sp.sqrt(2))) / 2, display="SpecialNdtrBackward0",
+    jax=lambda x: f"0.5 * jax.lax.erfc(-{x} * 0.7071067811865476)",  # as gelu has it, so that XLA computes it once
 )  # fmt: skip
 elementwise(
     "gelu", "x / approximate", _gelu, (_gelu_rule,), saves="x", kinds="f", sympy=_gelu_sympy,
