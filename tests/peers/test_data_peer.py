@@ -198,6 +198,7 @@ def test_options_have_the_same_names_and_defaults():
 
 
 @pytest.mark.filterwarnings("ignore:This DataLoader will create:UserWarning")
+@pytest.mark.filterwarnings("ignore:os.fork:RuntimeWarning")  # if JAX is loaded, it does not like what PyTorch does
 class TestWorkers:
     """PyTorch forks its workers, symgrad does not: what they send is the same."""
 
