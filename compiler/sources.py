@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from symgrad.compiler.backend import Kernel
-from symgrad.resident import MOST_MOVES, Donated, giving, is_alone, is_resident, memory, move
+from symgrad.resident import MOST_MOVES, Donated, giving, is_alone, is_gone, is_resident, memory, move
 from symgrad.tensor import Tensor
 
 
@@ -31,7 +31,7 @@ def launch(kernel: Kernel, tensors: Sequence[Tensor]) -> tuple[list[Any], Sequen
             return held, kernel.launch(held)
         except Donated:
             giving.wait()
-            if all(t._held is x for t, x in zip(tensors, held, strict=True)):
+            if any(is_gone(t._held) for t in tensors):
                 raise
 
 

@@ -35,7 +35,7 @@ from symgrad.engine import node_of
 from symgrad.graph import Node
 from symgrad.mode import local
 from symgrad.ops.generator import default_generator
-from symgrad.resident import Donated, InUse, giving, memory, resident, take, write
+from symgrad.resident import Donated, InUse, giving, is_gone, memory, resident, take, write
 from symgrad.tensor import Tensor
 
 
@@ -133,7 +133,7 @@ class Step:
                 break
             except Donated:  # by another thread, which is about to leave new values
                 giving.wait()
-                if all(x is y for x, y in zip(held, self._inputs(tensors, draws), strict=True)):
+                if any(map(is_gone, self._inputs(tensors, draws))):
                     raise
         if values is MISS:
             if before is not None:

@@ -82,6 +82,11 @@ class InUse:
         raise Donated(f"this tensor {DONATED}")
 
 
+def is_gone(held: Any) -> bool:
+    """Whether it is the memory of a tensor that was given away for good, not for the time of a run."""
+    return held.__class__ is not np.ndarray and held.__class__ is not InUse and bool(held.is_deleted())
+
+
 def take(tensors: Sequence[Tensor], held: Sequence[Any], instead: Sequence[InUse]) -> bool:
     """Take their buffers from tensors, if they still hold them."""
     with _lock:
@@ -146,14 +151,13 @@ _resident[Tensor], _home[Resident] = Resident, Tensor
 
 
 def _fetch(t: Tensor) -> Any:
-    buffer = memory(t)
-    try:
-        return _fetched(t)
-    except Donated:
-        giving.wait()
-        if memory(t) is buffer:
-            raise
-        return _fetch(t)
+    while True:
+        try:
+            return _fetched(t)
+        except Donated:
+            giving.wait()
+            if is_gone(memory(t)):
+                raise
 
 
 def _fetched(t: Tensor) -> Any:

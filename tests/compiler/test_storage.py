@@ -417,3 +417,22 @@ assert sg.allclose(z, net(net(x)))
 """
     flags = {**os.environ, "XLA_FLAGS": "--xla_force_host_platform_device_count=4"}
     subprocess.run([sys.executable, "-P", "-c", code], check=True, env=flags)
+
+
+def test_a_step_that_gets_what_is_gone_says_so():
+    state = sg.ones(4)
+    shown = state.numpy()
+
+    @sg.compile
+    def grow(x):
+        state.add_(x)
+        return x * 2
+
+    for _ in range(3):
+        grow(sg.ones(4))
+    x, double_it = kernel_result(4), sg.compile(double, donate=True)
+    double_it(sg.ones(4))
+    double_it(x)
+    with pytest.raises(RuntimeError, match="donated to a compiled function"):
+        grow(x)
+    assert shown.tolist() == [4.0] * 4
