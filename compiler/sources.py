@@ -31,7 +31,7 @@ def launch(kernel: Kernel, tensors: Sequence[Tensor]) -> tuple[list[Any], Sequen
             return held, kernel.launch(held)
         except Donated:
             giving.wait()
-            if any(is_gone(t._held) for t in tensors):
+            if any(map(is_gone, tensors)):
                 raise
 
 

@@ -133,7 +133,7 @@ class Step:
                 break
             except Donated:  # by another thread, which is about to leave new values
                 giving.wait()
-                if any(map(is_gone, self._inputs(tensors, draws))):
+                if any(map(is_gone, (*tensors, *self.captured))):
                     raise
         if values is MISS:
             if before is not None:
@@ -162,9 +162,9 @@ class Step:
 
     def _ran_with_gifts(self, held: list[Any], tensors: Sequence[Any]) -> Any:
         """The same where the kernel is given the memory of tensors: nobody sees them until they have their new values."""
-        given = [(i, t) for i, t in ((i, self._tensor(i, tensors)) for i in self.kernel.donated) if t._held is held[i]]
-        gifts, owners = [held[i] for i, _ in given], [t for _, t in given]
-        if not take(owners, gifts, [self.in_use[i] for i, _ in given]):
+        given = self._give_away(held)
+        gifts, owners = [held[i] for i in given], [self._tensor(i, tensors) for i in given]
+        if not take(owners, gifts, [self.in_use[i] for i in given]):
             raise Donated(f"{self.name} is run by another thread")
         found: list[Any] = []
         try:
@@ -196,20 +196,21 @@ class Step:
         held = [memory(t) for t in tensors]
         kernel = self.kernel
         held += [source.find(kernel, draws, tensors) for source in self.sources]
-        if kernel.donated:
-            self._give_away(held)
-        elif self.recorder is not None:
+        if self.recorder is not None:
             for i, _ in self.effects.writes:
                 held[i] = held[i].copy() if held[i].__class__ is np.ndarray else held[i]  # backward may need what is written over
         return held
 
-    def _give_away(self, held: list[Any]) -> None:
-        """What is donated must be a buffer, and must not be read as another input, too."""
-        twice = len(set(map(id, held))) < len(held)
+    def _give_away(self, held: list[Any]) -> list[int]:
+        """What is donated must be a buffer, and must not be read as another input, too: else it is a copy. Which are the tensors' own?"""
+        twice, own = len(set(map(id, held))) < len(held), []
         for i in self.kernel.donated:
             x = held[i]
             if x.__class__ is np.ndarray or (twice and sum(x is y for y in held) > 1):
                 held[i] = self.kernel.buffer(np.asarray(x))
+            else:
+                own.append(i)
+        return own
 
     def _answered(self, found: Iterable[Any]) -> bool:
         if not self.answers:

@@ -82,9 +82,10 @@ class InUse:
         raise Donated(f"this tensor {DONATED}")
 
 
-def is_gone(held: Any) -> bool:
-    """Whether it is the memory of a tensor that was given away for good, not for the time of a run."""
-    return held.__class__ is not np.ndarray and held.__class__ is not InUse and bool(held.is_deleted())
+def is_gone(t: Tensor) -> bool:
+    """Whether the memory of a tensor was given away for good: for the time of a run it would hold another thing."""
+    held = t._held
+    return type(t) in _home and held.__class__ is not InUse and held.is_deleted() and t._held is held
 
 
 def take(tensors: Sequence[Tensor], held: Sequence[Any], instead: Sequence[InUse]) -> bool:
@@ -156,7 +157,7 @@ def _fetch(t: Tensor) -> Any:
             return _fetched(t)
         except Donated:
             giving.wait()
-            if is_gone(memory(t)):
+            if is_gone(t):
                 raise
 
 
