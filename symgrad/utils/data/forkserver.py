@@ -13,7 +13,7 @@ from multiprocessing.context import ForkServerContext, ForkServerProcess
 from types import FunctionType, SimpleNamespace
 from typing import Any
 
-PRELOADED = ["symgrad.utils.data.worker"]
+PRELOADED = ["symgrad.utils.data.worker", "symgrad.utils.data.uninterrupted"]
 
 
 @functools.cache

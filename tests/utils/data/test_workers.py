@@ -370,6 +370,17 @@ list(iterator)"""
     assert_gone(pids)
 
 
+def test_a_worker_leaves_interrupts_to_the_main_process_from_its_first_moment(tmp_path):
+    body = "assert len(list(DataLoader(loaded.Squares(4), num_workers=1))) == 4"
+    guard = """import signal
+if __name__ == "__main__":
+    main()
+else:
+    print(signal.getsignal(signal.SIGINT) is signal.SIG_IGN, flush=True)"""
+    done = subprocess.run(script(tmp_path, body, guard), capture_output=True, text=True, timeout=60, check=False)
+    assert (done.returncode, done.stdout, done.stderr) == (0, "True\n", "")
+
+
 def test_a_script_without_a_guard_is_told_so(tmp_path):
     body = "print(len(list(DataLoader(loaded.Squares(4), num_workers=1))))"
     done = subprocess.run(script(tmp_path, body, guard="main()"), capture_output=True, text=True, timeout=60, check=False)
