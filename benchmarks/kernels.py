@@ -43,13 +43,8 @@ def net_of(lib, sizes):
     return lib.nn.Sequential(*layers)
 
 
-def training(lib, sizes, x, y, compiled):
-    """A step as people write it, with weights that are the same for all."""
-    net = net_of(lib, sizes)
-    rng = np.random.default_rng(1)
-    with lib.no_grad():
-        for p in net.parameters():
-            p.copy_(lib.from_numpy(rng.normal(size=tuple(p.shape)).astype(np.float32) / 10))
+def step_of(lib, net):
+    """A training step as people write it."""
     optimizer = lib.optim.SGD(net.parameters(), lr=LR)
 
     def step(x, y):
@@ -59,14 +54,27 @@ def training(lib, sizes, x, y, compiled):
         optimizer.step()
         return loss
 
-    run, x, y = compiled(step), lib.from_numpy(x), lib.from_numpy(y)
+    return step
+
+
+def training(lib, sizes, x, y, compiled):
+    """A step with weights that are the same for all."""
+    net = net_of(lib, sizes)
+    rng = np.random.default_rng(1)
+    with lib.no_grad():
+        for p in net.parameters():
+            p.copy_(lib.from_numpy(rng.normal(size=tuple(p.shape)).astype(np.float32) / 10))
+    run, x, y = compiled(step_of(lib, net)), lib.from_numpy(x), lib.from_numpy(y)
     return lambda: run(x, y).item()
 
 
-def by_hand(sizes, x, y):
-    rng = np.random.default_rng(1)
-    shapes = [shape for a, b in pairwise(sizes) for shape in ((b, a), (b,))]
-    state = [[jnp.array(rng.normal(size=s).astype(np.float32) / 10) for s in shapes]]
+def shapes_of(sizes):
+    """Of the weights and biases of a net."""
+    return [shape for a, b in pairwise(sizes) for shape in ((b, a), (b,))]
+
+
+def jitted_step():
+    """The same step written by hand in JAX."""
 
     def loss(weights, x, y):
         for i in range(0, len(weights), 2):
@@ -78,6 +86,13 @@ def by_hand(sizes, x, y):
     def step(weights, x, y):
         value, gradients = jax.value_and_grad(loss)(weights, x, y)
         return [w - LR * g for w, g in zip(weights, gradients, strict=True)], value
+
+    return step
+
+
+def by_hand(sizes, x, y):
+    rng = np.random.default_rng(1)
+    state, step = [[jnp.array(rng.normal(size=s).astype(np.float32) / 10) for s in shapes_of(sizes)]], jitted_step()
 
     def run():
         state[0], value = step(state[0], x, y)
@@ -194,16 +209,7 @@ def _total(analysis) -> int:
 
 def _ours(sizes, x, y) -> int:
     net = net_of(sg, sizes)
-    optimizer = sg.optim.SGD(net.parameters(), lr=LR)
-
-    @sg.compile
-    def step(x, y):
-        optimizer.zero_grad()
-        loss = sg.nn.functional.mse_loss(net(x), y)
-        loss.backward()
-        optimizer.step()
-        return loss
-
+    step = sg.compile(step_of(sg, net))
     for _ in range(3):
         step(sg.from_numpy(x), sg.from_numpy(y))
     (paths,) = step._steps.values()
@@ -211,19 +217,8 @@ def _ours(sizes, x, y) -> int:
 
 
 def _theirs(sizes, x, y) -> int:
-    weights = [jnp.zeros(shape) for a, b in pairwise(sizes) for shape in ((b, a), (b,))]
-
-    def loss(weights, x, y):
-        for i in range(0, len(weights), 2):
-            x = x @ weights[i].T + weights[i + 1]
-            x = jax.nn.relu(x) if i < len(weights) - 2 else x
-        return jnp.mean((x - y) ** 2)
-
-    def step(weights, x, y):
-        value, gradients = jax.value_and_grad(loss)(weights, x, y)
-        return [w - LR * g for w, g in zip(weights, gradients, strict=True)], value
-
-    return _total(jax.jit(step, donate_argnums=0).lower(weights, x, y).compile().memory_analysis())
+    weights = [jnp.zeros(shape) for shape in shapes_of(sizes)]
+    return _total(jitted_step().lower(weights, x, y).compile().memory_analysis())
 
 
 def tasks():

@@ -8,6 +8,7 @@ import weakref
 
 import numpy as np
 import pytest
+from training_steps import training_step
 
 import symgrad as sg
 from symgrad.compiler import capture
@@ -24,15 +25,7 @@ def trainer(make, dropout=0.0, dtype=sg.float64):
     sg.manual_seed(0)
     net = nn.Sequential(nn.Linear(4, 8), nn.BatchNorm1d(8), nn.ReLU(), nn.Dropout(dropout), nn.Linear(8, 1)).to(dtype)
     optimizer = make(net.parameters())
-
-    def step(x, y):
-        optimizer.zero_grad()
-        loss = nn.functional.mse_loss(net(x), y)
-        loss.backward()
-        optimizer.step()
-        return loss
-
-    return net, optimizer, step
+    return net, optimizer, training_step(net, optimizer)
 
 
 def trained(make, compiled, steps=6, **options):

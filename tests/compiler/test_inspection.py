@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from training_steps import training_step
 
 import symgrad as sg
 from symgrad.compiler.cost import Cost, count, size
@@ -29,16 +30,7 @@ def fast():
 @pytest.fixture(scope="module")
 def step():
     net = sg.nn.Sequential(sg.nn.Linear(3, 8), sg.nn.ReLU(), sg.nn.Dropout(0.1), sg.nn.Linear(8, 1))
-    optimizer = sg.optim.SGD(net.parameters(), lr=0.1)
-
-    @sg.compile
-    def step(x, y):
-        optimizer.zero_grad()
-        total = sg.nn.functional.mse_loss(net(x), y)
-        total.backward()
-        optimizer.step()
-        return total
-
+    step = sg.compile(training_step(net, sg.optim.SGD(net.parameters(), lr=0.1)))
     for _ in range(3):
         step(sg.ones(5, 3), sg.ones(5, 1))
     return step

@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+from doubles import tensor
 
 import symgrad as sg
 from symgrad.compiler import differentiate
@@ -12,12 +13,6 @@ from symgrad.compiler.passes.batch import batch
 from symgrad.compiler.passes.loops import loops
 from symgrad.compiler.passes.unroll import unroll
 from symgrad.compiler.verify import verify
-
-F = sg.float64
-
-
-def tensor(*shape, seed=0):
-    return sg.tensor(np.random.default_rng(seed).normal(size=shape), dtype=F, requires_grad=True)
 
 
 def scanned(x, xs, w):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
+import symgrad as sg
 from symgrad.compiler.builder import xp
 from symgrad.compiler.ir import Graph, input_value
 
@@ -61,3 +62,8 @@ def _binary(rng, x, y):
     except ValueError:
         return x + 0.5
     return op(x, y)
+
+
+def tensors(*shapes, seed=0):
+    rng = np.random.default_rng(seed)
+    return [sg.tensor(rng.normal(size=s).astype(np.float32)) for s in shapes]
