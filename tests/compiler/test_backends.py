@@ -181,6 +181,7 @@ def test_auto_measures_both_and_keeps_the_faster(monkeypatch):
     from symgrad.compiler import auto
 
     taken = {"numpy": 2e-3, "xla": 1e-3}
+    monkeypatch.setattr(auto, "PATIENCE", 60)
     monkeypatch.setattr(auto, "_seconds", lambda kernel, held: taken["xla" if kernel.on_device else "numpy"])
     for slower, faster in (("numpy", "xla"), ("xla", "numpy")):
         taken[slower], taken[faster] = 2e-3, 0.5e-3

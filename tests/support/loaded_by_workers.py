@@ -11,7 +11,7 @@ import time
 import numpy as np
 
 import symgrad as sg
-from symgrad.utils.data import Dataset, IterableDataset, get_worker_info
+from symgrad.utils.data import Dataset, IterableDataset, get_worker_info, worker as worker_module
 
 
 class Squares(Dataset):
@@ -107,6 +107,11 @@ def hang() -> None:
 def ignore_and_hang() -> None:
     signal.signal(signal.SIGTERM, signal.SIG_IGN)
     hang()
+
+
+def take_your_time(worker: int) -> None:
+    """This worker may take long to end when it is no longer needed."""
+    worker_module.GRACE = 60
 
 
 def fail_to_start(worker: int) -> None:

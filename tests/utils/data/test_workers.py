@@ -16,7 +16,7 @@ import loaded_by_workers as loaded
 import pytest
 
 import symgrad as sg
-from symgrad.utils.data import DataLoader, TensorDataset
+from symgrad.utils.data import DataLoader, TensorDataset, workers
 from symgrad.utils.data.transfer import INLINE, receive, send
 
 pytestmark = [
@@ -56,9 +56,9 @@ def plain(batches):
 def test_batches_are_those_of_the_main_process():
     data = TensorDataset(sg.arange(20).reshape(10, 2), sg.arange(10))
     batches = []
-    for workers in (0, 2):
+    for count in (0, 2):
         sg.manual_seed(0)
-        batches.append([*plain(DataLoader(data, batch_size=3, shuffle=True, num_workers=workers)), sg.rand(2).tolist()])
+        batches.append([*plain(DataLoader(data, batch_size=3, shuffle=True, num_workers=count)), sg.rand(2).tolist()])
     assert batches[0] == batches[1]
 
 
@@ -132,17 +132,22 @@ def test_out_of_order_gives_every_batch_once():
 
 @pytest.fixture
 def no_force(monkeypatch):
-    """Workers end by themselves."""
-    forced = []
-    monkeypatch.setattr(multiprocessing.process.BaseProcess, "terminate", lambda process: forced.append(process) or process.kill())
+    """Workers end by themselves, with code 0, however slow the machine is: neither they (see `take_your_time`) nor we hurry them."""
+    codes = []
+    monkeypatch.setattr("symgrad.utils.data.workers.GRACE", 60)
+    monkeypatch.setattr("symgrad.utils.data.workers._end", lambda process, until: end(process, until) or codes.append(process.exitcode))
     yield
     gc.collect()
-    assert forced == []
+    assert len(codes) >= 2
+    assert set(codes) == {0}
+
+
+end = workers._end
 
 
 def test_a_pass_dropped_half_way_leaves_nothing(no_force):
-    iterator = iter(DataLoader(loaded.Images(50), batch_size=5, num_workers=2))
-    next(iterator)
+    iterator = iter(DataLoader(loaded.Images(50), batch_size=5, num_workers=2, worker_init_fn=loaded.take_your_time))
+    next(iterator), next(iterator)  # both have begun
     assert len(multiprocessing.active_children()) == 2
     del iterator
 
@@ -272,10 +277,12 @@ def test_locks_of_multiprocessing_can_be_sent(counter):
 
 @pytest.mark.parametrize("method", ["fork", pytest.param("spawn", marks=pytest.mark.slow)])
 def test_other_ways_to_start(method, no_force):
-    loader = DataLoader(loaded.Squares(5), batch_size=2, num_workers=2, multiprocessing_context=method)
+    options = {"num_workers": 2, "worker_init_fn": loaded.take_your_time}
+    loader = DataLoader(loaded.Squares(5), batch_size=2, multiprocessing_context=method, **options)
     assert [b.tolist() for b in loader] == [[0, 1], [4, 9], [16]]
-    iterator = iter(DataLoader(loaded.Squares(50), num_workers=2, multiprocessing_context=multiprocessing.get_context(method)))
-    next(iterator)
+    context = multiprocessing.get_context(method)
+    iterator = iter(DataLoader(loaded.Squares(50), multiprocessing_context=context, **options))
+    next(iterator), next(iterator)
 
 
 def test_a_forked_worker_needs_no_pickle():
