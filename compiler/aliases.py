@@ -48,7 +48,7 @@ def overlaps(arrays: Sequence[Any]) -> tuple[tuple[int, int, bool], ...]:
 def conflict(capture: Any) -> str | None:
     """Two inputs of a trace that share memory, of which one was written to, or an argument that is also brought along: what a program would
     make of that is not what eager code does."""
-    asking = {id(t): label for t, label in zip(capture.outside[: capture.arguments], capture.labels, strict=False) if t._requires_grad}
+    asking = {id(t): label for t, label in zip(capture.outside[: capture.arguments], capture.labels, strict=False)}
     for t in (*capture.closed, *(x for makeup in capture.modules.values() for x in makeup.tensors())):
         if id(t) in asking:
             return f"{asking[id(t)]} is an argument, and the function also brings it along"

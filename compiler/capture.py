@@ -7,31 +7,30 @@ backward() does, is part of the program where effects are wanted.
 
 from __future__ import annotations
 
-import dataclasses
-import functools
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
 
 from symgrad.autograd.backward import TensorLane
+from symgrad.compiler.apart import Apart, joined
 from symgrad.compiler.box import Box, step_of
 from symgrad.compiler.builder import apply, xp
-from symgrad.compiler.custom import custom, holes
+from symgrad.compiler.custom import custom, holes, undifferentiable
 from symgrad.compiler.formula.user import of_function
 from symgrad.compiler.ir import Value, input_value, literal
 from symgrad.compiler.journal import Journal
 from symgrad.compiler.lines import user_line as user_line
-from symgrad.compiler.sizes import SIZED
+from symgrad.compiler.sizes import SIZED, sized
 from symgrad.compiler.sources import Captured, Draw, Scalar
-from symgrad.compiler.watch import Makeup, Name
+from symgrad.compiler.watch import HasGradient, Makeup, Name
 from symgrad.compiler.way import Way as Way
 from symgrad.dispatch import tensors
 from symgrad.engine import key_of
 from symgrad.errors import EffectError, TraceError
 from symgrad.mode import local, tracing as tracing
 from symgrad.ops.generator import Generator, default_generator
-from symgrad.ops.spec import Meta, Row
+from symgrad.ops.spec import Row
 from symgrad.tensor import Tensor, wrap
 
 _WAYS = {  # what to write in place of what takes a value out of the graph
@@ -46,15 +45,6 @@ _ANSWERS: dict[str, Any] = {"bool(tensor)": bool, "int(tensor)": int}
 
 def _state_of_random() -> bytes:
     return Generator.get_state(default_generator).tobytes()
-
-
-@functools.cache
-def undifferentiable(row: Row) -> Row:
-    """The row of what a Function gave: its first argument, of which there is no derivative in the others."""
-    return dataclasses.replace(
-        row, numpy=lambda x, *others, line: x, type=lambda x, *others, line: Meta(x.shape, x.dtype), attrs=("line",), outputs=1,
-        compose=lambda xp, x, *others, line: x,
-    )  # fmt: skip
 
 
 class Capture:
@@ -97,6 +87,8 @@ class Capture:
         """The tensors behind the inputs."""
         self.had: dict[int, Any] = {}
         """The gradients that tensors had before the call, by their ids."""
+        self.graded: dict[int, tuple[Tensor, bool]] = {}
+        """Tensors from outside whose `.grad` was asked for or set, and whether there was one before the call."""
         self.written_outside: dict[int, tuple[Tensor, Box]] = {}
         self.backward_ran = False
         self.histories: list[str] = []
@@ -108,12 +100,13 @@ class Capture:
         self.known: set[int] = set()
         self.boxes: dict[int, Box] = {}
         self.nodes: dict[Any, Value] = {}
+        self.apart = Apart()
         self.alive: list[Any] = []
 
     def __call__(self, row: Row, args: tuple[Any, ...], attrs: dict[str, Any], result: Any) -> None:
         operands = tuple(self.value(a) if isinstance(a, Tensor) else a for a in args)
         try:
-            values = self.sized(row, operands, attrs, result) if row.name in SIZED and self.follow and not self.numbers else None
+            values = sized(self.path, row, operands, attrs, result) if row.name in SIZED and self.follow and not self.numbers else None
             if values is None:
                 values = apply(row, operands, attrs)
         except RuntimeError as error:  # the op itself ran: what its type rule lacks is a value
@@ -127,6 +120,8 @@ class Capture:
             self.lines.setdefault(v, user_line())
             way = None if base is None else (base, step_of(row.name, attrs, i, args[0]._array.shape))
             self.enter(t, v if local.mode.recording or not self.recorded else xp.detach(v), way)
+            if way is not None:
+                self.apart.viewed(args[0], t, v)
 
     def _saved(self, edge: Any, args: tuple[Any, ...], operands: tuple[Any, ...]) -> None:
         """Operands that were cast on the way to a kernel: backward() will ask for them in that type."""
@@ -135,18 +130,6 @@ class Capture:
             if array.__class__ is np.ndarray and isinstance(arg, Tensor) and array is not arg._array and id(array) not in self.boxes:
                 self.boxes[id(array)] = Box(xp.cast(operand, dtype=array.dtype))
                 self.alive.append(array)
-
-    def sized(self, row: Row, operands: tuple[Any, ...], attrs: dict[str, Any], result: Any) -> Any:
-        """The values of a row whose results have a size that values tell; the size is an answer that the path depends on."""
-        found = SIZED[row.name](operands, attrs, result)
-        if found is None:
-            return None
-        values, size, n = found
-        if size is not None:
-            self.path.values.append(size)
-            self.path.answers.append(n)
-            self.path.questions.append(f"the size of {row.name} at {user_line()}")
-        return values
 
     # writing
 
@@ -170,10 +153,13 @@ class Capture:
         """`x` has taken on the values of `result`."""
         value = xp.expand(xp.cast(self.value(result), dtype=x._array.dtype), shape=x._array.shape)
         self.value(x)  # so that it is known
-        root = self.boxes[id(x._array)].assign(value, quiet=x._node is None or not local.mode.recording)
+        box, owner, quiet = self.boxes[id(x._array)], x if x._owner is None else x._owner, x._node is None or not local.mode.recording
+        joint = id(owner) in self.known or id(owner._array) not in self.boxes  # else seen through detach() or .data
+        root = box.assign(value, quiet) if joint else self.apart.stored(x, box, value, quiet, self.boxes[id(owner._array)])
         if root.outside is not None:
             self.written_outside[id(root.outside)] = root.outside, root
-        for t in (x, x._owner):
+        self.alive.append(owner)
+        for t in (x, x._owner) if joint else ():
             if t is not None and t._node is not None:
                 box = self.boxes[id(t._array)]
                 box.node = key_of(t._node)
@@ -269,6 +255,9 @@ class Capture:
         """After the trace: names that the function reads are dependencies, unless it has changed them itself."""
         for makeup in self.modules.values():
             makeup.settle()
+        arguments = set(map(id, self.outside[: self.arguments]))
+        unchanged = [(t, had) for t, had in self.graded.values() if t._grad is self.had.get(id(t), t._grad) and id(t) not in arguments]
+        self.dependencies += [(HasGradient(t, self.names.get(id(t)), not self.effects), had) for t, had in unchanged]
         self.closed = [name.value for name in names if isinstance(name.value, Tensor)]
         for name in names:
             if name():
@@ -334,7 +323,9 @@ class Capture:
 
     def value(self, t: Tensor) -> Value:
         """What stands for a tensor: a value of the graph, or a new input if the function brought it along."""
-        box = self.boxes.get(id(t._array))
+        box, own = self.boxes.get(id(t._array)), self.apart.of(t)
+        if own is not None:
+            return joined(own if box is None else box.now(), own) if local.mode.recording or box is None else box.now()
         if box is not None and (id(t) in self.known or (box.node is not None and t._node is not None and box.node == key_of(t._node))):
             return box.recorded() if t._requires_grad and local.mode.recording else box.now()
         origin = None if t._node is None else self.nodes.get(key_of(t._node))
@@ -371,7 +362,7 @@ class Capture:
         self.enter(t, value)
         self.boxes[id(t._array)].outside = t
         self.outside.append(t)
-        self.regraded(t)
+        self._note_grad(t)
         self._note_history(t, label)
         return value
 
@@ -385,8 +376,21 @@ class Capture:
 
         return Tracer(self)
 
+    def asked_for_grad(self, t: Tensor) -> None:
+        """`.grad` is asked for: what the function does depends on whether there is one."""
+        box = self.boxes.get(id(t._array))
+        if id(t) not in self.graded and (box is None or box.outside is t):
+            self.graded[id(t)] = t, self.had.get(id(t), t._grad) is not None
+            if t._grad is not None:
+                self._note_grad(t)
+
     def regraded(self, t: Tensor) -> None:
-        """A tensor that may get another gradient: remember the one that it had. It is an input, also if only its gradient takes part."""
+        """A tensor that may get another gradient."""
+        self.asked_for_grad(t)
+        self._note_grad(t)
+
+    def _note_grad(self, t: Tensor) -> None:
+        """Remember the gradient that a tensor has. It is an input, also if only its gradient takes part."""
         self.had.setdefault(id(t), t._grad)
         self.journal.grading(t)
         self.alive.append(t)

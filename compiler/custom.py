@@ -8,6 +8,8 @@ Its backward is Python code, which runs once, when the function is traced, on co
 
 from __future__ import annotations
 
+import dataclasses
+import functools
 from collections.abc import Sequence
 from typing import Any
 
@@ -79,3 +81,12 @@ CUSTOM = Row(
     "custom", ("*args",), _first, (_never,), (frozenset(("args",)),), "each", _type, pullback=_pullback,
     attrs=("backward", "results", "operands"), outputs=0, complex="own", compose=_compose,
 )  # fmt: skip
+
+
+@functools.cache
+def undifferentiable(row: Row) -> Row:
+    """The row of what a Function gave: its first argument, of which there is no derivative in the others."""
+    return dataclasses.replace(
+        row, numpy=lambda x, *others, line: x, type=lambda x, *others, line: Meta(x.shape, x.dtype), attrs=("line",), outputs=1,
+        compose=lambda xp, x, *others, line: x,
+    )  # fmt: skip

@@ -14,7 +14,9 @@ import numpy as np
 from symgrad.compiler.builder import xp
 from symgrad.compiler.fold import filled
 from symgrad.compiler.ir import Value
-from symgrad.ops.spec import Meta
+from symgrad.compiler.lines import user_line
+from symgrad.compiler.way import Way
+from symgrad.ops.spec import Meta, Row
 
 INT64, BOOL = np.dtype(np.int64), np.dtype(bool)
 Sized = tuple[Any, Value | None, int]
@@ -102,3 +104,16 @@ def bincount(args: tuple[Any, ...], attrs: Any, result: Any) -> Sized:
 SIZED: dict[str, Callable[..., Sized | None]] = {
     "nonzero": nonzero, "unique": unique, "unique_consecutive": unique_consecutive, "bincount": bincount,
 }  # fmt: skip
+
+
+def sized(path: Way, row: Row, operands: tuple[Any, ...], attrs: dict[str, Any], result: Any) -> Any:
+    """The values of such a row; the size is an answer that the path depends on."""
+    found = SIZED[row.name](operands, attrs, result)
+    if found is None:
+        return None
+    values, size, n = found
+    if size is not None:
+        path.values.append(size)
+        path.answers.append(n)
+        path.questions.append(f"the size of {row.name} at {user_line()}")
+    return values

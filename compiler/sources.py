@@ -52,8 +52,11 @@ class Gradient:
 
     owner: Tensor | int
 
+    def now(self, arguments: Sequence[Tensor]) -> Any:
+        return (arguments[self.owner] if isinstance(self.owner, int) else self.owner)._grad
+
     def find(self, kernel: Kernel, draws: Sequence[Any], arguments: Sequence[Tensor]) -> Any:
-        return memory((arguments[self.owner] if isinstance(self.owner, int) else self.owner)._grad)
+        return memory(self.now(arguments))
 
 
 @dataclass(frozen=True)

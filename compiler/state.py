@@ -48,10 +48,12 @@ class Effects:
         self.writes = [(places[id(t)], box.now()) for t, box in capture.written_outside.values()]
         changed = [(i, t) for i, t in enumerate(capture.outside) if t._grad is not capture.had[id(t)]]
         self.grads = [(i, None if t._grad is None else capture.value(t._grad)) for i, t in changed]
-        self.had_grads = [(i, capture.had[id(t)] is not None) for i, t in changed]
+        asked = [(i, t) for i, t in enumerate(capture.outside[: capture.arguments]) if id(t) in capture.graded and (i, t) not in changed]
+        self.had_grads = [(i, capture.had[id(t)] is not None) for i, t in (*changed, *asked)]
         self.draws = [draw for _, draw in capture.draws]
         self.prints = [Printed(*given) for given in capture.prints]
         self.any = bool(self.writes or self.grads or self.draws or self.prints or capture.scalars or capture.backward_ran)
+        self.any |= bool(asked or _gradients(capture))  # what no operation looks at
         self.values: list[Value] = [*(v for _, v in self.writes), *(v for _, v in self.grads if v is not None)]
         self.values += [v for p in self.prints for v in p.values]
         self.recorded = any(t._requires_grad and _can_go_back(t) for t in _leaves(traced.result))
@@ -78,12 +80,13 @@ class Step:
         """Which question had another answer at the latest call."""
         self.asked = self.graph.outputs[len(self.graph.outputs) - len(self.answers) :]
         self.captured, self.lines = traced.captured, capture.lines
-        self.outside: list[Any] = [None] * arguments + capture.outside[arguments:]  # the arguments of later calls are others
-        brought = self.outside[arguments:] if effects.writes else []
-        self.own = {id(x) for t in brought for x in (t, t._base) if x is not None}
-        """Tensors that must not be arguments, too, since something is written to."""
         self.guards = Guards(traced)
         self.sources = _sources(capture, arguments)
+        brought = capture.outside[arguments:]
+        self.outside: list[Any] = [None] * arguments  # the arguments of later calls are others
+        self.outside += [source if isinstance(source, Gradient) else t for t, source in zip(brought, self.sources, strict=True)]
+        self.own = {id(x) for t in brought for x in (t, t._base) if x is not None} if effects.writes else set()
+        """Tensors that must not be arguments, too, since something is written to."""
         self.operation = None if effects.any else Operation(self.graph, name, options, lines=self.lines)
         results = Graph(self.graph.inputs, self.graph.outputs[: self.count])
         self.recorder = Operation(results, name, options, lines=self.lines) if effects.recorded else None
@@ -97,11 +100,11 @@ class Step:
 
     def holds(self, tensors: Sequence[Any]) -> bool:
         """Whether what the path depends on, besides values, is as it was."""
-        for t in tensors if self.own else ():
-            if id(t) in self.own or id(t._base) in self.own:
-                return False
         for i, had in self.effects.had_grads:
             if (self._tensor(i, tensors)._grad is not None) != had:
+                return False
+        for t in tensors if self.own else ():
+            if id(t) in self.own or id(t._base) in self.own:
                 return False
         return self.guards.hold(tensors)
 
@@ -115,7 +118,8 @@ class Step:
         self.kernel, self.operation, self.recorder = other.kernel, other.operation, other.recorder
 
     def _tensor(self, i: int, tensors: Sequence[Any]) -> Any:
-        return tensors[i] if i < self.arguments else self.outside[i]
+        t = tensors[i] if i < self.arguments else self.outside[i]
+        return t.now(tensors) if t.__class__ is Gradient else t
 
     def attempt(self, tensors: Sequence[Any]) -> Any:
         """The results, after all effects; MISS, without any, if Python would take another path."""
@@ -235,7 +239,8 @@ class Step:
     def _leave(self, tensors: Sequence[Any], values: Sequence[Any]) -> None:
         new, outside, arguments = iter(values), self.outside, self.arguments
         for i, _ in self.effects.writes:
-            write(outside[i] if i >= arguments else tensors[i], next(new))
+            t = outside[i] if i >= arguments else tensors[i]
+            write(t if t.__class__ is not Gradient else t.now(tensors), next(new))
         for i, value in self.effects.grads:
             t = outside[i] if i >= arguments else tensors[i]
             t._grad = None if value is None else resident(next(new))
@@ -258,13 +263,16 @@ class Printed:
 
 def _sources(capture: Any, arguments: int) -> list[Any]:
     """How each input besides the arguments is found: a tensor that was somebody's `.grad` is whatever is there now."""
-    owners = {id(capture.had[id(t)]): i for i, t in enumerate(capture.outside) if capture.had[id(t)] is not None}
     sources = list(capture.sources)
-    for k, t in enumerate(capture.outside[arguments:]):
-        if id(t) in owners:
-            i = owners[id(t)]
-            sources[k] = Gradient(i if i < arguments else capture.outside[i])
+    for k, i in _gradients(capture).items():
+        sources[k - arguments] = Gradient(i if i < arguments else capture.outside[i])
     return sources
+
+
+def _gradients(capture: Any) -> dict[int, int]:
+    """Which inputs besides the arguments are gradients that were there before the call, and whose."""
+    owners = {id(capture.had[id(t)]): i for i, t in enumerate(capture.outside) if capture.had[id(t)] is not None}
+    return {k: owners[id(t)] for k, t in enumerate(capture.outside) if k >= capture.arguments and id(t) in owners}
 
 
 def _leaves(result: Any) -> list[Tensor]:

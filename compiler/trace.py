@@ -9,10 +9,12 @@ from typing import Any
 
 import numpy as np
 
+from symgrad.compiler.aliases import overlaps
 from symgrad.compiler.capture import Capture, tracing
 from symgrad.compiler.ir import Graph
 from symgrad.compiler.lines import user_line
 from symgrad.compiler.results import results
+from symgrad.compiler.signature import held_by
 from symgrad.compiler.way import Way
 from symgrad.errors import TraceError
 from symgrad.mode import local
@@ -54,7 +56,8 @@ def trace(
     If it is followed, Python may branch on values: the graph is that of the path taken, with the `numbers` that were there."""
     capture = Capture(abstract or any(not isinstance(a, (Tensor, np.ndarray)) for a in args), names, follow, effects)
     capture.numbers = capture.numbers and numbers
-    inputs = [_stand_in(a, effects) for a in args]
+    related = _related(args) if effects else ()
+    inputs = [_stand_in(a, effects, i in related) for i, a in enumerate(args)]
     values = [capture.argument(t, label) for t, label in zip(inputs, labels, strict=True)]
     capture.arguments = len(values)
     given: list[Any] = list(inputs)
@@ -84,12 +87,18 @@ def trace(
     return Trace(Graph(capture.inputs, outputs, capture.labels), tuple(capture.captured), structure, capture.path, capture, result)
 
 
-def _stand_in(arg: Any, effects: bool) -> Tensor:
+def _related(args: Sequence[Any]) -> set[int]:
+    """Arguments that share memory with others: one may be a view of another, and have a part in its history."""
+    pairs = overlaps([held_by(a) for a in args])
+    return {k for i, j, _ in pairs if args[i] is not args[j] for k in (i, j)}
+
+
+def _stand_in(arg: Any, effects: bool, related: bool) -> Tensor:
     """What the function gets for an argument: a tensor of its own, lest one that the function also brings along be taken for it. With
-    effects it shares the argument's memory, and if gradients are asked for it is the argument itself, since the traced call is the first
-    one; without, derivatives inside may be asked of it."""
+    effects it shares the argument's memory, and if gradients are asked for, or it is related to others, it is the argument itself, since
+    the traced call is the first one; without, derivatives inside may be asked of it."""
     if effects and isinstance(arg, Tensor):
-        if arg.requires_grad:
+        if arg.requires_grad or related:
             return arg
         t = wrap(arg._array.view())
         t._base = root_of(arg)

@@ -122,6 +122,21 @@ def _global_names(code: Any) -> Iterator[str]:
             yield from _global_names(constant)
 
 
+class HasGradient:
+    """Whether a tensor that the function brings along has a gradient in its `.grad`; or, if the program has that in it, still the same."""
+
+    def __init__(self, tensor: Tensor, name: str | None, same: bool) -> None:
+        self.tensor, self.name = tensor, tensor.name or name or "a tensor that the function brings along"
+        self.grad = tensor._grad if same else None
+
+    def __call__(self) -> bool:
+        return self.tensor._grad is not None if self.grad is None else self.tensor._grad is self.grad
+
+    def describe(self, before: bool, now: bool) -> str:
+        changed = "a gradient -> none" if self.tensor._grad is None else "another gradient" if before else "none -> a gradient"
+        return f".grad of {self.name}: {changed}"
+
+
 class Makeup:
     """What a module consists of: its parameters, buffers, submodules and hooks, each by identity, and plain values among its attributes."""
 

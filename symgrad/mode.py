@@ -20,12 +20,12 @@ class Mode:
     op. Before memory is written to it is told `capture.written(tensor)`, when it has taken on the values of another tensor
     `capture.stored(tensor, result)`, and before a value leaves for Python (`bool(t)`, `t.item()`, `t.numpy()`: see `leaving`)
     `capture.left(tensor, how)`; of tensors made of one number, of any numbers, and of random ones `capture.filled(tensor, number)`,
-    `capture.made(tensor)`, `capture.drew(array, draw)` (see `drawn`); before a `.grad` is set `capture.regraded(tensor)`, before its memory
-    gets a second tensor without history `capture.shared(tensor)`. What code depends
-    on besides tensors it says with `capture.depends(read)` and `capture.scalar(key, read)`; a module that is called with
-    `capture.entered(module)`; how to take back what it does to Python's objects, if the call fails, with `capture.undo(action)`.
-    `capture.meaning(row, args)` gives what
-    stands for a call of a Function that says what it means, `capture.called(row, args, results)` tells it of one that does not.
+    `capture.made(tensor)`, `capture.drew(array, draw)` (see `drawn`); before a `.grad` is read or set
+    `capture.asked_for_grad(tensor)` or `capture.regraded(tensor)`, before its memory gets a second tensor without history
+    `capture.shared(tensor)`. What code depends on besides tensors it says with `capture.depends(read)` and `capture.scalar(key, read)`;
+    a module that is called with `capture.entered(module)`; how to take back what it does to Python's objects, if the call fails, with
+    `capture.undo(action)`. `capture.meaning(row, args)` gives what stands for a call of a Function that says what it means,
+    `capture.called(row, args, results)` tells it of one that does not.
     `capture.printed(text, tensors, named)` tells it of `debug.print`, and says whether there are values to be printed now.
     If `capture.abstract`, kernels do not run: results have a type and no values.
     """
@@ -52,6 +52,9 @@ class Changes:
 
 
 changes = Changes()
+
+
+_TOLD = {"stored", "filled", "made", "drew", "depends", "scalar", "asked_for_grad", "regraded", "shared", "entered", "undo"}
 
 
 class Observer:
@@ -82,7 +85,7 @@ class Observer:
 
     def __getattr__(self, name: str) -> Any:
         """What else a capture is told."""
-        if name not in ("stored", "filled", "made", "drew", "depends", "scalar", "regraded", "shared", "entered", "undo"):
+        if name not in _TOLD:
             raise AttributeError(name)
         return getattr(self.outer, name) if self.outer is not None else _ignore
 

@@ -222,6 +222,8 @@ class Tensor:
         """What `backward` accumulates: for leaves that require grad, and for other tensors after `retain_grad()`."""
         if self._grad is None and self._node is not None and not getattr(self, "retains_grad", False):
             warnings.warn(NO_GRAD_HERE, UserWarning, stacklevel=2)
+        if local.mode.capture is not None:
+            local.mode.capture.asked_for_grad(self)
         return self._grad
 
     @grad.setter

@@ -135,6 +135,11 @@ class Body(Capture):
     def undo(self, action: Callable[[], None]) -> None:
         self.outer.undo(action)
 
+    def asked_for_grad(self, t: Tensor) -> None:
+        box = self.boxes.get(id(t._array))
+        if box is None or box.outside is t:
+            self.outer.asked_for_grad(t)
+
     def scalar(self, key: Any, read: Callable[[], float]) -> Tensor:
         return self.outer.scalar(key, read)  # type: ignore[no-any-return]
 

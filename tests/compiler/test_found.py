@@ -1,0 +1,174 @@
+"""What a compiled function finds besides values: gradients in `.grad`, memory without its history, arguments that are views of others."""
+
+from __future__ import annotations
+
+import warnings
+
+import numpy as np
+import pytest
+
+import symgrad as sg
+
+
+def reads_gradients(w, u):
+    optimizer = sg.optim.SGD([w, u], lr=0.1)
+
+    def zero(x):
+        optimizer.zero_grad()
+        return (w * x).sum()
+
+    def zero_in_place(x):
+        optimizer.zero_grad(set_to_none=False)
+        return (w * x).sum()
+
+    def sets(x):
+        w.grad = None
+        return (w * x).sum()
+
+    def asks(x):
+        return (w * x).sum() * (1 if w.grad is None else 2)
+
+    def reads(x):
+        return (w * x).sum() if w.grad is None else (w * x + w.grad).sum()
+
+    def reads_only(x):
+        return (u * x).sum() if w.grad is None else (u * x * w.grad).sum()
+
+    def steps(x):
+        loss = (w * x).sum()
+        optimizer.step()
+        return loss.detach() + u.sum()
+
+    def clips(x):
+        sg.nn.utils.clip_grad_norm_([w, u], 0.1)
+        return (w * x).sum()
+
+    def in_a_loop(x):
+        (total,), _ = sg.scan(lambda carry, _: ((carry[0] + (x if w.grad is None else w.grad).sum(),), ()), (x.sum(),), None, length=3)
+        return total * w.sum()
+
+    return [zero, zero_in_place, sets, asks, reads, reads_only, steps, clips, in_a_loop]
+
+
+NAMES = ["zero", "zero_in_place", "sets", "asks", "reads", "reads_only", "steps", "clips", "in_a_loop"]
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_gradients_that_come_and_go(name):
+    """backward() is called outside; later the gradients are set back, so that the next ones are other tensors."""
+
+    def world(compiled):
+        w, u = (sg.tensor([1.0, 2.0 * k], dtype=sg.float64, requires_grad=True) for k in (1, 2))
+        (f,) = [f for f in reads_gradients(w, u) if f.__name__ == name]
+        run, seen = sg.compile(f, backend="numpy") if compiled else f, []
+        for i in range(7):
+            if i == 4:
+                w.grad = u.grad = None
+            if name == "reads_only" and i not in (0, 4):
+                w.grad = sg.full((2,), float(i), dtype=sg.float64)
+            y = run(sg.tensor([1.0, 0.5 * i], dtype=sg.float64))
+            seen.append([y.item(), *(t if t is None else t.tolist() for t in (w.grad, u.grad))])
+            y.backward()
+            seen.append([t if t is None else t.tolist() for t in (w.grad, u.grad)])
+        return seen, run
+
+    wanted, (found, run) = world(False)[0], world(True)
+    np.testing.assert_equal(found, wanted)
+    assert len(run.recompiles()) <= 3
+    assert ".grad of" in str(run.recompiles())
+
+
+def test_the_gradient_of_an_argument_is_asked_for():
+    fast = sg.compile(lambda x: x * (2 if x.grad is None else x.grad), backend="numpy")
+    for value in (None, 5.0, None, 7.0):
+        x = sg.ones(2, requires_grad=True)
+        x.grad = None if value is None else sg.full((2,), value)
+        assert fast(x).tolist() == [value or 2.0] * 2
+    assert len(fast.recompiles()) == 2
+
+
+def test_a_derivative_of_a_function_that_reads_a_gradient():
+    w = sg.ones(2, requires_grad=True)
+    fast = sg.compile(lambda x: (x * x * (1 if w.grad is None else w.grad)).sum(), backend="numpy")
+    for value in (None, 5.0, 6.0, None):
+        w.grad = None if value is None else sg.full((2,), value)
+        assert fast.grad(sg.ones(2), wrt="x").tolist() == [2 * (value or 1.0)] * 2
+
+
+def averages(w, x, state):
+    state.data.mul_(0.5).add_(w * 0.5)
+    return ((state - w) ** 2 * x).sum()
+
+
+def writes_a_region(w, x, state):
+    v = w * x
+    d = v.detach()
+    d[0] = v.sum()
+    return v + d * 3
+
+
+def writes_two_regions(w, x, state):
+    v = w * x
+    d = v.data
+    d[:1].add_(v.sum())
+    d[1:].mul_(w[0])
+    return v + d * 3
+
+
+def writes_and_goes_on(w, x, state):
+    v = w * x
+    d = v.detach()
+    d.fill_(v.sum())
+    e = d * 2
+    d.mul_(w)
+    with sg.no_grad():
+        d.add_(1)
+    return v + e + d + d[0]
+
+
+def writes_to_a_view(w, x, state):
+    v = (w * x).reshape(2, 1)
+    u = v[1]
+    d = u.detach()
+    d.add_(w[0])
+    return v.sum() * 2 + d * u
+
+
+def writes_to_a_leaf(w, x, state):
+    w.data.add_(w.sum())
+    return w * x
+
+
+@pytest.mark.parametrize("f", [averages, writes_a_region, writes_two_regions, writes_and_goes_on, writes_to_a_view, writes_to_a_leaf])
+def test_what_is_written_to_memory_without_its_history(f):
+    """Who sees the memory with its history keeps that; the other one has a history of its own."""
+
+    def world(compiled):
+        w, state = sg.tensor([1.0, 2.0], dtype=sg.float64, requires_grad=True), sg.zeros(2, dtype=sg.float64)
+        run, seen = sg.compile(lambda x: f(w, x, state), backend="numpy") if compiled else lambda x: f(w, x, state), []
+        for i in range(3):
+            w.grad = None
+            y = run(sg.tensor([1.0, 3.0 + i], dtype=sg.float64))
+            y.sum().backward()
+            seen.append([t.tolist() for t in (y, w.grad, w, state)])
+        return seen
+
+    assert world(True) == world(False)
+
+
+@pytest.mark.parametrize("view", [lambda a: a.view(-1), lambda a: a[:1], lambda a: a.detach()], ids=["view", "slice", "detached"])
+def test_an_argument_that_is_a_view_of_another_has_a_part_in_its_history(view):
+    w = sg.tensor([2.0], requires_grad=True)
+
+    def f(x, y):
+        x.add_(w)
+        return y * 3 if y.requires_grad else y * w
+
+    for run in (f, sg.compile(f, backend="numpy")):
+        for _ in range(2):
+            w.grad, x = None, sg.ones(1)
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore")
+                y = run(x, view(x))
+            y.backward()
+            assert (w.grad.item(), y.item(), x.requires_grad) == ((3, 9, True) if view(sg.ones(1))._owner is not None else (3, 6, True))
