@@ -56,7 +56,7 @@ class Effects:
         self.any |= bool(asked or _gradients(capture))  # what no operation looks at
         self.values: list[Value] = [*(v for _, v in self.writes), *(v for _, v in self.grads if v is not None)]
         self.values += [v for p in self.prints for v in p.values]
-        self.recorded = any(t._requires_grad and _can_go_back(t) for t in _leaves(traced.result))
+        self.recorded = any(t.requires_grad and _can_go_back(t) for t in _leaves(traced.result))
         """Whether results have a history that backward() can go through after the call."""
 
 

@@ -172,3 +172,17 @@ def test_an_argument_that_is_a_view_of_another_has_a_part_in_its_history(view):
                 y = run(x, view(x))
             y.backward()
             assert (w.grad.item(), y.item(), x.requires_grad) == ((3, 9, True) if view(sg.ones(1))._owner is not None else (3, 6, True))
+
+
+def test_a_result_that_got_its_history_through_a_view_of_it():
+    w = sg.tensor([2.0], requires_grad=True)
+
+    def f(x):
+        turned = x.movedim(0, -1)
+        turned.reshape(-1)[1:].add_(w)
+        return turned
+
+    fast = sg.compile(f, backend="numpy")
+    for n in range(1, 4):
+        fast(sg.ones(2)).sum().backward()
+        assert w.grad.item() == n
