@@ -13,11 +13,12 @@ project = "symgrad"
 copyright = "the symgrad contributors"
 version = release
 
-extensions = ["myst_parser"]
+extensions = ["myst_parser", "mathml"]
 myst_enable_extensions = ["colon_fence", "deflist", "dollarmath"]
 myst_heading_anchors = 3
 exclude_patterns = ["_build"]
 nitpicky = True
+html_math_renderer = "mathml"
 
 html_theme = "furo"
 html_title = "symgrad"

@@ -59,25 +59,42 @@ def test_every_python_block_is_seen():
         assert path.read_text().count("```python") == len(PAGES[path.name]), path
 
 
-def op_table():
-    spec = importlib.util.spec_from_file_location("op_table", DOCS / "_ext" / "op_table.py")
+def extension(name):
+    spec = importlib.util.spec_from_file_location(name, DOCS / "_ext" / f"{name}.py")
     module = importlib.util.module_from_spec(spec)
-    sys.modules["op_table"] = module
+    sys.modules[name] = module
     spec.loader.exec_module(module)
     return module
 
 
 def test_the_page_of_ops_lists_every_row_with_its_formula_and_derivatives():
-    table = op_table()
+    table = extension("op_table")
     page = ["before <!-- the op table --> after"]
     table.fill(None, "ops", page)
     rows = {line[3:].partition("(")[0]: line for line in page[0].splitlines() if line.startswith("| `")}
     assert rows.keys() == table.TABLE.keys()
-    assert rows["sin"] == "| `sin(x)` | `sin(x)` | `x:` `cos(x)` | `x` |"
-    assert "| `Σ_k x[i, k]*y[k, j]` | `x:` `Σ_k y[j, k]*g[i, k]`<br>`y:` `Σ_k x[k, i]*g[k, j]` |" in rows["matmul"]
-    assert "| `Σ_{l ≤ i} x[l, j, k]` | `x:` `Σ_{l ≥ i} g[l, j, k]` |" in rows["cumsum"]
-    assert "argsort(x" in rows["sort"].partition("`x:`")[2]
+    assert rows["sin"] == r"| `sin(x)`<br>saves `x` | $\sin{\left(x \right)}$<br>`x:` $\cos{\left(x \right)}$ |"
+    assert rows["abs"].endswith(r" | $\left\|{x}\right\|$<br>`x:` $\operatorname{sign}{\left(x \right)}$ |")
+    product = r"$\sum_{k} x_{i, k} y_{k, j}$<br>`x:` $\sum_{k} y_{j, k} g_{i, k}$<br>`y:` $\sum_{k} x_{k, i} g_{k, j}$"
+    assert rows["matmul"] == f"| `matmul(x, y)`<br>saves `x, y` | {product} |"
+    assert r"| $\sum_{l \le i} x_{l, j, k}$<br>`x:` $\sum_{l \ge i} g_{l, j, k}$ |" in rows["cumsum"]
+    assert "argsort" in rows["sort"].partition("`x:`")[2]
     for name, row in table.TABLE.items():
-        _, _, formula, slopes, _, _ = (cell.strip() for cell in re.split(r"(?<!\\)\|", rows[name]))
+        _, _, cell, _ = (cell.strip() for cell in re.split(r"(?<!\\)\|", rows[name]))
+        formula, *slopes = cell.split("<br>")
         assert len(formula) > 2, name
-        assert slopes != "none" or not row.differentiable, name
+        assert slopes[-1] != "no derivative" or not row.differentiable, name
+
+
+def test_every_formula_of_the_page_of_ops_is_typeset():
+    mathml = extension("mathml").mathml
+    page = extension("op_table").markdown()
+    formulas = [tex.replace("\\|", "|") for tex in re.findall(r"\$(.+?)\$", page)]
+    assert len(formulas) > 700
+    for tex in formulas:
+        shown = mathml(tex)
+        assert shown.startswith("<math"), tex
+        assert "\\" not in shown, tex  # a command that was taken for text
+    assert "<mtext>sinc_derivative</mtext>" in mathml(r"\operatorname{sinc\_derivative}\left(x\right)")
+    assert "<mtext>L</mtext>" in mathml(r"\text{L}")
+    assert mathml("x", block=True).startswith('<math xmlns="http://www.w3.org/1998/Math/MathML" display="block">')

@@ -2,7 +2,7 @@
 
 An elementwise row is shown for one element. Any other is shown in index notation, for a small sample of its arguments; what has no
 closed form is a function under its own name. A derivative is that of the row's rule: the cotangent of an argument, given that of the
-result, `g`; for one element `g` is 1.
+result, `g`; for one element `g` is 1. Formulas are LaTeX between dollars, which mathml.py shows.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from symgrad.compiler.builder import apply, xp
 from symgrad.compiler.differentiate import pull
 from symgrad.compiler.fold import filled
 from symgrad.compiler.formula import lower
-from symgrad.compiler.formula.printing import TextPrinter
+from symgrad.compiler.formula.printing import FormulaLatexPrinter
 from symgrad.compiler.ir import Graph, Value, input_value
 from symgrad.errors import FormulaError
 from symgrad.ops.promotion import kind
@@ -31,7 +31,6 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[2] / "tests" / "support"
 MARK = "<!-- the op table -->"
 UNSHAPED = {"bincount", "nonzero", "unique", "unique_consecutive"}
 """The shape of what these give depends on values: they have a name, and no derivative."""
-_LONGEST = 600
 
 
 @dataclass(frozen=True)
@@ -54,7 +53,7 @@ def markdown() -> str:
     entries = [entry(row) for _, row in sorted(TABLE.items())]
     own = [e for e in entries if e.row.elementwise]
     others = [e for e in entries if not e.row.elementwise]
-    head = ["row", "formula", "derivatives", "saves"]
+    head = ["row", "formula and derivatives"]
     return (
         f"## Elementwise: {len(own)} rows\n\n" + _table(head, map(_line, own))
         + f"\n## All others: {len(others)} rows\n\n" + _table(head, map(_line, others))
@@ -66,9 +65,11 @@ def _table(head: list[str], lines: Any) -> str:
 
 
 def _line(e: Entry) -> list[str]:
-    settings = f"<br>{_code(', '.join(f'{k}={v!r}' for k, v in e.attrs.items()))}" if e.attrs else ""
-    slopes = [f"{_code(f'{name}:')} {_code(text)}" for name, text in e.slopes.items()]
-    return [_call(e.row) + settings, "<br>".join(map(_code, e.formulas)), "<br>".join(slopes) or "none", _saves(e.row)]
+    settings = _code(", ".join(f"{k}={v!r}" for k, v in e.attrs.items()))
+    saves = _code(", ".join(sorted(frozenset().union(*e.row.saves))))
+    first = [_call(e.row), settings, f"saves {saves}" if saves else ""]
+    slopes = [f"{_code(f'{name}:')} {formula}" for name, formula in e.slopes.items()] or ["no derivative"]
+    return ["<br>".join(filter(None, first)), "<br>".join([*e.formulas, *slopes])]
 
 
 def _call(row: Row) -> str:
@@ -76,19 +77,18 @@ def _call(row: Row) -> str:
 
 
 def _code(text: str) -> str:
-    shown = text if len(text) <= _LONGEST else f"{text[:_LONGEST]} …"
-    return f"`{shown}`".replace("|", "\\|").replace("\n", "`<br>`") if text else ""
+    return f"`{text}`".replace("|", "\\|") if text else ""
 
 
-def _saves(row: Row) -> str:
-    """What is kept for backward if all gradients are wanted."""
-    return _code(", ".join(sorted(frozenset().union(*row.saves))))
+def _math(tex: str) -> str:
+    """A formula in a cell, where a bar must be escaped."""
+    return "$" + tex.replace("\\|", r"\Vert ").replace("|", "\\|") + "$"
 
 
 def entry(row: Row) -> Entry:
     """Formula and derivatives of a row."""
     if row.name in UNSHAPED:
-        return Entry(row, {}, [f"{row.name}({', '.join(row.args)})"], {})
+        return Entry(row, {}, [_call(row)], {})
     args, attrs = _sample(row)
     names = list(row.names(len(args)))
     if len(set(names)) < len(names):
@@ -103,7 +103,7 @@ def entry(row: Row) -> Entry:
     results = apply(row, tuple(operands), dict(attrs))
     results = results if isinstance(results, tuple) else (results,)
     notation = "scalar" if row.elementwise else "index"
-    formulas = [_text(inputs, labels, v, notation) for v in results]
+    formulas = [_formula(inputs, labels, v, notation) for v in results]
     return Entry(row, attrs, formulas, _slopes(row, inputs, labels, operands, results, notation))
 
 
@@ -124,20 +124,19 @@ def _slopes(row: Row, inputs: list[Value], labels: list[str], operands: list[Any
     try:
         found = pull(cotangents, wrt) if wrt and cotangents else []
     except RuntimeError as error:  # the rule refuses
-        return dict.fromkeys((label[x] for x in wrt), f"refused: {error}")
-    return {label[x]: _text([*inputs, *more], [*labels, *names], g, notation) for x, g in zip(wrt, found, strict=True)}
+        return dict.fromkeys((label[x] for x in wrt), _code(f"refused: {error}"))
+    return {label[x]: _formula([*inputs, *more], [*labels, *names], g, notation) for x, g in zip(wrt, found, strict=True)}
 
 
-def _text(inputs: list[Value], labels: list[str], v: Value, notation: str) -> str:
+def _formula(inputs: list[Value], labels: list[str], v: Value, notation: str) -> str:
     graph = Graph(inputs, [v], labels)
     try:
         program = lower(graph, notation)
     except FormulaError:
         program = lower(graph, "index")
-    show = TextPrinter(program.labels)
-    e = program.outputs[0]
-    lines = [show.doprint(e), *(f"{show.doprint(line.name)} = {show.line(line)}" for line in program.lines)]
-    return lines[0] if len(lines) == 1 else f"{lines[0]}\nwhere {', '.join(lines[1:])}"
+    show = FormulaLatexPrinter(program.labels)
+    lines = [show.doprint(program.outputs[0]), *(f"{show.doprint(line.name)} = {show.line(line)}" for line in program.lines)]
+    return "<br>where ".join([_math(lines[0]), "<br>".join(map(_math, lines[1:]))][: len(lines)])
 
 
 def _sample(row: Row) -> tuple[tuple[Any, ...], dict[str, Any]]:
