@@ -8,7 +8,7 @@ A derivative is a graph like any other, so any order is a repetition.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import count
 from typing import Any
@@ -20,7 +20,7 @@ from symgrad.compiler.ir import INPUT, LITERAL, OUTPUT, Graph, Value, input_valu
 from symgrad.errors import GraphError
 from symgrad.ops.promotion import kind
 from symgrad.ops.shapes import unbroadcast
-from symgrad.ops.spec import Meta
+from symgrad.ops.spec import Meta, Row
 from symgrad.ops.variants import variant
 
 
@@ -78,6 +78,12 @@ def _pull_one(value: Value, pending: dict[Value, Value], on_the_way: set[Value])
         return _pull_together(value, row.pullback, (g, out), pending, on_the_way)
     weak = row.elementwise and row.policy not in ("each", "same")  # numbers stay weak, as in eager rules, where these take numbers
     args = tuple(a.value if weak and a is not None and a.op == LITERAL else a for a in value.args)
+    for arg, result in contributions(value, row, args, g, out, on_the_way):
+        _receive(pending, arg, xp.cast(result, dtype=arg.dtype))
+
+
+def contributions(value: Value, row: Row, args: Sequence[Any], g: Any, out: Any, on_the_way: set[Value]) -> Iterator[tuple[Value, Value]]:
+    """What the rules of an application, called with `args` for its arguments, give to those that are on the way."""
     if row.prepare is not None:
         g = row.prepare(xp, g, out, *args, **value.attrs)
     for i, arg in enumerate(value.args):
@@ -86,11 +92,8 @@ def _pull_one(value: Value, pending: dict[Value, Value], on_the_way: set[Value])
             continue
         attrs = {"index": i, **value.attrs} if row.variadic else value.attrs
         result = rule(xp, g, out, *args, **attrs)
-        if result is None:
-            continue
-        if result.shape != arg.shape:
-            result = unbroadcast(xp, result, arg.shape)
-        _receive(pending, arg, xp.cast(result, dtype=arg.dtype))
+        if result is not None:
+            yield arg, result if result.shape == arg.shape else unbroadcast(xp, result, arg.shape)
 
 
 class _Lane:

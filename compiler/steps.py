@@ -11,14 +11,12 @@ from dataclasses import dataclass
 from typing import Any
 
 from symgrad.compiler.builder import apply, xp
-from symgrad.compiler.differentiate import depending, has_slope
+from symgrad.compiler.differentiate import contributions, depending, has_slope
 from symgrad.compiler.fold import filled
 from symgrad.compiler.formula.lower import lower
 from symgrad.compiler.formula.printing import BAR, FormulaLatexPrinter, TextPrinter, clean, latex_label
 from symgrad.compiler.ir import INPUT, LITERAL, OUTPUT, Graph, Value, input_value, output, row_of, toposort
 from symgrad.errors import FormulaError
-from symgrad.ops.promotion import kind
-from symgrad.ops.shapes import unbroadcast
 from symgrad.ops.spec import Meta
 
 _RULES = {
@@ -139,17 +137,8 @@ class _Walk:
         args = tuple(a.value if a is not None and a.op == LITERAL else stand_ins.get(a) for a in whole.args)
         made = [stand_ins.get(o, o) for o in outs]
         given, out = (g, made[0]) if v.op != OUTPUT else (tuple(g if o is v else None for o in outs), tuple(made))
-        if row.prepare is not None:
-            given = row.prepare(xp, given, out, *args, **whole.attrs)
-        for i, arg in enumerate(whole.args):
-            rule = row.rule(i) if arg in on_the_way else None
-            if rule is None or kind(arg.dtype) not in "fc":
-                continue
-            attrs = {"index": i, **whole.attrs} if row.variadic else whole.attrs
-            found = rule(xp, given, out, *args, **attrs)
-            if found is not None:
-                found = unbroadcast(xp, found, arg.shape) if found.shape != arg.shape else found
-                arrived.setdefault(arg, []).append((found, dict(labels), self.rule_of(whole)))
+        for arg, found in contributions(whole, row, args, given, out, on_the_way):
+            arrived.setdefault(arg, []).append((found, dict(labels), self.rule_of(whole)))
 
     def rule_of(self, v: Value) -> str:
         """`sin′(u) = cos(u)` for a function of one number."""
