@@ -38,6 +38,7 @@ _WAYS = {  # what to write in place of what takes a value out of the graph
     "autograd.grad()": "pass create_graph=True, or use func.grad",
     "bool(tensor)": "use where(condition, x, y) for a choice",
     "a mask": "use where(mask, x, 0) to keep the size",
+    "item()": "compute with tensors instead, print with debug.print",
 }
 _ANSWERS: dict[str, Any] = {"bool(tensor)": bool, "int(tensor)": int}
 """What a function that is followed may ask for."""
@@ -109,6 +110,8 @@ class Capture:
             values = sized(self.path, row, operands, attrs, result) if row.name in SIZED and self.follow and not self.numbers else None
             if values is None:
                 values = apply(row, operands, attrs)
+        except RecursionError:
+            raise  # of the user's function
         except RuntimeError as error:  # the op itself ran: what its type rule lacks is a value
             raise TraceError(f"{user_line()}: {error}; leave the function eager") from error
         if not isinstance(result, tuple):
@@ -253,6 +256,9 @@ class Capture:
 
     def settle(self, names: Sequence[Name]) -> None:
         """After the trace: names that the function reads are dependencies, unless it has changed them itself."""
+        for name in names:
+            if name.makeup is not None:
+                self.modules.setdefault(id(name.value), name.makeup)
         for makeup in self.modules.values():
             makeup.settle()
         arguments = set(map(id, self.outside[: self.arguments]))

@@ -21,11 +21,13 @@ from symgrad.compiler.program import MISS, Program
 from symgrad.compiler.progress import compiling, stage
 from symgrad.compiler.randomness import Dice
 from symgrad.compiler.recompiles import Recompiles, Traces
+from symgrad.compiler.results import no_tensor
 from symgrad.compiler.shortcut import shortcut
 from symgrad.compiler.signature import Call, Signature, Spec, types_of
 from symgrad.compiler.state import Effects, Step, escaped
 from symgrad.compiler.trace import Trace, trace
 from symgrad.compiler.watch import names
+from symgrad.compiler.wrapping import Wrapping
 from symgrad.errors import EffectError, GraphError, TraceError
 from symgrad.mode import local
 from symgrad.resident import returning
@@ -40,7 +42,7 @@ _ESCAPES = (
 )
 
 
-class Compiled(Methods, Inspection):
+class Compiled(Methods, Inspection, Wrapping):
     """Call it as the function that it was made from; it takes tensors and arrays, and gives tensors."""
 
     def __init__(self, function: Callable[..., Any], options: Options = DEFAULT) -> None:
@@ -68,7 +70,8 @@ class Compiled(Methods, Inspection):
         functools.update_wrapper(self, function, updated=())
 
     def __repr__(self) -> str:
-        programs = {0: "no program yet", 1: "1 program"}.get(len(self._programs), f"{len(self._programs)} programs")
+        made = len(self._programs) + sum(len(paths) for known in (self._conditional, self._steps) for paths in known.values())
+        programs = {0: "no program yet", 1: "1 program"}.get(made, f"{made} programs")
         return f"<compiled {self.signature}: {programs}>"
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
@@ -183,6 +186,8 @@ class Compiled(Methods, Inspection):
         effects, name, key = Effects(traced), self._name, call.key()
         if effects.any and self.options.buckets:
             raise TraceError(f"{self.signature} has effects, or draws random numbers: rows that buckets add would take part in them")
+        if not effects.any and not traced.graph.outputs:
+            raise no_tensor(None)
         if not effects.any:
             traced.forget()  # the result, whose history may hold what the function made
         shared = conflict(traced.capture)

@@ -126,7 +126,8 @@ def _effects(step: Step) -> list[tuple[str, str]]:
 
 def _formula(compiled: Any, program: Program | Step, what: str, wrt: Any) -> str:
     if program.count != 1:
-        return f"left out: there are {program.count} results; formula(output=0) shows one"
+        many = f"there are {program.count} results; formula(output=0) shows one"
+        return f"left out: {many if program.count else 'nothing is returned'}"
     if (values := len(one_result(program, None))) > _LARGEST_FORMULA:
         return f"left out: the graph has {values} values; formula() shows it"
     try:

@@ -17,16 +17,20 @@ from symgrad.tensor import Tensor
 _CONSTANTS = (bool, int, float, complex, str, bytes, type(None), type, np.dtype, np.generic, enum.Enum, slice)
 
 
-def results(result: Any) -> tuple[list[Tensor], Any]:
-    """The tensors, and their container."""
+def results(result: Any, effects: bool = False) -> tuple[list[Tensor], Any]:
+    """The tensors, and their container. A function that may have effects may return nothing."""
     leaves, structure = flatten(result, lambda x: isinstance(x, Tensor) or is_weak(x))
     tensors = [x for x in leaves if not is_weak(x)]
-    if not tensors:
-        raise TraceError(f"{user_line()}: the function must return a tensor or tensors, got {describe(result)}")
+    if not tensors and not (effects and result is None):
+        raise no_tensor(result)
     _check(structure, "the result")
     if len(tensors) < len(leaves):  # a Python number that depends on the arguments is a constant of the program, which is guarded
         structure = unflatten(structure, [x.itself() if is_weak(x) else LEAF for x in leaves])
     return tensors, structure
+
+
+def no_tensor(result: Any) -> TraceError:
+    return TraceError(f"{user_line()}: the function must return a tensor or tensors, got {describe(result)}")
 
 
 def _check(structure: Any, where: str) -> None:

@@ -119,6 +119,7 @@ class Signature:
     def __init__(self, function: Callable[..., Any], options: Options | None = None) -> None:
         if not callable(function):
             raise TypeError(f"expected a function of tensors, got {describe(function)}")
+        _refuse_kind(function)
         self.function = function
         self.signature = inspect.signature(getattr(function, "forward", function))  # a module's own arguments, not *args
         self.options = options
@@ -131,7 +132,7 @@ class Signature:
                 raise ValueError(f"{name!r} is named in static and in dynamic: an argument is part of the program or an input, not both")
 
     def __str__(self) -> str:
-        return f"{getattr(self.function, '__name__', 'function')}({', '.join(self.signature.parameters)})"
+        return f"{getattr(self.function, '__name__', type(self.function).__name__)}({', '.join(self.signature.parameters)})"
 
     def _check_names(self, option: str, names: Iterable[str]) -> None:
         parameters = self.signature.parameters
@@ -149,7 +150,11 @@ class Signature:
         return {} if parameters is None else {id(p): name for name, p in parameters()}
 
     def bind(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Call:
-        bound = self.signature.bind(*args, **kwargs)
+        try:
+            bound = self.signature.bind(*args, **kwargs)
+        except TypeError as error:
+            hint = "; wrt= says in which arguments to differentiate" if "argnums" in kwargs else ""
+            raise TypeError(f"{self}: {error}{hint}") from None
         given = dict(bound.arguments) if self.options is None else self._converted(bound.arguments)
         bound.arguments = given
         bound.apply_defaults()  # a default that is left out cannot change: it is part of the program
@@ -228,10 +233,28 @@ def _leaf(x: Any, name: str, taken: tuple[type, ...]) -> Any:
         return Number(cls(x))
     jax = sys.modules.get("jax")
     if jax is not None and isinstance(x, jax.Array):
-        return np.asarray(x)  # read-only: a function that writes to it is refused
+        return _array_of_jax(x, name, jax)
     if _foreign(x):
         raise TypeError(f"{name} is or has {describe(x)} of another library: pass from_dlpack({name})")
     return x
+
+
+def _array_of_jax(x: Any, name: str, jax: Any) -> Any:
+    try:
+        return np.asarray(x)  # read-only: a function that writes to it is refused
+    except jax.errors.TracerArrayConversionError:
+        raise TypeError(f"{name} has no value: JAX traces the caller. Under jax.jit, grad or vmap use compile(f).as_jax()") from None
+
+
+def _refuse_kind(function: Any) -> None:
+    """What is called like a function, and gives no tensors when it is called."""
+    name = getattr(function, "__qualname__", type(function).__name__)
+    if isinstance(function, type):
+        raise TypeError(f"expected a function of tensors, got the class {name}: compile an object of it, or its method")
+    if inspect.iscoroutinefunction(function):
+        raise TypeError(f"{name} is async: compile the function that computes, and call that from the async one")
+    if inspect.isgeneratorfunction(function) or inspect.isasyncgenfunction(function):
+        raise TypeError(f"{name} is a generator, which runs after it has returned: return a list or tuple of tensors instead")
 
 
 def _refuse_changes(call: Call, given: Any, tensors: Sequence[Any]) -> None:

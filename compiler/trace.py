@@ -78,7 +78,7 @@ def trace(
     try:
         result = function(given)
         mode.capture, mode.recording = before
-        leaves, structure = results(result)
+        leaves, structure = results(result, effects)
     except BaseException:
         mode.capture, mode.recording = before
         capture.journal.roll_back()

@@ -28,10 +28,12 @@ _MOST = 200
 class Name:
     """A closure cell or a global: called before each run, it says whether it is what it was."""
 
-    def __init__(self, title: str, read: Callable[[], Any]) -> None:
-        self.title, self.read = title, read
+    def __init__(self, title: str, read: Callable[[], Any], attribute: bool = False) -> None:
+        self.title, self.read, self.attribute = title, read, attribute
         self.value = read()
         self.plain = type(self.value) in _VALUES
+        self.makeup = Makeup(self.value) if not isinstance(self.value, type) and hasattr(self.value, "named_parameters") else None
+        """Of a module: its attributes may be read without it being called."""
 
     def __call__(self) -> bool:
         now = self.read()
@@ -48,13 +50,15 @@ class Name:
 
 
     def warn(self) -> None:
-        """The traced code itself has changed it."""
+        """The traced code itself has changed it. An object may keep a list or the like of its own, as long as it decides nothing."""
+        if self.attribute and not self.plain:
+            return
         warnings.warn(f"{self.title} {_CHANGED}; keep it in a tensor that is written in place, or leave the function eager", stacklevel=6)
 
 
 def names(function: Any) -> list[Name]:
-    """What a function, and the user's functions that it calls by name, read."""
-    found: dict[Any, Name] = {}
+    """What a function, and the user's functions that it calls by name, read; of a method, the attributes of its object, too."""
+    found = {key: Name(title, read, attribute=True) for key, title, read in _attributes(function)}
     seen: set[int] = set()
     waiting = list(_functions(function))
     while waiting and len(seen) < _MOST:
@@ -73,9 +77,30 @@ def names(function: Any) -> list[Name]:
     return list(found.values())
 
 
+def _attributes(function: Any) -> Iterator[tuple[Any, str, Callable[[], Any]]]:
+    """Of the object whose method it is, or which is called like a function; a module is looked at as a whole."""
+    owner = function.__self__ if isinstance(function, types.MethodType) else function
+    if isinstance(owner, (types.FunctionType, type)) or hasattr(owner, "__wrapped__"):
+        return
+    if hasattr(owner, "named_parameters"):
+        yield id(owner), "self", lambda: owner
+    elif not _is_library(type(owner)):
+        yield from _own(owner)
+
+
+def _own(owner: Any) -> Iterator[tuple[Any, str, Callable[[], Any]]]:
+    for name, value in getattr(owner, "__dict__", {}).items():
+        if not isinstance(value, _PASSED_OVER):
+            yield (id(owner), name), f"{type(owner).__name__}.{name}", functools.partial(owner.__dict__.get, name, _MISSING)
+
+
 def _is_ours(x: Any) -> bool:
     """A function of this package, or of NumPy and the like, which nobody replaces."""
-    return isinstance(x, (types.FunctionType, types.MethodType)) and str(x.__module__).partition(".")[0] in ("symgrad", "numpy", "jax")
+    return isinstance(x, (types.FunctionType, types.MethodType)) and _is_library(x)
+
+
+def _is_library(x: Any) -> bool:
+    return str(x.__module__).partition(".")[0] in ("symgrad", "numpy", "jax", "functools", "builtins")
 
 
 def _functions(x: Any) -> Iterator[Any]:
@@ -89,7 +114,7 @@ def _functions(x: Any) -> Iterator[Any]:
             yield from _functions(x.__wrapped__)
     elif not isinstance(x, (type, Tensor)) and hasattr(x, "named_parameters"):
         for module in x.modules():
-            forward = type(module).forward
+            forward = getattr(type(module).forward, "__wrapped__", type(module).forward)
             if isinstance(forward, types.FunctionType) and not _is_ours(forward):
                 yield forward
 

@@ -183,7 +183,7 @@ def _device(name: str | None) -> Any:
         return jax.devices(platform)[int(index or 0)]
     except (RuntimeError, IndexError, ValueError) as error:
         there = ", ".join(f"{d.platform}:{d.id}" for d in jax.devices())
-        raise ValueError(f"device={name!r}: JAX sees {there}") from error
+        raise ValueError(f"device={name!r} is not there: JAX sees {there} on this machine, and no other device") from error
 
 
 def x64(enabled: bool) -> Any:

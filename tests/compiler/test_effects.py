@@ -145,23 +145,19 @@ def test_an_argument_that_is_written_to():
 def test_gradients_add_up_if_nobody_sets_them_back():
     w = sg.tensor([1.0, 2.0], requires_grad=True)
 
-    @sg.compile
-    def accumulate(x):
+    def silent(x):
         (w * x).sum().backward()
 
-    with pytest.raises(sg.errors.TraceError, match="must return a tensor"):
-        accumulate(sg.ones(2))
-    w.grad = None
-
-    @sg.compile
     def accumulate(x):
         loss = (w * x).sum()
         loss.backward()
         return loss
 
-    for n in range(1, 6):
-        accumulate(sg.tensor([1.0, 3.0]))
-        assert w.grad.tolist() == [n, 3 * n]
+    for fast in (sg.compile(silent), sg.compile(accumulate)):
+        w.grad = None
+        for n in range(1, 6):
+            fast(sg.tensor([1.0, 3.0]))
+            assert w.grad.tolist() == [n, 3 * n]
 
 
 def test_both_ways_of_a_branch_are_kept():
