@@ -73,6 +73,10 @@ class AutoKernel:
     def executable(self) -> Callable[..., Any] | None:
         return self.chosen.executable if self.choice.final else None
 
+    @property
+    def narrow(self) -> bool:
+        return self.chosen.narrow
+
     def __getattr__(self, name: str) -> Any:
         """What only one of the back ends has, such as XLA's executable."""
         return getattr(self.__dict__["chosen"], name) if "chosen" in self.__dict__ else object.__getattribute__(self, name)
@@ -80,7 +84,7 @@ class AutoKernel:
     def __call__(self, arrays: Sequence[Array]) -> list[Array]:
         return [np.array(r) for r in self.launch(arrays)]
 
-    def launch(self, held: Sequence[Any]) -> Sequence[Any]:
+    def launch(self, held: Sequence[Any], found: list[Any] | None = None) -> Sequence[Any]:
         if not self.choice.final and self._lock.acquire(blocking=False):  # a second thread need not wait for the decision
             try:
                 if not self.choice.final:

@@ -27,15 +27,20 @@ class Kernel(Protocol):
 
     def __call__(self, arrays: Sequence[Array]) -> list[Array]: ...
 
-    def launch(self, held: Sequence[Any]) -> Sequence[Any]:
-        """The same for arrays and buffers (see `symgrad.resident`), with results where they were computed."""
+    def launch(self, held: Sequence[Any], found: list[Any] | None = None) -> Sequence[Any]:
+        """The same for arrays and buffers (see `symgrad.resident`), with results where they were computed. If memory is donated, what the
+        executable gives is the one element of `found` as soon as it is there, whatever interrupts the call."""
 
     def buffer(self, array: Array) -> Any:
         """A copy where kernels find it without moving it, which nobody else can write to."""
 
     @property
     def executable(self) -> Callable[..., Any] | None:
-        """What the back end calls, if it can be called with arrays and buffers of any type: it refuses the wrong ones with a TypeError."""
+        """What the back end calls with arrays and buffers, once there is such a thing: it refuses those of wrong types with a TypeError."""
+
+    @property
+    def narrow(self) -> bool:
+        """Whether the executable takes all arrays of the host's as they are."""
 
     def source(self) -> str: ...
 

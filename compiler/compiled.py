@@ -22,9 +22,10 @@ from symgrad.compiler.progress import compiling, stage
 from symgrad.compiler.randomness import Dice
 from symgrad.compiler.recompiles import Recompiles, Traces
 from symgrad.compiler.results import no_tensor
-from symgrad.compiler.shortcut import shortcut
+from symgrad.compiler.shortcut import Run, no_shortcut, shortcut
 from symgrad.compiler.signature import Call, Signature, Spec, types_of
 from symgrad.compiler.state import Effects, Step, escaped
+from symgrad.compiler.stepping import stepping
 from symgrad.compiler.trace import Trace, trace
 from symgrad.compiler.watch import names
 from symgrad.compiler.wrapping import Wrapping
@@ -57,7 +58,7 @@ class Compiled(Methods, Inspection, Wrapping):
         """The paths that derivatives were asked for, of a function that branches on values."""
         self._by_types: dict[Any, Program | Step] = {}
         """The short way to a program, for calls with tensors only."""
-        self._shortcut: Callable[[tuple[Any, ...]], Any] | None = None
+        self._shortcut: Run = no_shortcut
         """The shortest way, to the latest program."""
         self._changes = 0
         self._points = {}
@@ -75,15 +76,15 @@ class Compiled(Methods, Inspection, Wrapping):
         return f"<compiled {self.signature}: {programs}>"
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        if not kwargs:
+            found = self._shortcut(args)
+            if found is not MISS:
+                return found
         mode = local.mode
         if mode.capture is not None:
             if tracing():  # inside another traced function it is ordinary code
                 return self.signature.function(*args, **kwargs)
             return self._run(self._bound(args, kwargs), None, None)  # somebody looks on: no short ways
-        if self._shortcut is not None and not kwargs:
-            found = self._shortcut(args)
-            if found is not MISS:
-                return found
         types = None if kwargs else types_of(args, mode.recording)
         short = self._by_types.get(types)
         if short is not None:
@@ -123,13 +124,13 @@ class Compiled(Methods, Inspection, Wrapping):
             self._by_types[types] = program
         self._latest = program
         result = program.run(call.tensors())
-        self._shorten(program, call)
+        self._shorten(shortcut(program), call)
         return result
 
-    def _shorten(self, program: Program, call: Call) -> None:
+    def _shorten(self, way: Run, call: Call) -> None:
         """The next call may take the shortest way; but types that change all the time would pay for it."""
         self._changes += 1
-        self._shortcut = shortcut(program) if call.plain and self._changes <= _MOST_CHANGES else None
+        self._shortcut = way if call.plain and self._changes <= _MOST_CHANGES else no_shortcut
 
     def _stepped(self, call: Call, types: Any, tried: Program | Step | None) -> Any:
         """The result of the first path whose conditions hold."""
@@ -142,6 +143,7 @@ class Compiled(Methods, Inspection, Wrapping):
             if found is not MISS:
                 if types is not None and call.plain and step.free:
                     self._by_types[types] = step
+                self._shorten(stepping(step), call)
                 return found
         return MISS
 
@@ -155,6 +157,7 @@ class Compiled(Methods, Inspection, Wrapping):
             step.ran = True
             self._latest = step
         return found
+
 
     def _trace(self, call: Call) -> tuple[Any, Program | None]:
         """Trace a call. With effects that was the call itself, and its result is given; else a program for it."""

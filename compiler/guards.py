@@ -18,7 +18,7 @@ Dependency = tuple[Callable[[], Any], Any]
 class Guards:
     """Conditions on the numbers among the arguments, and other things that are read again before each run."""
 
-    __slots__ = ("captured", "conditions", "dependencies", "labels", "modules", "seen")
+    __slots__ = ("any", "captured", "conditions", "dependencies", "labels", "modules", "seen")
 
     def __init__(self, traced: Trace) -> None:
         self.modules = list(traced.capture.modules.values())
@@ -29,6 +29,7 @@ class Guards:
         self.conditions: tuple[Condition, ...] = tuple(traced.path.conditions)
         self.dependencies: list[Dependency] = traced.capture.dependencies
         self.labels = traced.graph.labels
+        self.any = bool(self.modules or self.captured or self.conditions or self.dependencies)
 
     def hold(self, leaves: Sequence[Any] = ()) -> bool:
         """Whether everything is as it was, for a call with these leaves."""

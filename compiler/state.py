@@ -161,27 +161,35 @@ class Step:
                 held.clear()  # an array that nobody else holds is replaced by its new values, others are copied into
             self._leave(tensors, rest)
             return values
-        with giving:
-            return self._ran_with_gifts(held, tensors)
+        return self._ran_with_gifts(held, tensors)
 
     def _ran_with_gifts(self, held: list[Any], tensors: Sequence[Any]) -> Any:
         """The same where the kernel is given the memory of tensors: nobody sees them until they have their new values."""
         given = self._give_away(held)
-        gifts, owners = [held[i] for i in given], [self._tensor(i, tensors) for i in given]
-        if not take(owners, gifts, [self.in_use[i] for i in given]):
-            raise Donated(f"{self.name} is run by another thread")
+        gifts, owners, nothing = [held[i] for i in given], [self._tensor(i, tensors) for i in given], [self.in_use[i] for i in given]
         found: list[Any] = []
+        taken: list[bool] = []
         try:
-            found.append(self.kernel.launch(held))
-            self._leave(tensors, found[0][self.count :])
-        except BaseException:
-            if found:  # an interrupt: a step that has run is finished
-                self._leave(tensors, found[0][self.count :])
-            else:
-                for t, buffer in zip(owners, gifts, strict=True):
-                    t._held = buffer
-            raise
-        return found[0]
+            if not take(owners, gifts, nothing, taken):
+                raise Donated(f"{self.name} is run by another thread")
+            self.kernel.launch(held, found)
+        finally:
+            try:
+                self._settle(tensors, found, [*zip(owners, gifts, nothing, strict=True)], taken)
+            except BaseException:  # an interrupt: what has begun is finished
+                self._settle(tensors, found, [*zip(owners, gifts, nothing, strict=True)], taken)
+                raise
+        return found[0] if len(self.graph.outputs) > 1 else found
+
+    def _settle(self, tensors: Sequence[Any], found: list[Any], gifts: list[tuple[Any, Any, Any]], taken: list[bool]) -> None:
+        """The new values; after a run that has failed, everything as it was."""
+        if taken and found:
+            self._leave(tensors, (found[0] if len(self.graph.outputs) > 1 else found)[self.count :])
+        for t, buffer, nothing in gifts if taken else ():
+            if t._held is nothing:
+                t._held = buffer
+        with giving.lock:
+            giving.over(taken)
 
     def _look(self, held: Sequence[Any]) -> None:
         """Somebody may look for NaN: before anything is written."""

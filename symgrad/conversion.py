@@ -10,7 +10,7 @@ import numpy as np
 
 from symgrad import devices, dtypes, legacy, views
 from symgrad.dispatch import tensors as ops
-from symgrad.mode import leaving
+from symgrad.mode import leaving, local
 from symgrad.ops.promotion import kind
 from symgrad.tensor import Tensor, fill
 from symgrad.typing import Array
@@ -214,7 +214,8 @@ def tolist(self: Tensor) -> Any:
 @method
 def numpy(self: Tensor, *, force: bool = False) -> Any:
     """The tensor's own memory as an array; `force=True` detaches first."""
-    leaving(self, "numpy()")
+    if local.mode.capture is not None:
+        leaving(self, "numpy()")
     if not force and self.requires_grad:
         raise RuntimeError(REQUIRES_GRAD)
     return self._array.view()

@@ -19,6 +19,7 @@ from typing import Any
 import numpy as np
 
 from symgrad import dtypes
+from symgrad.mode import local
 from symgrad.tensor import Size, Tensor
 from symgrad.views import mark_written
 
@@ -46,22 +47,30 @@ class Giving:
     wait, and look again."""
 
     def __init__(self) -> None:
-        self._count = 0
-        self._change = threading.Condition()
+        self.count = self._waiting = 0
+        self.lock = _lock
+        """Held by whoever takes memory, and counts it."""
+        self._change = threading.Condition(_lock)
 
-    def __enter__(self) -> None:
-        with self._change:
-            self._count += 1
+    def begin(self, taken: list[bool]) -> None:
+        """Whoever calls this has the lock. An interrupt comes after a call of a function, and so not between these lines."""
+        self.count += 1
+        taken.append(True)
 
-    def __exit__(self, *error: object) -> None:
-        with self._change:
-            self._count -= 1
-            self._change.notify_all()
+    def over(self, taken: list[bool]) -> None:
+        """Whoever calls this has the lock. A second time, after an interrupt, makes no difference."""
+        if taken:
+            self.count -= 1
+            taken.clear()
+            if self._waiting:
+                self._change.notify_all()
 
     def wait(self) -> None:
         """Until nobody gives."""
-        with self._change:
-            self._change.wait_for(lambda: not self._count)
+        with self.lock:
+            self._waiting += 1
+            self._change.wait_for(lambda: not self.count)
+            self._waiting -= 1
 
 
 giving = Giving()
@@ -88,31 +97,47 @@ def is_gone(t: Tensor) -> bool:
     return type(t) in _home and held.__class__ is not InUse and held.is_deleted() and t._held is held
 
 
-def take(tensors: Sequence[Tensor], held: Sequence[Any], instead: Sequence[InUse]) -> bool:
-    """Take their buffers from tensors, if they still hold them."""
+def take(tensors: Sequence[Tensor], held: Sequence[Any], instead: Sequence[InUse], taken: list[bool]) -> bool:
+    """Take their buffers from tensors, if they still hold them, until `giving.over(taken)`: something is in `taken` meanwhile."""
     with _lock:
         for t, x in zip(tensors, held, strict=True):
             if t._held is not x or x.__class__ is InUse:
                 return False
+        giving.begin(taken)
         for t, nothing in zip(tensors, instead, strict=True):
             t._held = nothing
         return True
+
+
+def _fetch(t: Tensor) -> Any:
+    with _lock:
+        held = t._held
+        home = _home.get(type(t))
+        if home is None:  # another thread was faster
+            return held
+        if held.__class__ is not InUse:
+            try:
+                array = np.array(held)
+            except RuntimeError as error:
+                raise Donated(f"this tensor {DONATED}") from error
+            t._held = array
+            _class.__set__(t, home)
+            return array
+    giving.wait()
+    return _fetch(t)
+
+
+def _put(t: Tensor, array: Any) -> None:
+    with _lock:
+        t._held = array
+        _class.__set__(t, _home[type(t)])
 
 
 class Resident(Tensor):
     """A tensor on a device."""
 
     __slots__ = ()
-
-    @property
-    def _array(self) -> Any:
-        return _fetch(self)
-
-    @_array.setter
-    def _array(self, array: Any) -> None:
-        with _lock:
-            self._held = array
-            _class.__set__(self, _home[type(self)])
+    _array: Any = property(_fetch, _put)
 
     @property
     def shape(self) -> Size:
@@ -125,6 +150,15 @@ class Resident(Tensor):
     @property
     def ndim(self) -> int:
         return len(memory(self).shape)
+
+    def item(self) -> Any:
+        """The value of a tensor of one element, as a Python number. The tensor stays where it is."""
+        held = self._held
+        if local.mode.capture is None and not held.shape and held.dtype.kind != "V":
+            with contextlib.suppress(RuntimeError):  # somebody has it: it will be read again
+                return np.asarray(held).item()
+        methods: Any = Tensor  # which are given to it elsewhere
+        return methods.item(self)
 
     @property
     def __class__(self) -> Any:
@@ -149,31 +183,6 @@ class Resident(Tensor):
 
 
 _resident[Tensor], _home[Resident] = Resident, Tensor
-
-
-def _fetch(t: Tensor) -> Any:
-    while True:
-        try:
-            return _fetched(t)
-        except Donated:
-            giving.wait()
-            if is_gone(t):
-                raise
-
-
-def _fetched(t: Tensor) -> Any:
-    with _lock:
-        cls = type(t)
-        buffer = memory(t)
-        if cls not in _home:  # another thread was faster
-            return buffer
-        try:
-            array = np.array(buffer)
-        except RuntimeError as error:
-            raise Donated(f"this tensor {DONATED}") from error
-        t._held = array
-        _class.__set__(t, _home[cls])
-        return array
 
 
 def _residents_of(cls: type) -> type:

@@ -26,7 +26,7 @@ ndarray = np.ndarray
 class Kernel:
     """Call with one array for each input of the graph; gives one new array for each output."""
 
-    on_device = False
+    on_device, narrow = False, True
     donated: tuple[int, ...] = ()
 
     def __init__(self, graph: Graph, name: str = "forward") -> None:
@@ -81,7 +81,7 @@ class Kernel:
             raise GraphError(f"the kernel gave {given} where its graph says {', '.join(map(type_text, self.graph.outputs))}")
         self._checked = True
 
-    def launch(self, held: Sequence[Any]) -> Sequence[Any]:
+    def launch(self, held: Sequence[Any], found: list[Any] | None = None) -> Sequence[Any]:
         """The same, where some of the inputs may be buffers of a device."""
         return self([x if x.__class__ is ndarray else np.asarray(x) for x in held])
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Sequence
+from itertools import starmap
 from typing import Any
 
 import numpy as np
@@ -56,13 +57,17 @@ class Kernel:
     def __call__(self, arrays: Sequence[Array]) -> list[Array]:
         return [np.array(r) for r in self.launch(arrays)]  # copies, so that they can be written to
 
-    def launch(self, held: Sequence[Any]) -> Sequence[Any]:
-        """The results as buffers of the device, for arrays of the host's and buffers."""
+    def launch(self, held: Sequence[Any], found: list[Any] | None = None) -> Sequence[Any]:
+        """The results as buffers of the device, for arrays of the host's and buffers. They are in `found`, too, from the moment they are
+        there: an interrupt does not lose them."""
+        found = [] if found is None else found
         try:
             for x in held:
                 if x.__class__ is ndarray:
-                    return self._launch_with_host(held)
-            found = self._execute(*held)
+                    self._launch_with_host(held, found)
+                    break
+            else:
+                found.extend(starmap(self._execute, (held,)))
         except (RuntimeError, TypeError, ValueError) as error:
             explained = self._explained(error, held)
             if explained is not error:
@@ -72,23 +77,21 @@ class Kernel:
             placed = self._placed(held)
             if all(x is y for x, y in zip(held, placed, strict=True)):
                 raise
-            return self.launch(placed)
-        return (found,) if self.single else found
+            return self.launch(placed, found)
+        return (found[0],) if self.single else found[0]
 
-    def _launch_with_host(self, held: Sequence[Any]) -> Sequence[Any]:
+    def _launch_with_host(self, held: Sequence[Any], found: list[Any]) -> None:
         for i in self.wide_inputs:
             if held[i].__class__ is ndarray:
                 with x64(True):
-                    found = self._execute(*held)
+                    found.extend(starmap(self._execute, (held,)))
                 break
         else:
-            found = self._execute(*held)
+            found.extend(starmap(self._execute, (held,)))
         if self.single:
-            found.block_until_ready()
-            return (found,)
-        if found:
-            found[0].block_until_ready()  # the results of one run are ready together
-        return found  # type: ignore[no-any-return]
+            found[0].block_until_ready()
+        elif found[0]:
+            found[0][0].block_until_ready()  # the results of one run are ready together
 
     def _explained(self, error: Exception, held: Sequence[Any]) -> Exception:
         for x, label in zip(held, self.graph.labels, strict=True):
@@ -116,8 +119,13 @@ class Kernel:
 
     @property
     def executable(self) -> Callable[..., Any] | None:
-        """What runs the kernel on arrays and buffers, once it is compiled; None where it needs a context."""
-        return None if self._execute == self._first or self.wide_inputs else self._execute
+        """What runs the kernel on arrays and buffers, once it is compiled."""
+        return None if self._execute == self._first else self._execute
+
+    @property
+    def narrow(self) -> bool:
+        """Whether no array of the host's has 64 bits: those need a context."""
+        return not self.wide_inputs
 
     def source(self) -> str:
         return source(self.graph, self.name)

@@ -13,7 +13,7 @@ from symgrad.autograd import enable_grad, set_grad_enabled
 from symgrad.autograd.hooks import RemovableHandle
 from symgrad.functional import view_as_real
 from symgrad.mode import local
-from symgrad.optim.options import Group, State, counter
+from symgrad.optim.options import Fixed, Group, State, counter
 from symgrad.tensor import Tensor
 
 Parameters: TypeAlias = Iterable[Tensor] | Iterable[dict[str, Any]] | Iterable[tuple[str, Tensor]]
@@ -145,7 +145,7 @@ class Optimizer:
         with set_grad_enabled(bool(self.defaults.get("differentiable"))):
             for group in self.param_groups:
                 if local.mode.capture is not None:
-                    local.mode.capture.depends(functools.partial(_options, group))
+                    local.mode.capture.depends(Fixed(group))
                     local.mode.capture.undo(functools.partial(_restore, self.state, {p: dict(kept) for p, kept in self.state.items()}))
                 self._step_group(group)
         return loss
@@ -270,11 +270,6 @@ class Optimizer:
     def register_load_state_dict_post_hook(self, hook: Callable[[Any], None], prepend: bool = False) -> RemovableHandle:
         """`hook(optimizer)` is called after a state dict was loaded."""
         return self._register("load_state_dict_post", hook, prepend)
-
-
-def _options(group: Group) -> list[tuple[str, Any]]:
-    """What a traced step holds fixed: all options but the learning rate, and which parameters there are."""
-    return [("params", [*map(id, group["params"])]), *((name, value) for name, value in group.items() if name not in ("params", "lr"))]
 
 
 def _restore(state: Any, before: dict[Any, State]) -> None:

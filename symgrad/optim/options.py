@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from operator import is_
 from typing import Any
 
 from symgrad.creation import full
@@ -89,3 +90,34 @@ def decayed(g: Any, p: Any, group: Group, lr: Any) -> Any:
         return g + p * weight_decay
     p.mul_(1 - lr * weight_decay)
     return g
+
+
+class Fixed:
+    """What a traced step holds fixed in a group: all options but the learning rate, and which parameters there are. Called, it says whether
+    all is as it was; a group that nobody has touched is compared as a whole."""
+
+    def __init__(self, group: Group) -> None:
+        self.group, self.before, self.params = group, dict(group), list(group["params"])
+        self._seen = self.before
+
+    def __call__(self) -> bool:
+        group, params, seen = self.group, self.group["params"], self._seen
+        if len(params) != len(self.params) or not all(map(is_, params, self.params)):
+            return False
+        if params is seen["params"] and group.get("lr") is seen.get("lr") and group == seen:
+            return True
+        if self.changed() is not None:
+            return False
+        self._seen = dict(group)
+        return True
+
+    def changed(self) -> str | None:
+        """An option that is not as it was."""
+        names = (name for name in {**self.before, **self.group} if name not in ("params", "lr"))
+        return next((n for n in names if self.before.get(n) is not self.group.get(n) and self.before.get(n) != self.group.get(n)), None)
+
+    def describe(self, *_: object) -> str:
+        name = self.changed()
+        if name is None:
+            return "optimizer: other parameters in a group"
+        return f"optimizer, {name}: {self.before.get(name)} -> {self.group.get(name)}"

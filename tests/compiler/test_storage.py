@@ -5,6 +5,7 @@ from __future__ import annotations
 import copy
 import os
 import pickle
+import signal
 import subprocess
 import sys
 import threading
@@ -13,7 +14,10 @@ import numpy as np
 import pytest
 
 import symgrad as sg
-from symgrad.resident import is_alone, is_resident, memory, move, resident, write
+from symgrad.compiler import stepping as stepping_module
+from symgrad.compiler.shortcut import no_shortcut
+from symgrad.compiler.stepping import stepping
+from symgrad.resident import giving, is_alone, is_resident, memory, move, resident, write
 
 nn, optim = sg.nn, sg.optim
 
@@ -239,7 +243,60 @@ def test_an_interrupt_between_run_and_rebinding_finishes_the_step(monkeypatch):
     fast(x)
 
 
-def test_a_run_that_fails_gives_everything_back(monkeypatch):
+@pytest.mark.parametrize("dtype", [sg.float32, sg.float64])
+def test_interrupts_at_any_moment_leave_a_step_done_or_not_done(dtype):
+    """By real signals, while the kernel runs and before and after that; float64 from the host takes the long way."""
+    net, step = trainer(dtype)
+    fast, x = sg.compile(step), sg.ones(4, 3, dtype=dtype)
+    for _ in range(3):
+        fast(x)
+
+    def interrupt(*_):
+        raise KeyboardInterrupt
+
+    before, caught = signal.signal(signal.SIGALRM, interrupt), 0
+    try:
+        for k in range(300):
+            try:
+                signal.setitimer(signal.ITIMER_REAL, 1e-5 + 2e-6 * k)
+                while True:
+                    fast(x)
+            except KeyboardInterrupt:
+                caught += 1
+            loss = fast(x)
+            assert sg.isfinite(loss)
+            assert not giving.count
+    finally:
+        signal.setitimer(signal.ITIMER_REAL, 0)
+        signal.signal(signal.SIGALRM, before)
+    assert caught == 300
+    assert all(sg.isfinite(p).all() and sg.isfinite(p.grad).all() for p in net.parameters())
+
+
+def test_an_interrupt_on_the_shortest_way_finishes_the_step(monkeypatch):
+    (net, step), (other, eager) = trainer(), trainer()
+    fast, x = sg.compile(step), sg.ones(4, 3)
+    for _ in range(4):
+        fast(x)
+        eager(x)
+    interrupts = [KeyboardInterrupt]
+
+    def interrupted(held):
+        if interrupts:
+            raise interrupts.pop()
+        return resident(held)
+
+    monkeypatch.setattr(stepping_module, "resident", interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        fast(x)
+    eager(x)
+    assert not interrupts
+    assert sg.allclose(net.weight, other.weight, rtol=1e-5)
+    assert sg.allclose(net.weight.grad, other.weight.grad, rtol=1e-5)
+
+
+@pytest.mark.parametrize("short", [False, True])
+def test_a_run_that_fails_gives_everything_back(short):
     net, step = trainer()
     fast, x = sg.compile(step), sg.ones(4, 3)
     for _ in range(3):
@@ -251,11 +308,12 @@ def test_a_run_that_fails_gives_everything_back(monkeypatch):
     fast(x)
     path = next(iter(fast._steps.values()))[0]
 
-    def fails(held):
+    def fails(*held):
         raise MemoryError
 
     held = memory(net.weight)
-    monkeypatch.setattr(path.kernel, "launch", fails)
+    path.kernel._execute = fails
+    fast._shortcut = stepping(path) if short else no_shortcut
     with pytest.raises(MemoryError):
         fast(x)
     assert memory(net.weight) is held

@@ -10,7 +10,7 @@ from symgrad.mode import Mode, local
 
 
 class Kernel:
-    on_device, executable = False, None
+    on_device, executable, narrow = False, None, True
 
     def __init__(self, graph, name="forward", options=None, donated=()):
         self.graph, self.name, self.donated = graph, name, ()

@@ -26,7 +26,7 @@ results do not keep what it was."""
 class Interpreted:
     """A kernel that is the interpreter."""
 
-    executable = None
+    executable, narrow = None, True
 
     def __init__(self, graph: Graph, name: str = "forward", options: Any = None, **others: Any) -> None:
         self.graph, self.name = graph, name
