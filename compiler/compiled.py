@@ -61,7 +61,7 @@ class Compiled(Methods, Inspection, Wrapping):
         self._shortcut: Run = no_shortcut
         """The shortest way, to the latest program."""
         self._changes = 0
-        self._points = {}
+        self._points, self._ways = {}, {}
         self._latest: Program | Step | None = None
         self._name: str = getattr(function, "__name__", "function")
         self._eager: set[Any] = set()

@@ -12,7 +12,8 @@ from typing import Any
 import numpy as np
 
 from symgrad.compiler.ir import Value, type_text
-from symgrad.compiler.program import Program
+from symgrad.compiler.program import MISS, Program
+from symgrad.compiler.shortcut import Run, derivative
 from symgrad.compiler.signature import Call, positions, types_of
 from symgrad.compiler.state import Step
 from symgrad.compiler.tree import LEAF, leaves_like, unflatten
@@ -20,6 +21,8 @@ from symgrad.errors import describe
 from symgrad.ops.promotion import kind
 from symgrad.resident import memory
 from symgrad.tensor import Tensor, wrap
+
+_MOST_WAYS = 64
 
 
 class Point:
@@ -29,7 +32,7 @@ class Point:
         self.program = program
         self.chosen = positions(wrt, program.graph.labels, (*call.leaves, *program.captured), numbers=call.weak)
         self.single = len(self.chosen) == 1 and isinstance(wrt, (str, int))
-        self.inputs = program.inputs(call)
+        self.inputs, self.plain = program.inputs(call), call.plain
         if later:  # the user may write to arrays of his own until then
             kept = len(call.leaves)
             self.inputs[:kept] = [t if isinstance(x, Tensor) else wrap(x.copy()) for t, x in zip(self.inputs, call.leaves, strict=False)]
@@ -39,7 +42,7 @@ class Point:
     def known(program: Program, chosen: tuple[int, ...], single: bool, tensors: Sequence[Tensor], later: bool) -> Point:
         """The same for other arguments of the same types."""
         point = Point.__new__(Point)
-        point.program, point.chosen, point.single = program, chosen, single
+        point.program, point.chosen, point.single, point.plain = program, chosen, single, True
         point.inputs = [*tensors, *program.captured]
         point._versions = [t._version for t in point.inputs] if later else ()
         return point
@@ -148,14 +151,16 @@ class Methods:
     _name: str
     _latest: Program | Step | None
     _points: dict[Any, tuple[Program, tuple[int, ...], bool]]
-    """The short way to gradients: program, inputs and whether it is one, by what was asked for."""
+    """The short way to derivatives: program, inputs and whether it is one, by what was asked for."""
+    _ways: dict[Any, Run]
+    """The shortest way to gradients, for arguments like the last ones."""
 
     def _prepare(self, args: Any, kwargs: Any, what: str) -> tuple[Call, Program]:
         raise NotImplementedError
 
     def _point(self, what: str, args: Any, kwargs: Any, wrt: Any) -> Point:
         later, types = what in ("vjp", "jvp"), None if kwargs else types_of(args, False)
-        key = "point", tuple(wrt) if isinstance(wrt, list) else wrt, types
+        key = tuple(wrt) if isinstance(wrt, list) else wrt, types
         if types is not None and key in self._points:
             program, chosen, single = self._points[key]
             if program.guards.hold(args):
@@ -168,19 +173,19 @@ class Methods:
         return point
 
     def _computed(self, what: str, args: Any, kwargs: Any, wrt: Any) -> tuple[list[Tensor], bool]:
-        """What a kernel gives, and whether it is the derivative in one input; the second time it is found by the types of the arguments."""
-        types = None if kwargs else types_of(args, False)
-        key = what, tuple(wrt) if isinstance(wrt, list) else wrt, types
-        if types is not None and key in self._points:
-            program, chosen, single = self._points[key]
-            if program.guards.hold(args):
-                self._latest = program
-                return program.compute(what, chosen, (*args, *program.captured)), single
-        call, program = self._prepare(args, kwargs, what)
-        point = Point(program, call, wrt)
-        if types is not None and call.plain and not program.guards.conditions and not program.answers:
-            self._points[key] = program, point.chosen, point.single
-        return point.compute(what), point.single
+        """What a kernel gives, and whether it is the derivative in one input."""
+        asked = what, tuple(wrt) if isinstance(wrt, list) else wrt
+        if not kwargs and asked in self._ways:
+            found = self._ways[asked](args)
+            if found is not MISS:
+                return found  # type: ignore[no-any-return]
+        point = self._point(what, args, kwargs, wrt)
+        results = point.compute(what)
+        if not kwargs and not point.program.answers and point.plain:
+            if len(self._ways) >= _MOST_WAYS:
+                self._ways.clear()
+            self._ways[asked] = derivative(point.program, point.program.kernel(what, point.chosen), point.single, wrt is None)
+        return results, point.single
 
     def value_and_grad(self, *args: Any, wrt: Any = None, **kwargs: Any) -> tuple[Tensor, Any]:
         """The scalar result and its gradients: one tensor if `wrt` is one name or position, else a tuple."""

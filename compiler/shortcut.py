@@ -96,6 +96,23 @@ def _simplest(kernel: Kernel, recording: bool, launch: Callable[..., Any]) -> Ru
     return run
 
 
+def derivative(program: Program, kernel: Kernel, single: bool, asked: bool) -> Run:
+    """What runs a kernel of a program's, a derivative, and gives tensors, and whether it is the derivative in one input. What it is a
+    derivative in may have been `asked` of the arguments."""
+    launch = launcher(kernel, program.guards, program.captured)
+    if launch is None:
+        return no_shortcut
+    alone = len(kernel.graph.outputs) == 1
+
+    def run(args: tuple[Any, ...]) -> Any:
+        if local.mode.capture is not None:
+            return MISS
+        found = launch(args, asked)
+        return MISS if found is MISS else ([resident(x) for x in ((found,) if alone else found)], single)
+
+    return run
+
+
 def launcher(kernel: Kernel, guards: Guards, captured: Sequence[Tensor]) -> Callable[[tuple[Any, ...], bool], Any] | None:
     """What runs a kernel with what arguments and captured tensors hold, and gives what its executable gives; MISS if that is not all, or if
     an argument asks for gradients, which makes a difference if `asked`."""
