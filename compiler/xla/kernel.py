@@ -83,8 +83,7 @@ class Kernel:
     def _launch_with_host(self, held: Sequence[Any], found: list[Any]) -> None:
         for i in self.wide_inputs:
             if held[i].__class__ is ndarray:
-                with x64(True):
-                    found.extend(starmap(self._execute, (held,)))
+                in_x64(True, found.extend, starmap(self._execute, (held,)))
                 break
         else:
             found.extend(starmap(self._execute, (held,)))
@@ -134,17 +133,21 @@ class Kernel:
     def compiled(self) -> Any:
         """JAX's own object for the executable: its text, its cost."""
         if self._compiled is None:
-            import jax
-
-            with self._lock, x64(self.wide), compiling(self.name):
-                with stage("emit", self.times):
-                    python = function(self.graph, self.name)
-                with stage("lower", self.times):
-                    typed = jax.jit(python, donate_argnums=self.donated).lower(*self._types())
-                _check(self.graph, typed.out_info)
-                with stage("XLA", self.times), kept(self.graph.hash):
-                    self._compiled = typed.compile()
+            with self._lock, compiling(self.name):
+                if self._compiled is None:  # another thread may have done it
+                    self._compiled = in_x64(self.wide, self._compile)
         return self._compiled
+
+    def _compile(self) -> Any:
+        import jax
+
+        with stage("emit", self.times):
+            python = function(self.graph, self.name)
+        with stage("lower", self.times):
+            typed = jax.jit(python, donate_argnums=self.donated).lower(*self._types())
+        _check(self.graph, typed.out_info)
+        with stage("XLA", self.times), kept(self.graph.hash):
+            return typed.compile()
 
     def stablehlo(self) -> str:
         """What XLA gets, as text."""
@@ -199,3 +202,17 @@ def x64(enabled: bool) -> Any:
     import jax
 
     return jax.enable_x64(enabled)
+
+
+def in_x64(enabled: bool, f: Callable[..., Any], *args: Any) -> Any:
+    """What a function gives with 64-bit numbers in JAX, or without. An interrupt in JAX's own context leaves the setting as it was, too."""
+    import jax
+
+    state: Any = jax.enable_x64
+    before = state.get_local()
+    try:
+        with state(enabled):
+            return f(*args)
+    except BaseException:
+        state.set_local(before)
+        raise
