@@ -13,7 +13,7 @@ import numpy as np
 
 from symgrad.compiler.program import MISS
 from symgrad.compiler.shortcut import REFUSED, Run, gather, no_shortcut
-from symgrad.compiler.sources import Captured
+from symgrad.compiler.sources import Captured, Gradient
 from symgrad.compiler.state import Step
 from symgrad.compiler.tree import LEAF, unflatten
 from symgrad.mode import local
@@ -28,13 +28,14 @@ def stepping(step: Step) -> Run:
 
 
 def _is_simple(step: Step) -> bool:
-    """Whether all that it writes to, and all whose `.grad` it sets, are tensors of the function's own, of which the kernel gets the memory;
-    and it has no other effects."""
+    """Whether all that it writes to, and all whose `.grad` it looks at or sets, are tensors of the function's own, of which the kernel gets
+    the memory; and it has no other effects."""
     effects, count = step.effects, step.arguments
     if step.answers or step.recorder or effects.draws or effects.prints or step.operation or step.guards.conditions:
         return False
     written = [i for i, _ in effects.writes]
-    if min((*written, *(i for i, _ in effects.grads)), default=count) < count:
+    touched = {*written, *(i for i, _ in effects.grads), *(i for i, _ in effects.had_grads)}
+    if any(i < count or isinstance(step.outside[i], Gradient) for i in touched):
         return False
     whole = all(isinstance(step.sources[i - count], Captured) and step.outside[i]._base is None for i in written)
     return whole and step.kernel.on_device and set(written) == set(step.kernel.donated)
