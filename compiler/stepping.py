@@ -55,7 +55,7 @@ class Stepping:
         self.others = [(i, source) for i, source in enumerate(step.sources, count) if i not in step.in_use]
         self.had = [(outside[i], had) for i, had in effects.had_grads]
         self.grads = [(outside[i], value is not None) for i, value in effects.grads]
-        self.room = [None] * len(step.sources)
+        self.room, self.single = [None] * len(step.sources), len(step.graph.outputs) == 1
 
     def run(self, args: tuple[Any, ...]) -> Any:
         mode = local.mode
@@ -78,7 +78,7 @@ class Stepping:
             except BaseException:  # an interrupt: what has begun is finished
                 self._leave(held, found, taken)
                 raise
-        (new,) = found
+        new = found if self.single else found[0]
         if host:
             new[0].block_until_ready()
         return resident(new[0]) if self.structure is LEAF else unflatten(self.structure, map(resident, new[: self.results]))
@@ -115,10 +115,10 @@ class Stepping:
         if not taken:
             return
         with giving.lock:
-            new, k = found[0] if found else None, self.results
+            new, k = found if self.single or not found else found[0], self.results
             for i, t, nothing in self.gifts:
                 if t._held is nothing:
-                    if new is None:
+                    if not found:
                         t._held = held[i]
                         continue
                     t._held = new[k]  # as write() does
@@ -126,7 +126,7 @@ class Stepping:
                     t._writes += 1
                     old += (t._cell, t._writes)
                 k += 1
-            for t, some in () if new is None else self.grads:
-                t._grad = resident(new[k]) if some else None  # type: ignore[index]
+            for t, some in self.grads if found else ():
+                t._grad = resident(new[k]) if some else None
                 k += some
             giving.over(taken)

@@ -297,6 +297,19 @@ def test_an_interrupt_on_the_shortest_way_finishes_the_step(monkeypatch):
     assert sg.allclose(net.weight.grad, other.weight.grad, rtol=1e-5)
 
 
+def test_a_step_that_gives_nothing_but_new_values():
+    state = sg.ones(3)
+
+    @sg.compile
+    def grow(x):
+        state.add_(x)
+
+    for k in range(5):
+        assert grow(sg.ones(3)) is None
+        assert state[0].item() == k + 2 if k % 2 else True  # looked at now and then
+    assert state.tolist() == [6.0] * 3
+
+
 @pytest.mark.parametrize("short", [False, True])
 def test_a_run_that_fails_gives_everything_back(short):
     net, step = trainer()
