@@ -4,6 +4,7 @@ bits."""
 
 from __future__ import annotations
 
+import functools
 import struct
 from collections.abc import Mapping
 from types import EllipsisType, MappingProxyType
@@ -71,7 +72,11 @@ def key_of(x: Any) -> Any:
         return "graph", x
     if isinstance(x, np.ndarray):
         return "array", str(x.dtype), x.shape, x.tobytes()
-    return "dtype", str(x)
+    return "dtype", _text(x)
+
+
+_text = functools.cache(str)
+"""Of types, which NumPy is slow to write."""
 
 
 def _name(k: Any) -> str:

@@ -12,13 +12,13 @@ from typing import Any
 import numpy as np
 
 from symgrad.compiler.fold import FOLDS, normal_attrs
-from symgrad.compiler.ir import Value, application, literal, output
+from symgrad.compiler.ir import Value, application, intern, literal, output
 from symgrad.errors import GraphError, describe
 from symgrad.ops.exact import Exact, exact, is_exact
 from symgrad.ops.infix import install
 from symgrad.ops.namespace import namespace
 from symgrad.ops.promotion import compute_type, scalar_type
-from symgrad.ops.spec import Row
+from symgrad.ops.spec import Meta, Row
 from symgrad.ops.table import TABLE
 from symgrad.ops.weak import Weak, is_weak
 
@@ -29,7 +29,7 @@ _NUMBERS = (bool, int, float, complex)
 
 def apply(row: Row, args: tuple[Any, ...], attrs: dict[str, Any]) -> Any:
     """The value of a row applied to values and Python numbers; a tuple of values for a row with several outputs."""
-    args = _meet(row, tuple(_operand(row, arg) for arg in args))
+    args = _meet(row, tuple([arg if arg.__class__ is Value else _operand(row, arg) for arg in args]))
     meta = row.type(*args, **attrs)
     if row.compose is not None and row.elementwise and row.name not in TABLE:  # a user's own: in a graph it is what it is made of
         return xp.expand(xp.cast(row.compose(xp, *args, **attrs), dtype=meta.dtype), shape=meta.shape)
@@ -41,6 +41,23 @@ def apply(row: Row, args: tuple[Any, ...], attrs: dict[str, Any]) -> Any:
         return application(row, args, attrs, meta) if simpler is None else simpler
     whole = application(row, args, attrs, meta)
     return tuple(output(whole, i) for i in range(len(meta)))
+
+
+def again(v: Value, args: tuple[Any, ...]) -> Any:
+    """The row of a value applied to other arguments of the same types, of which nothing has to be found out."""
+    if v.row is not None and v.row.elementwise:
+        args = _unspread(args, v.shape)
+    if isinstance(v.dtype, tuple):
+        whole = intern(v.op, v.row, args, v.attrs, v.shape, v.dtype)
+        return tuple(output(whole, i) for i in range(len(v.dtype)))
+    simpler = FOLDS[v.op](xp, args, Meta(v.shape, v.dtype), **v.attrs) if v.op in FOLDS else None
+    return intern(v.op, v.row, args, v.attrs, v.shape, v.dtype) if simpler is None else simpler
+
+
+def detached(v: Value) -> Value:
+    """detach(v), which has the type of v."""
+    simpler = FOLDS["detach"](xp, (v,), None)
+    return intern("detach", TABLE["detach"], (v,), {}, v.shape, v.dtype) if simpler is None else simpler
 
 
 def _operand(row: Row, arg: Any) -> Any:
@@ -56,10 +73,10 @@ def _operand(row: Row, arg: Any) -> Any:
 
 
 def _meet(row: Row, args: tuple[Any, ...]) -> tuple[Any, ...]:
-    given = tuple(a for a in args if a is not None)
+    given = tuple([a for a in args if a is not None])
     dtype = compute_type(row.policy, given) if given else None
     keep_first = row.policy == "where"
-    return tuple(_typed(arg, None if keep_first and i == 0 else dtype) for i, arg in enumerate(args))
+    return tuple([_typed(arg, None if keep_first and i == 0 else dtype) for i, arg in enumerate(args)])
 
 
 def _typed(arg: Any, dtype: Any) -> Any:

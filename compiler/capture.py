@@ -15,7 +15,7 @@ import numpy as np
 from symgrad.autograd.backward import TensorLane
 from symgrad.compiler.apart import Apart, joined
 from symgrad.compiler.box import Box, step_of
-from symgrad.compiler.builder import apply, xp
+from symgrad.compiler.builder import apply, detached, xp
 from symgrad.compiler.custom import custom, holes, undifferentiable
 from symgrad.compiler.formula.user import of_function
 from symgrad.compiler.ir import Value, input_value, literal
@@ -44,8 +44,8 @@ _ANSWERS: dict[str, Any] = {"bool(tensor)": bool, "int(tensor)": int}
 """What a function that is followed may ask for."""
 
 
-def _state_of_random() -> bytes:
-    return Generator.get_state(default_generator).tobytes()
+def _state_of_random() -> tuple[int, bytes]:
+    return default_generator.uses, Generator.get_state(default_generator).tobytes()
 
 
 class Capture:
@@ -89,7 +89,8 @@ class Capture:
         self.had: dict[int, Any] = {}
         """The gradients that tensors had before the call, by their ids."""
         self.graded: dict[int, tuple[Tensor, bool]] = {}
-        """Tensors from outside whose `.grad` was asked for or set, and whether there was one before the call."""
+        """Tensors from outside whose `.grad` was asked for or added to, and whether there was one before the call."""
+        self.dropped: set[int] = set()  # those for which it was replaced before anybody asked
         self.written_outside: dict[int, tuple[Tensor, Box]] = {}
         self.backward_ran = False
         self.histories: list[str] = []
@@ -120,9 +121,9 @@ class Capture:
             self._saved(result[0]._node, args, operands)
         for i, (t, v) in enumerate(zip(result, values, strict=True)):
             base = None if t._owner is None else self.boxes.get(id(args[0]._array))
-            self.lines.setdefault(v, user_line())
+            self.lines[v] = self.lines.get(v) or user_line()
             way = None if base is None else (base, step_of(row.name, attrs, i, args[0]._array.shape))
-            self.enter(t, v if local.mode.recording or not self.recorded else xp.detach(v), way)
+            self.enter(t, v if local.mode.recording or not self.recorded else detached(v), way)
             if way is not None:
                 self.apart.viewed(args[0], t, v)
 
@@ -287,7 +288,7 @@ class Capture:
 
     def refuse_random(self) -> None:
         """What was drawn while tracing would be drawn once and for all."""
-        if self.drawn != _state_of_random():
+        if self.drawn[0] != default_generator.uses and self.drawn[1] != _state_of_random()[1]:
             raise TraceError(
                 f"{user_line()}: random numbers are drawn inside a traced function, which would repeat them at every run; draw them"
                 " outside and pass them in, or leave the function eager"
@@ -369,23 +370,19 @@ class Capture:
         self.boxes[id(t._array)].outside = t
         self.outside.append(t)
         self._note_grad(t)
-        self._note_history(t, label)
-        return value
-
-    def _note_history(self, t: Tensor, label: str) -> None:
         if t._node is not None and t.requires_grad:
             self.histories.append(label)
+        return value
 
     def control(self) -> Any:
         """What makes loops and branches values of the graph."""
         from symgrad.compiler.control.trace import Tracer
-
         return Tracer(self)
 
     def asked_for_grad(self, t: Tensor) -> None:
         """`.grad` is asked for: what the function does depends on whether there is one."""
         box = self.boxes.get(id(t._array))
-        if id(t) not in self.graded and (box is None or box.outside is t):
+        if id(t) not in self.graded and id(t) not in self.dropped and (box is None or box.outside is t):
             self.graded[id(t)] = t, self.had.get(id(t), t._grad) is not None
             if t._grad is not None:
                 self._note_grad(t)
@@ -393,6 +390,12 @@ class Capture:
     def regraded(self, t: Tensor) -> None:
         """A tensor that may get another gradient."""
         self.asked_for_grad(t)
+        self._note_grad(t)
+
+    def replaced(self, t: Tensor) -> None:
+        """A tensor gets another gradient, whatever the one was that it had."""
+        if id(t) not in self.graded:
+            self.dropped.add(id(t))
         self._note_grad(t)
 
     def _note_grad(self, t: Tensor) -> None:

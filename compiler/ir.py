@@ -16,6 +16,7 @@ import weakref
 from collections.abc import Container, Iterable, Iterator, Mapping
 from functools import cached_property
 from hashlib import blake2b
+from types import MappingProxyType
 from typing import Any, cast
 
 import numpy as np
@@ -35,7 +36,7 @@ _SHOWN_IN_NOTEBOOKS = 200
 class Value:
     """One value of a graph; made by `intern` only. Operators are given to it in `symgrad.compiler.builder`."""
 
-    __slots__ = ("__weakref__", "args", "attrs", "dtype", "op", "row", "shape")
+    __slots__ = ("__weakref__", "args", "attrs", "dtype", "legal", "op", "row", "shape")
 
     op: str
     row: Row | None
@@ -44,6 +45,8 @@ class Value:
     attrs: Mapping[str, Any]
     shape: Any
     dtype: Any
+    legal: bool
+    """Whether the verifier has looked at it: it is immutable, so once is enough."""
 
     __hash__ = object.__hash__
     __array_ufunc__ = None
@@ -71,17 +74,20 @@ class Value:
         return f"<{self.op} {type_text(self)}>"
 
 
+_FILL = [Value.__dict__[name].__set__ for name in ("op", "row", "args", "attrs", "shape", "dtype", "legal")]
+
+
 def intern(op: str, row: Row | None, args: tuple[Any, ...], attrs: Mapping[str, Any], shape: Any, dtype: Any) -> Value:
     """The one value of this structure."""
-    attrs = plain(attrs)
-    key = (op, id(row), tuple(map(id, args)), key_of(attrs), shape, dtype)  # ids: the value keeps row and args alive
+    if attrs.__class__ is not MappingProxyType:  # else they are those of another value
+        attrs = plain(attrs)
+    key = (op, id(row), tuple(map(id, args)), key_of(attrs) if attrs else None, shape, dtype)  # ids: the value keeps row and args alive
     with _lock:
         value = _table.get(key)
         if value is None:
             value = Value.__new__(Value)
-            slots = {"op": op, "row": row, "args": args, "attrs": attrs, "shape": shape, "dtype": dtype}
-            for name, content in slots.items():
-                object.__setattr__(value, name, content)
+            for fill, content in zip(_FILL, (op, row, args, attrs, shape, dtype, False), strict=True):
+                fill(value, content)
             _table[key] = value
     return value
 
@@ -213,15 +219,16 @@ def _digested(attrs: Mapping[str, Any]) -> Mapping[str, Any]:
 
 def nested(v: Value) -> dict[str, Graph]:
     """The graphs that a loop or a branch holds, by the names of its attributes."""
-    return {} if v.row is None else {k: x for k, x in v.attrs.items() if isinstance(x, Graph)}
+    return {k: x for k, x in v.attrs.items() if isinstance(x, Graph)} if v.attrs and v.row is not None else {}
 
 
 def walk(graph: Graph) -> Iterator[Value]:
     """All values of a graph, and of the graphs within it."""
     for v in graph.values:
         yield v
-        for inner in nested(v).values():
-            yield from walk(inner)
+        if v.attrs:
+            for inner in nested(v).values():
+                yield from walk(inner)
 
 
 def toposort(outputs: Iterable[Value], until: Container[Value] = ()) -> list[Value]:

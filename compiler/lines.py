@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import sys
 from pathlib import Path
 from typing import Any
@@ -13,6 +14,7 @@ _TRANSFORMING = str(Path("jax", "_src")), str(Path("torch", "_functorch"))
 """Parts of other libraries that call functions of ours for a user."""
 
 
+@functools.cache
 def _is_inner(file: str) -> bool:
     return file.startswith(_PACKAGE) or any(part in file for part in _TRANSFORMING)
 

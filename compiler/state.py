@@ -46,10 +46,11 @@ class Effects:
         capture = traced.capture
         places = {id(t): i for i, t in enumerate(capture.outside)}
         self.writes = [(places[id(t)], box.now()) for t, box in capture.written_outside.values()]
-        changed = [(i, t) for i, t in enumerate(capture.outside) if t._grad is not capture.had[id(t)]]
+        dropped = capture.dropped  # for these it makes no difference whether there was a gradient
+        changed = [(i, t) for i, t in enumerate(capture.outside) if t._grad is not capture.had[id(t)] or id(t) in dropped]
         self.grads = [(i, None if t._grad is None else capture.value(t._grad)) for i, t in changed]
         asked = [(i, t) for i, t in enumerate(capture.outside[: capture.arguments]) if id(t) in capture.graded and (i, t) not in changed]
-        self.had_grads = [(i, capture.had[id(t)] is not None) for i, t in (*changed, *asked)]
+        self.had_grads = [(i, capture.had[id(t)] is not None) for i, t in (*changed, *asked) if id(t) not in dropped]
         self.draws = [draw for _, draw in capture.draws]
         self.prints = [Printed(*given) for given in capture.prints]
         self.any = bool(self.writes or self.grads or self.draws or self.prints or capture.scalars or capture.backward_ran)
@@ -278,8 +279,9 @@ def _sources(capture: Any, arguments: int) -> list[Any]:
 
 
 def _gradients(capture: Any) -> dict[int, int]:
-    """Which inputs besides the arguments are gradients that were there before the call, and whose."""
-    owners = {id(capture.had[id(t)]): i for i, t in enumerate(capture.outside) if capture.had[id(t)] is not None}
+    """Which inputs besides the arguments are gradients that were there before the call, and were asked for as such, and whose."""
+    asked = [(i, t) for i, t in enumerate(capture.outside) if id(t) in capture.graded and capture.had[id(t)] is not None]
+    owners = {id(capture.had[id(t)]): i for i, t in asked}
     return {k: owners[id(t)] for k, t in enumerate(capture.outside) if k >= capture.arguments and id(t) in owners}
 
 
@@ -301,7 +303,7 @@ def _can_go_back(t: Tensor) -> bool:
 
 
 def escaped(traced: Trace) -> bool:
-    """Whether a tensor that the function made lives on somewhere besides its results and gradients: the state of an optimizer that has
+    """Whether a tensor that the function made lives on somewhere besides its results and gradients: momentum that has
     just begun. A program would make it anew at every run, so the call is traced again next time, when it is there."""
     capture = traced.capture
     expected = {id(x) for t in _leaves(traced.result) for x in (t, t._owner, t._base)}

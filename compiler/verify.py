@@ -22,7 +22,9 @@ def verify(graph: Graph) -> Graph:
     for v in graph.values:
         if v.op == INPUT and v not in known:
             raise GraphError(f"{v!r} (index {v.attrs['index']}) is read, and is none of the graph's {len(known)} inputs")
-        check(v)
+        if not v.legal:
+            check(v)
+            object.__setattr__(v, "legal", True)
     for v in graph.outputs:
         _check_single(v, "the graph gives")
     return graph

@@ -20,9 +20,9 @@ class Mode:
     op. Before memory is written to it is told `capture.written(tensor)`, when it has taken on the values of another tensor
     `capture.stored(tensor, result)`, and before a value leaves for Python (`bool(t)`, `t.item()`, `t.numpy()`: see `leaving`)
     `capture.left(tensor, how)`; of tensors made of one number, of any numbers, and of random ones `capture.filled(tensor, number)`,
-    `capture.made(tensor)`, `capture.drew(array, draw)` (see `drawn`); before a `.grad` is read or set
-    `capture.asked_for_grad(tensor)` or `capture.regraded(tensor)`, before its memory gets a second tensor without history
-    `capture.shared(tensor)`. What code depends on besides tensors it says with `capture.depends(read)` and `capture.scalar(key, read)`;
+    `capture.made(tensor)`, `capture.drew(array, draw)` (see `drawn`); before a `.grad` is read, added to or
+    replaced `capture.asked_for_grad(tensor)`, `capture.regraded(tensor)` or `capture.replaced(tensor)`, before a tensor's memory gets a
+    second one without history `capture.shared(tensor)`. What code depends on besides tensors it says with `capture.depends(read)` and `capture.scalar(key, read)`;
     a module that is called with `capture.entered(module)`; how to take back what it does to Python's objects, if the call fails, with
     `capture.undo(action)`. `capture.meaning(row, args)` gives what stands for a call of a Function that says what it means,
     `capture.called(row, args, results)` tells it of one that does not.
@@ -54,7 +54,7 @@ class Changes:
 changes = Changes()
 
 
-_TOLD = {"stored", "filled", "made", "drew", "depends", "scalar", "asked_for_grad", "regraded", "shared", "entered", "undo"}
+_TOLD = {"stored", "filled", "made", "drew", "depends", "scalar", "asked_for_grad", "regraded", "replaced", "shared", "entered", "undo"}
 
 
 class Observer:

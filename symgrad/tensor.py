@@ -231,7 +231,7 @@ class Tensor:
         if value is not None:
             check_gradient(self, value)
         if local.mode.capture is not None:
-            local.mode.capture.regraded(self)
+            local.mode.capture.replaced(self)
         self._grad = value
 
     @grad.deleter

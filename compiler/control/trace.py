@@ -169,6 +169,9 @@ class Body(Capture):
             " the loop, and pass them as xs"
         )
 
+    def replaced(self, t: Tensor) -> None:
+        self.regraded(t)
+
     def regraded(self, t: Tensor) -> None:
         raise TraceError(f"{user_line()}: a .grad is set in the body of a loop or branch; return the gradient as a result instead")
 

@@ -6,7 +6,7 @@ import operator
 from collections.abc import Callable
 from typing import Any
 
-from symgrad.compiler.builder import apply
+from symgrad.compiler.builder import again, apply
 from symgrad.compiler.ir import INPUT, LITERAL, OUTPUT, Graph, Value, nested, output, row_of
 
 Change = Callable[[Value, tuple[Any, ...]], Any]
@@ -27,8 +27,14 @@ def rewrite(graph: Graph, change: Change) -> Graph:
         changed = change(v, args)
         if changed is None and not nested(v) and all(map(operator.is_, args, v.args)):
             changed = tuple(output(v, i) for i in range(len(v.dtype))) if isinstance(v.dtype, tuple) else v
+        elif changed is None and not nested(v) and all(map(_same_type, args, v.args)):
+            changed = again(v, args)
         elif changed is None:
             attrs = {k: rewrite(x, change) if isinstance(x, Graph) else x for k, x in v.attrs.items()}
             changed = apply(row_of(v), args, attrs)
         new[v] = changed
     return Graph(graph.inputs, (new[v] for v in graph.outputs), graph.labels)
+
+
+def _same_type(x: Any, y: Any) -> bool:
+    return x is y or (x is not None and y is not None and x.shape == y.shape and x.dtype == y.dtype)

@@ -88,11 +88,11 @@ class Module(Tree):
     def zero_grad(self, set_to_none: bool = True) -> None:
         """Forget the gradients of all parameters, or fill them with zeros."""
         for p in self.parameters():
-            if p.grad is not None and not set_to_none:
+            if set_to_none:
+                p.grad = None
+            elif p.grad is not None:
                 p.grad.detach_()
                 p.grad.zero_()
-            else:
-                p.grad = None
 
     def apply(self, fn: Callable[[Module], Any]) -> Self:
         """`fn` of every submodule, then of this one."""

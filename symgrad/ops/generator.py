@@ -33,6 +33,8 @@ class Generator:
     def __init__(self) -> None:
         self._lock = threading.RLock()
         self._engine: np.random.MT19937 | None = None  # made at the first draw, as numpy.random is slow to import
+        self.uses = 0
+        """How often its state may have changed: whoever looks on compares this first, since the state itself is large."""
         self.manual_seed(DEFAULT_SEED)
 
     def manual_seed(self, seed: int) -> Generator:
@@ -40,6 +42,7 @@ class Generator:
         require(integer, f"manual_seed expected a long, but got {type(seed).__name__}")
         require(INT64_MIN <= seed < 2**64, f"Overflow when unpacking long long: the seed {seed}", ValueError)
         with self._lock:
+            self.uses += 1
             self._seed = int(seed) % 2**64
             self._spare: float | None = None  # the second normal number of the last pair
             if self._engine is not None:
@@ -75,6 +78,7 @@ class Generator:
         require(valid, "Invalid mt19937 state")
         used = WORDS if record["left"] == 1 else int(record["next"])
         with self._lock:
+            self.uses += 1
             self._seed = int(record["seed"])
             self._spare = float(record["normal_y"]) if record["normal_valid"] else None
             words: Any = {"key": record["words"].astype(np.uint32), "pos": used}
@@ -90,6 +94,7 @@ class Generator:
     def draw32(self, count: int) -> Array:
         """The next draws, as uint32."""
         with self._lock:
+            self.uses += 1
             engine = self._started()
             if count < 128:  # for so few, randint takes longer to begin than to draw
                 return np.asarray(engine.random_raw(count)).astype(np.uint32)

@@ -48,7 +48,11 @@ def word(dtype: Any) -> str:
 
 def kind(dtype: np.dtype[Any]) -> str:
     """`b`, `i`, `f` or `c`: NumPy's kind with unsigned as integers and bfloat16 as a float."""
-    return {"u": "i", "V": "f"}.get(dtype.kind, dtype.kind)
+    letter = dtype.kind
+    return _KINDS.get(letter, letter)
+
+
+_KINDS = {"u": "i", "V": "f"}
 
 
 def promote_types(x: np.dtype[Any], y: np.dtype[Any]) -> np.dtype[Any]:
@@ -91,6 +95,15 @@ def _combine(higher: np.dtype[Any] | None, lower: np.dtype[Any] | None) -> np.dt
 
 def result_type(*operands: Any) -> np.dtype[Any]:
     """Of arrays (or anything with shape and dtype) and Python scalars."""
+    dtype = getattr(operands[0], "dtype", None)
+    for operand in operands:
+        if dtype is None or getattr(operand, "dtype", None) is not dtype or isinstance(operand, np.generic):
+            return _met(operands)
+    return dtype  # type: ignore[return-value]
+
+
+def _met(operands: tuple[Any, ...]) -> np.dtype[Any]:
+    """The same for operands of different types."""
     ranks: list[np.dtype[Any] | None] = [None, None, None]  # dimensioned, 0-d, scalars
     for operand in operands:
         dtype = getattr(operand, "dtype", None)

@@ -15,6 +15,9 @@ from symgrad.ops.spec import Meta
 
 def broadcast_shapes(name: str, *shapes: tuple[int, ...]) -> tuple[int, ...]:
     """The common shape, or an error that names the op and both shapes."""
+    sizes = set(shapes) - {()}
+    if len(sizes) <= 1:
+        return sizes.pop() if sizes else ()
     try:
         return np.broadcast_shapes(*shapes)
     except ValueError:

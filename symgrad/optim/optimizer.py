@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 import functools
+import operator
 import warnings
 from collections import OrderedDict, defaultdict
 from collections.abc import Callable, Iterable
@@ -12,7 +13,7 @@ from typing import Any, TypeAlias
 from symgrad.autograd import enable_grad, set_grad_enabled
 from symgrad.autograd.hooks import RemovableHandle
 from symgrad.functional import view_as_real
-from symgrad.mode import local
+from symgrad.mode import local, tracing
 from symgrad.optim.options import Fixed, Group, State, counter
 from symgrad.tensor import Tensor
 
@@ -69,6 +70,8 @@ class Optimizer:
         """What is not kept when an optimizer is copied or pickled."""
         self._hooks: dict[str, OrderedDict[int, Any]] = {name: OrderedDict() for name in _HOOKS}
         self._opt_called = self._scheduled = False
+        self._traced = tracing()
+        """Whether it was made while a function was traced."""
 
     def __init_subclass__(cls) -> None:
         super().__init_subclass__()
@@ -127,11 +130,9 @@ class Optimizer:
         """Forget the gradients of all parameters, or set them to zero."""
         for group in self.param_groups:
             for p in group["params"]:
-                if p.grad is None:
-                    continue
-                if set_to_none:
+                if set_to_none:  # whatever was there: a traced step does not depend on it
                     p.grad = None
-                else:
+                elif p.grad is not None:
                     p.grad.detach_()
                     p.grad.zero_()
 
@@ -148,6 +149,8 @@ class Optimizer:
                     local.mode.capture.depends(Fixed(group))
                     local.mode.capture.undo(functools.partial(_restore, self.state, {p: dict(kept) for p, kept in self.state.items()}))
                 self._step_group(group)
+        if local.mode.capture is not None:
+            local.mode.capture.depends(_Holdings(self))
         return loss
 
     def _step_group(self, group: Group) -> None:
@@ -158,7 +161,7 @@ class Optimizer:
                 continue
             state = kept.get(p)
             if not state:
-                state = self._begin(p, group)
+                state = self._begun(p, group)
                 if state:
                     kept[p] = state
             if group["maximize"]:
@@ -167,6 +170,18 @@ class Optimizer:
                 self._move(p, g, state, group)
             else:
                 self._step_parameter(p, g, state, group)
+
+    def _begun(self, p: Any, group: Group) -> State:
+        """The state of a parameter before its first step. Where that step is traced it is made as if it had been there before: the program
+        is then that of all later steps, too. But who makes an optimizer in the traced function wants new state at every run."""
+        mode = local.mode
+        if mode.capture is None or self._traced or not mode.capture.effects:
+            return self._begin(p, group)
+        capture, mode.capture = mode.capture, None
+        try:
+            return self._begin(p, group)
+        finally:
+            mode.capture = capture
 
     def _step_parameter(self, p: Any, g: Any, state: State, group: Group) -> None:
         if group["differentiable"]:  # what was recorded of the state so far is not written to
@@ -270,6 +285,23 @@ class Optimizer:
     def register_load_state_dict_post_hook(self, hook: Callable[[Any], None], prepend: bool = False) -> RemovableHandle:
         """`hook(optimizer)` is called after a state dict was loaded."""
         return self._register("load_state_dict_post", hook, prepend)
+
+
+class _Holdings:
+    """What load_state_dict replaces: called before each run of a traced step, it says whether all of it is still there."""
+
+    def __init__(self, optimizer: Optimizer) -> None:
+        self.optimizer, self.state, self.groups = optimizer, optimizer.state, [*optimizer.param_groups]
+        self.count = len(self.state)
+
+    def __call__(self) -> bool:
+        now = self.optimizer
+        if now.state is not self.state or len(self.state) != self.count or len(now.param_groups) != len(self.groups):
+            return False
+        return all(map(operator.is_, now.param_groups, self.groups))
+
+    def describe(self, *_: Any) -> str:
+        return f"{type(self.optimizer).__name__}: other state, or other groups of parameters"
 
 
 def _restore(state: Any, before: dict[Any, State]) -> None:

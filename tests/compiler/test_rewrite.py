@@ -31,3 +31,15 @@ def test_several_outputs_are_replaced_together():
 def test_nothing_changed_is_the_same_graph():
     graph = Graph([X], [xp.exp(X) + 1])
     assert rewrite(graph, lambda v, args: None).outputs[0] is graph.outputs[0]
+
+
+def test_what_is_rebuilt_is_simplified_as_if_it_were_new():
+    def outputs(mark):
+        y = input_value(1, (2, 3), np.dtype(np.float64))
+        row = xp.expand(mark(xp.sin(X)), shape=(2, 3))
+        turned = xp.transpose(mark(xp.transpose(y, dim0=0, dim1=1)), dim0=0, dim1=1)
+        return [y, xp.exp(y) * row, *xp.sort(mark(y), axis=0, descending=False), turned, xp.neg(mark(xp.neg(y)))]
+
+    y, *marked = outputs(xp.detach)
+    changed = rewrite(Graph([X, y], marked), lambda v, args: args[0] if v.op == "detach" else None)
+    assert all(a is b for a, b in zip(changed.outputs, outputs(lambda v: v)[1:], strict=True))
