@@ -17,7 +17,7 @@ def broadcast_shapes(name: str, *shapes: tuple[int, ...]) -> tuple[int, ...]:
     """The common shape, or an error that names the op and both shapes."""
     sizes = set(shapes) - {()}
     if len(sizes) <= 1:
-        return sizes.pop() if sizes else ()
+        return tuple(sizes.pop()) if sizes else ()
     try:
         return np.broadcast_shapes(*shapes)
     except ValueError:

@@ -179,6 +179,23 @@ def test_a_gradient_that_the_function_reads_by_another_name_is_read_at_every_run
     both(scenario)
 
 
+def test_a_look_at_the_gradient_of_what_takes_no_part_leaves_nothing_behind():
+    def scenario(compiled):
+        p, idle = weight(), weight()
+
+        def step(x):
+            p.grad = None
+            loss = ((p - x) ** 2).sum()
+            loss.backward()
+            nn.utils.clip_grad_norm_([p, idle], 0.5)
+            return loss
+
+        run = compiled(step)
+        return [run(sg.tensor(X + i)).item() for i in range(3)] + [p.grad]
+
+    assert both(scenario) == 1
+
+
 def test_an_optimizer_that_the_function_makes_begins_anew_at_every_run():
     def scenario(compiled):
         p = weight()
