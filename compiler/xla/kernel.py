@@ -114,7 +114,7 @@ class Kernel:
         import jax
 
         with x64(True):
-            return jax.device_put(jax.numpy.array(array), _device(self.device))
+            return jax.device_put(array.copy(), _device(self.device))  # what JAX calls a copy may be made after it returns
 
     @property
     def executable(self) -> Callable[..., Any] | None:

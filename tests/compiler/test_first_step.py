@@ -8,6 +8,8 @@ import numpy as np
 import pytest
 
 import symgrad as sg
+from symgrad.compiler.backend import make_kernel
+from symgrad.compiler.ir import Graph, input_value
 
 nn, optim = sg.nn, sg.optim
 
@@ -296,3 +298,14 @@ def test_random_numbers_whose_state_is_put_back_are_no_draw():
         return y + q
 
     np.testing.assert_allclose(sg.compile(f)(sg.tensor(X)).detach().numpy(), f(sg.tensor(X)).detach().numpy())
+
+
+def test_a_buffer_does_not_see_what_is_written_afterwards():
+    kernel = make_kernel(Graph([input_value(0, (1,), np.float64)], [input_value(0, (1,), np.float64)]))
+    for size in [8, 1000, 65536, 1024 * 1024] * 25:
+        for offset in (0, 1, 16):
+            array = np.zeros(size + offset)[offset:]
+            array[:] = 1
+            buffer = kernel.buffer(array)
+            array[:] = 0
+            assert (np.asarray(buffer) == 1).all()
