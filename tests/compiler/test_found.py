@@ -74,8 +74,11 @@ def test_gradients_that_come_and_go(name):
 
     wanted, (found, run) = world(False)[0], world(True)
     np.testing.assert_equal(found, wanted)
-    assert len(run.recompiles()) <= 3
-    assert ".grad of" in str(run.recompiles())
+    if name in ("zero", "sets"):  # whatever was there is replaced
+        assert len(run.recompiles()) == 1
+    else:
+        assert len(run.recompiles()) <= 3
+        assert ".grad of" in str(run.recompiles())
 
 
 def test_the_gradient_of_an_argument_is_asked_for():
