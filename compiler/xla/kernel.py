@@ -94,7 +94,7 @@ class Kernel:
 
     def _explained(self, error: Exception, held: Sequence[Any]) -> Exception:
         for x, label in zip(held, self.graph.labels, strict=True):
-            if x.__class__ is not ndarray and x.is_deleted():
+            if hasattr(x, "is_deleted") and x.is_deleted():
                 return Donated(f"{label} {DONATED}")
         return error
 

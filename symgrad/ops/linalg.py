@@ -205,6 +205,11 @@ def _cofactor_derivative_compose(xp, x, y):
     return _as_matrix(xp, xp.det(x)) * (_inner(xp, b, y) * b - xp.matmul(xp.matmul(b, transposed(xp, y)), b))
 
 
+def _cofactor_in_jax(x):
+    """As a VJP, which complex numbers have, too."""
+    return f"jax.vjp(jnp.linalg.det, {x})[1](jnp.ones({x}.shape[:-2], {x}.dtype))[0]"
+
+
 def _det(x):
     require_square("linalg.det", x)
     return np.linalg.det(x)
@@ -216,7 +221,7 @@ row(
 )  # fmt: skip
 row(
     "cofactor", "x", _cofactor, (lambda xp, g, out, x: xp.cofactor_derivative(x, g),), saves="x", policy="each",
-    type=square_type("linalg.det"), jax=lambda x: f"jax.grad(lambda a: jnp.linalg.det(a).sum())({x})",
+    type=square_type("linalg.det"), jax=_cofactor_in_jax,
     compose=lambda xp, x: _as_matrix(xp, xp.det(x)) * transposed(xp, xp.inv(x, check=True)),
 )  # fmt: skip
 row(
@@ -224,7 +229,7 @@ row(
     (_third_derivative, lambda xp, g, out, x, y: xp.cofactor_derivative(x, g)), saves=("x y", "x"), policy="same",
     type=lambda x, y: Meta(tuple(x.shape), x.dtype),
     compose=_cofactor_derivative_compose,
-    jax=lambda x, y: f"jax.grad(lambda a: (jax.grad(lambda b: jnp.linalg.det(b).sum())(a) * {y}).sum())({x})",
+    jax=lambda x, y: f"jax.jvp(lambda a: {_cofactor_in_jax('a')}, ({x},), ({y},))[1]",
 )  # fmt: skip
 
 

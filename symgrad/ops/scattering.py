@@ -145,6 +145,7 @@ row(
 )  # fmt: skip
 row(
     "index_fill", "x source indices / axis", _writer(False), (_except_places, _at_filled, None),
-    saves=("indices", "indices", ""), policy="each", type=along_axis_type("index_fill"), jax=_places_text("set"),
+    saves=("indices", "indices", ""), policy="each", type=along_axis_type("index_fill"),
+    jax=lambda x, source, indices, *, axis: _places_text("set")(x, f"jnp.asarray({source}, {x}.dtype)", indices, axis=axis),
     display=numbered("IndexFillBackward", 1),
 )  # fmt: skip

@@ -189,3 +189,21 @@ def test_a_result_that_got_its_history_through_a_view_of_it():
     for n in range(1, 4):
         fast(sg.ones(2)).sum().backward()
         assert w.grad.item() == n
+
+
+@pytest.mark.parametrize("size", [2, 3])
+def test_the_gradient_of_a_complex_determinant(size):
+    rng = np.random.default_rng(0)
+    a = rng.normal(size=(size, size)) + 1j * rng.normal(size=(size, size))
+    ours, eager = sg.tensor(a, requires_grad=True), sg.tensor(a, requires_grad=True)
+    (sg.compile(sg.linalg.det)(ours).abs() ** 2).backward()
+    (sg.linalg.det(eager).abs() ** 2).backward()
+    assert sg.allclose(ours.grad, eager.grad, rtol=1e-12)
+
+
+def test_a_number_of_another_type_that_fills_places():
+    x, places = sg.zeros(3, 2, dtype=sg.bfloat16), sg.tensor([0, 2])
+    fast = sg.compile(lambda x, value: x.index_fill(0, places, value))
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        assert fast(x, sg.tensor(1.5)).tolist() == [[1.5, 1.5], [0.0, 0.0], [1.5, 1.5]]
