@@ -15,7 +15,7 @@ from symgrad.tensor import Tensor
 class Box:
     """What an array holds now. A view's box knows its parent's, and the way there: a write to either is seen in the other."""
 
-    __slots__ = ("node", "outside", "parent", "path", "seen", "slope", "value", "writes")
+    __slots__ = ("node", "outside", "parent", "path", "seen", "silent", "slope", "value", "writes")
 
     def __init__(self, value: Value, parent: Box | None = None, path: Any = (), outside: Tensor | None = None) -> None:
         self.value = value
@@ -27,6 +27,8 @@ class Box:
         """What derivatives go to, if that is not `value`: what was there before writes that have no history, as under no_grad."""
         self.node: Any = None
         """The key of the history of the tensor whose memory it is."""
+        self.silent: bool = parent is not None and parent.silent
+        """Whether it is a view that was made under no_grad: it sees what is written, and has no part in its history."""
         self.writes = 0
         self.seen = 0 if parent is None else self.root()[0].writes
 
@@ -42,7 +44,8 @@ class Box:
         """The numbers."""
         root, path = self.root()
         if root is not self and self.seen != root.writes:
-            self.value, self.seen = follow(xp, root.value, path), root.writes
+            value = follow(xp, root.value, path)
+            self.value, self.seen = xp.detach(value) if self.silent else value, root.writes
         return self.value
 
     def recorded(self) -> Value:

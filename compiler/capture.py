@@ -123,8 +123,10 @@ class Capture:
             base = None if t._owner is None else self.boxes.get(id(args[0]._array))
             self.lines[v] = self.lines.get(v) or user_line()
             way = None if base is None else (base, step_of(row.name, attrs, i, args[0]._array.shape))
-            self.enter(t, v if local.mode.recording or not self.recorded else detached(v), way)
+            silent = self.recorded and not local.mode.recording
+            self.enter(t, detached(v) if silent else v, way)
             if way is not None:
+                self.boxes[id(t._array)].silent |= silent
                 self.apart.viewed(args[0], t, v)
 
     def _saved(self, edge: Any, args: tuple[Any, ...], operands: tuple[Any, ...]) -> None:

@@ -22,7 +22,6 @@ from symgrad.compiler.verify import verify
 from symgrad.engine import check_saved
 from symgrad.graph import Constant, Output
 from symgrad.mode import local
-from symgrad.ops.promotion import kind
 from symgrad.ops.spec import Meta, Row
 from symgrad.resident import resident
 from symgrad.tensor import Tensor, version_cell, wrap
@@ -44,6 +43,7 @@ class Operation:
         self.row = row_of_operation(self, name)
         self._transposes: dict[tuple[int, ...], Operation] = {}
         self._sloping: set[int] | None = None
+        self._histories: dict[tuple[bool, ...], tuple[bool, ...]] = {}
 
     @cached_property
     def kernel(self) -> Kernel:
@@ -68,6 +68,9 @@ class Operation:
         """Give the results their history, as the dispatcher does: all inputs are saved."""
         if not _asks(tensors):
             return
+        recorded = self._recorded(tensors)
+        if not any(recorded):
+            return
         edges = tuple([_edge(t, m) for t, m in zip(tensors, held, strict=True)])
         node = make_node(self.row, edges, {}, tuple(held), None, tuple([version_cell(t) for t in tensors]))
         metas = [Meta(v.shape, v.dtype) for v in self.graph.outputs]
@@ -75,9 +78,17 @@ class Operation:
             node.shape, node.dtype = metas[0].shape, metas[0].dtype
         else:
             node.shape, node.dtype = tuple(m.shape for m in metas), tuple(m.dtype for m in metas)
-        for i, (t, meta) in enumerate(zip(results, metas, strict=True)):
-            if kind(meta.dtype) in "fc":
+        for i, (t, asked) in enumerate(zip(results, recorded, strict=True)):
+            if asked:
                 t._requires_grad, t._node = True, node if self.single else Output(node, i)
+
+    def _recorded(self, tensors: Sequence[Tensor]) -> tuple[bool, ...]:
+        """Which results have a derivative in an input that asks for one: others are as if they were made under no_grad."""
+        asked = tuple([t._requires_grad for t in tensors])
+        if asked not in self._histories:
+            sloping = [differentiate.sloping(Graph(self.graph.inputs, [v])) for v in self.graph.outputs]
+            self._histories[asked] = tuple(any(asked[i] for i in inputs) for inputs in sloping)
+        return self._histories[asked]
 
     def run(self, *arrays: Any) -> Any:
         results = self.kernel(arrays)

@@ -207,3 +207,40 @@ def test_a_number_of_another_type_that_fills_places():
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         assert fast(x, sg.tensor(1.5)).tolist() == [[1.5, 1.5], [0.0, 0.0], [1.5, 1.5]]
+
+
+@pytest.mark.parametrize("view", [lambda v: v[:, 1:], lambda v: v.chunk(2, 1)[-1], lambda v: v[:, 1:].reshape(2), lambda v: v.detach()])
+def test_a_view_made_under_no_grad_has_no_part_in_the_history(view):
+    def f(x):
+        v = x * 2
+        with sg.no_grad():
+            seen = view(v)
+        v.tanh_()
+        return seen, v
+
+    x = sg.tensor([[-0.25, 0.5, 0.75]], dtype=sg.float64, requires_grad=True)
+    fast = sg.compile(f, backend="numpy")
+    for _ in range(2):
+        (wanted, _), (found, v) = f(x), fast(x)
+        assert found.tolist() == wanted.tolist()
+        assert (found.requires_grad, wanted.requires_grad, v.requires_grad) == (False, False, True)
+
+
+def test_results_ask_for_gradients_as_in_eager_code():
+    def f(x, w):
+        return x * w, (x * w).detach(), (x > w).float(), x * 2, w * 2, sg.ones(2), (x > w)
+
+    fast = sg.compile(f, backend="numpy")
+    for asking in ((False, False), (True, False), (False, True), (True, True)):
+        given = [sg.ones(2, requires_grad=asks) for asks in asking]
+        for _ in range(2):
+            assert [t.requires_grad for t in fast(*given)] == [t.requires_grad for t in f(*given)]
+    sum(t.sum() for t in fast(*given)).backward()
+    assert [t.grad.tolist() for t in given] == [[3, 3], [3, 3]]
+
+
+def test_a_detached_result_keeps_nothing_alive():
+    x = sg.ones(3, requires_grad=True)
+    loss, shown = sg.compile(lambda x: ((x * x).sum(), (x * x).detach()), backend="numpy")(x)
+    assert loss.grad_fn is not None
+    assert shown.grad_fn is None
