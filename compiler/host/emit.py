@@ -18,13 +18,14 @@ from symgrad.compiler import source as syntax
 from symgrad.compiler.control.rows import is_control
 from symgrad.compiler.host import loops
 from symgrad.compiler.host.buffers import Plan, Storage, unshaped
-from symgrad.compiler.host.forms import LETTERS, is_fresh, is_plain_sum
+from symgrad.compiler.host.forms import LETTERS, is_fresh, is_masked, is_plain_sum, is_zero
 from symgrad.compiler.ir import INPUT, LITERAL, OUTPUT, Graph, Value, row_of
 from symgrad.compiler.source import one_is_typed
 from symgrad.errors import GraphError
+from symgrad.ops.kernels import select
 from symgrad.ops.namespace import raw
 
-_RESERVED = frozenset(("np", "kernels", "select", "ml_dtypes", "workspace", "buffers", "reversed"))
+_RESERVED = frozenset(("np", "kernels", "masked", "select", "ml_dtypes", "workspace", "buffers", "reversed"))
 _WEAK = frozenset(("promote", "float", "compare", "where", "first"))
 """Policies of rows whose kernels take Python numbers."""
 
@@ -211,9 +212,14 @@ class Emitter:
             return ast.Call(_dtype(v.dtype), [self.operand(x)], []) if number else _method(self.operand(x), "astype", v.dtype)
         if v.op == "sum" and is_plain_sum(v):
             return _sum(self.operand(x), **v.attrs)
-        if v.op == "where":
-            return ast.Call(syntax.name("select"), [self._array(a) if a.op != LITERAL else self._choice(v, a) for a in v.args], [])
-        return None
+        return self._chosen(v) if v.op == "where" else None
+
+    def _chosen(self, v: Value) -> ast.expr:
+        condition, x, y = v.args
+        if is_zero(y) and is_masked(condition, x):
+            return _call("masked", [self.operand(x), self.operand(condition)], {})
+        operands = [self._array(a) if a.op != LITERAL else self._choice(v, a) for a in v.args]
+        return _call("select" if v.size >= select.LARGE or self.plan.written(v) else "np.where", operands, {})
 
     def _choice(self, v: Value, a: Value) -> ast.expr:
         other = v.args[1] if a is v.args[2] else v.args[2]
@@ -304,8 +310,8 @@ def _imports(functions: Sequence[ast.FunctionDef]) -> list[ast.stmt]:
         found.append(ast.Import([ast.alias("ml_dtypes")]))
     if "np" in used:
         found.append(ast.Import([ast.alias("numpy", "np")]))
-    if "select" in used:
-        found.append(ast.ImportFrom("symgrad.ops.kernels.select", [ast.alias("select")], 0))
+    if chosen := [ast.alias(name) for name in ("masked", "select") if name in used]:
+        found.append(ast.ImportFrom("symgrad.ops.kernels.select", chosen, 0))
     if "kernels" in used:
         found.append(ast.ImportFrom("symgrad.ops.namespace", [ast.alias("raw", "kernels")], 0))
     return found

@@ -18,6 +18,7 @@ from symgrad.compiler.host.kernel import Kernel
 from symgrad.compiler.interpreter import evaluate
 from symgrad.compiler.ir import INPUT, LITERAL, Graph, input_value
 from symgrad.errors import GraphError
+from symgrad.ops.kernels import select
 from symgrad.ops.promotion import kind
 from symgrad.ops.shapes import elementwise_type
 from symgrad.ops.spec import Row
@@ -82,6 +83,7 @@ BATCHES = [NAMES[i::10] for i in range(10)]
 def large(request, monkeypatch):
     """Tests use small arrays: with a limit of one byte all of them live in buffers."""
     monkeypatch.setattr(buffers, "LARGE", request.param)
+    monkeypatch.setattr(select, "LARGE", min(request.param, select.LARGE))
     return request.param
 
 
