@@ -94,9 +94,11 @@ class Step:
         given = () if self.answers or self.recorder else (*(i for i, _ in effects.writes), *(range(arguments) if options.donate else ()))
         donated = usable(self.graph, dict.fromkeys(given))  # but not what is needed if the path turns out to be another, or for backward
         kept = [i for i, source in enumerate(self.sources, arguments) if not isinstance(source, Draw)]
-        if self.operation is not None:
+        if self.operation is None:
+            self.kernel = make_kernel(self.graph, options=options, donated=donated, kept=kept)
+        else:
             self.operation.kept = kept
-        self.kernel = self.operation.kernel if self.operation is not None else make_kernel(self.graph, "forward", options, donated, kept)
+            self.kernel = self.operation.kernel
         self.in_use = {i: InUse(self.graph.inputs[i].shape, self.graph.inputs[i].dtype) for i in donated}
         self.free = not self.guards.conditions and all(i >= arguments for i, _ in effects.writes)
         """Whether it makes no difference to it which arguments share memory, and what numbers are among them."""
