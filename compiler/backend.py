@@ -45,9 +45,11 @@ class Kernel(Protocol):
     def source(self) -> str: ...
 
 
-def make_kernel(graph: Graph, name: str = "forward", options: Options = DEFAULT, donated: Sequence[int] = ()) -> Kernel:
-    """A kernel of the back end that the options ask for; the memory of `donated` inputs may be used for its results. JAX is loaded for
-    XLA's only."""
+def make_kernel(
+    graph: Graph, name: str = "forward", options: Options = DEFAULT, donated: Sequence[int] = (), kept: Sequence[int] = ()
+) -> Kernel:
+    """A kernel of the back end that the options ask for; the memory of `donated` inputs may be used for its results, and `kept` inputs are
+    where it wants them at every run. JAX is loaded for XLA's only."""
     if options.backend == "numpy":
         from symgrad.compiler.host.kernel import Kernel as HostKernel
 
@@ -55,7 +57,7 @@ def make_kernel(graph: Graph, name: str = "forward", options: Options = DEFAULT,
     if options.backend == "auto":
         from symgrad.compiler.auto import AutoKernel
 
-        return AutoKernel(graph, name, lambda: _xla(graph, name, options, ()))
+        return AutoKernel(graph, name, lambda: _xla(graph, name, options, ()), kept)
     return _xla(graph, name, options, donated)
 
 

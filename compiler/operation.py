@@ -44,10 +44,12 @@ class Operation:
         self._transposes: dict[tuple[int, ...], Operation] = {}
         self._sloping: set[int] | None = None
         self._histories: dict[tuple[bool, ...], tuple[bool, ...]] = {}
+        self.kept: Sequence[int] = ()
+        """Inputs that are the same tensors at every call."""
 
     @cached_property
     def kernel(self) -> Kernel:
-        return make_kernel(self.graph, options=self.options)
+        return make_kernel(self.graph, options=self.options, kept=self.kept)
 
     def __call__(self, *tensors: Tensor) -> tuple[Tensor, ...]:
         mode = local.mode

@@ -42,6 +42,7 @@ class Program:
         self.wrt = tuple(i for i, x in enumerate(self.graph.inputs) if kind(x.dtype) in "fc")
         self.operation = Operation(self.graph, name, options, range(len(self.graph.inputs) - len(self.captured)) if options.donate else ())
         self.operation.lines = traced.capture.lines
+        self.operation.kept = range(len(self.graph.inputs) - len(self.captured), len(self.graph.inputs))
         self.guards = Guards(traced)
         self.answers = traced.path.outcomes
         self.asked = traced.path.values
@@ -89,7 +90,7 @@ class Program:
         if key not in self._kernels:
             with stage("differentiate", self.times):
                 graph = self.graph if what == "forward" else verify(self._derived(what, wrt))
-            self._kernels[key] = make_kernel(graph, what, options)
+            self._kernels[key] = make_kernel(graph, what, options, kept=self.operation.kept)
         return self._kernels[key]
 
     def compute(self, what: str, wrt: tuple[int, ...], tensors: Sequence[Tensor]) -> list[Tensor]:

@@ -43,7 +43,7 @@ class Captured:
 
     def find(self, kernel: Kernel, draws: Sequence[Any], arguments: Sequence[Tensor]) -> Any:
         t = self.tensor
-        return t._held if is_resident(t) else settle(t, kernel)
+        return settle(t, kernel) if kernel.on_device and not is_resident(t) else t._held
 
 
 @dataclass(frozen=True)

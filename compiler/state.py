@@ -26,7 +26,7 @@ from symgrad.compiler.passes.undetached import undetached
 from symgrad.compiler.program import MISS
 from symgrad.compiler.progress import stage
 from symgrad.compiler.signature import Call
-from symgrad.compiler.sources import Captured, Gradient
+from symgrad.compiler.sources import Captured, Draw, Gradient
 from symgrad.compiler.trace import Trace
 from symgrad.compiler.tree import LEAF, flatten, unflatten
 from symgrad.compiler.verify import verify
@@ -94,7 +94,12 @@ class Step:
         """What the results are recorded as; only its backward runs."""
         given = () if self.answers or self.recorder else (*(i for i, _ in effects.writes), *(range(arguments) if options.donate else ()))
         donated = usable(self.graph, dict.fromkeys(given))  # but not what is needed if the path turns out to be another, or for backward
-        self.kernel = make_kernel(self.graph, options=options, donated=donated) if self.operation is None else self.operation.kernel
+        kept = [i for i, source in enumerate(self.sources, arguments) if not isinstance(source, Draw)]
+        if self.operation is None:
+            self.kernel = make_kernel(self.graph, options=options, donated=donated, kept=kept)
+        else:
+            self.operation.kept = kept
+            self.kernel = self.operation.kernel
         self.in_use = {i: InUse(self.graph.inputs[i].shape, self.graph.inputs[i].dtype) for i in donated}
         self.free = not self.guards.conditions and all(i >= arguments for i, _ in effects.writes)
         """Whether it makes no difference to it which arguments share memory, and what numbers are among them."""

@@ -219,7 +219,8 @@ def move(t: Tensor, buffer: Any) -> None:
 
 def is_alone(t: Tensor) -> bool:
     """Whether nobody but the tensor can see its memory: no view, no array, no saved value of a recorded operation."""
-    return t._base is None and sys.getrefcount(memory(t)) <= 2 and _owns(memory(t))
+    held = t._held
+    return t._base is None and sys.getrefcount(held) <= 3 and (held.base is None or _owns(held))
 
 
 def _owns(array: Any) -> bool:
@@ -229,21 +230,21 @@ def _owns(array: Any) -> bool:
 
 def write(t: Tensor, held: Any) -> None:
     """Let a tensor have new numbers: those who see its memory see them, too."""
-    on_host = held.__class__ is np.ndarray
-    if type(t) in _home and not on_host:
-        t._held = held
-        if t._base is None:  # as mark_written does, without the questions
-            old, t._cell = t._cell, []
-            t._writes += 1
-            old += (t._cell, t._writes)
-            return
-    elif type(t) not in _home and not is_alone(t):
+    on_host, here = held.__class__ is np.ndarray, type(t) not in _home
+    if here and not is_alone(t):
         np.copyto(t._array, np.asarray(held))
+    elif here is on_host:
+        t._held = held
     elif on_host:
         t._array = held
     else:
         move(t, held)
-    mark_written(t)
+    if t._base is not None or local.mode.capture is not None:
+        mark_written(t)
+        return
+    old, t._cell = t._cell, []  # as mark_written does, without its questions
+    t._writes += 1
+    old += (t._cell, t._writes)
 
 
 @contextlib.contextmanager

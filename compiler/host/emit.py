@@ -18,13 +18,14 @@ from symgrad.compiler import source as syntax
 from symgrad.compiler.control.rows import is_control
 from symgrad.compiler.host import loops
 from symgrad.compiler.host.buffers import Plan, Storage, unshaped
-from symgrad.compiler.host.forms import LETTERS, is_fresh, is_plain_sum
+from symgrad.compiler.host.forms import LETTERS, is_column_sum, is_fresh, is_masked, is_plain_sum, is_zero
 from symgrad.compiler.ir import INPUT, LITERAL, OUTPUT, Graph, Value, row_of
 from symgrad.compiler.source import one_is_typed
 from symgrad.errors import GraphError
+from symgrad.ops.kernels import select
 from symgrad.ops.namespace import raw
 
-_RESERVED = frozenset(("np", "kernels", "select", "ml_dtypes", "workspace", "buffers", "reversed"))
+_RESERVED = frozenset(("np", "kernels", "masked", "select", "ml_dtypes", "workspace", "buffers", "reversed"))
 _WEAK = frozenset(("promote", "float", "compare", "where", "first"))
 """Policies of rows whose kernels take Python numbers."""
 
@@ -52,6 +53,7 @@ class Emitter:
         self.taken: set[str] = set(self.parameters) if outer is None else outer.taken
         self.bound: dict[str, Any] = {} if outer is None else outer.bound
         """What the source names besides modules: kernels of rows that are not in the table, with attributes that no text can say."""
+        self.ones: dict[tuple[int, Any], str] = {} if outer is None else outer.ones
         self.buffer: dict[Storage, str] = {} if outer is None else outer.buffer
         self.buffer.update({storage: self.fresh("b", first=0) for storage in self.plan.buffers})
         given = list(map(syntax.name, self.parameters)) if outer is None else inputs
@@ -60,10 +62,11 @@ class Emitter:
         self.body: list[ast.stmt] = []
 
     def text(self, name: str) -> str:
-        return ast.unparse(self.module(name)).replace("\n\ndef ", "\n\n\ndef ") + "\n"
+        text = ast.unparse(self.module(name)).replace("\n\ndef ", "\n\n\ndef ") + "\n"
+        return text.replace("\nones", "\n\nones", 1) if self.ones else text
 
     def module(self, name: str) -> ast.Module:
-        """The syntax tree: imports, the workspace if there is one, the function."""
+        """The syntax tree: imports, constants, the workspace if there is one, the function."""
         lines = self.lines()
         start = [syntax.docstring(self.graph, self.parameters)]
         if self.buffer:
@@ -72,7 +75,8 @@ class Emitter:
         function = syntax.function(name, parameters, [*start, *lines])
         function.args.defaults = [ast.Constant(None)] if self.buffer else []
         functions = [*([self._workspace()] if self.buffer else []), function]
-        return ast.fix_missing_locations(ast.Module([*_imports(functions), *functions], []))
+        constants = [syntax.assign(name, _call("np.ones", [ast.Constant(n), _dtype(dtype)], {})) for (n, dtype), name in self.ones.items()]
+        return ast.fix_missing_locations(ast.Module([*_imports([*constants, *functions]), *constants, *functions], []))
 
     def lines(self) -> list[ast.stmt]:
         """The statements, up to the return."""
@@ -209,11 +213,25 @@ class Emitter:
         if v.op == "cast" and not (x.dtype.kind == "c" and v.dtype.kind != "c"):
             number = not v.shape and v.dtype.kind == "f"
             return ast.Call(_dtype(v.dtype), [self.operand(x)], []) if number else _method(self.operand(x), "astype", v.dtype)
+        if v.op == "sum" and is_column_sum(v):
+            return _call("np.dot", [self._ones(x), self.operand(x)], {})
         if v.op == "sum" and is_plain_sum(v):
             return _sum(self.operand(x), **v.attrs)
-        if v.op == "where":
-            return ast.Call(syntax.name("select"), [self._array(a) if a.op != LITERAL else self._choice(v, a) for a in v.args], [])
-        return None
+        return self._chosen(v) if v.op == "where" else None
+
+    def _chosen(self, v: Value) -> ast.expr:
+        condition, x, y = v.args
+        if is_zero(y) and is_masked(condition, x):
+            return _call("masked", [self.operand(x), self.operand(condition)], {})
+        operands = [self._array(a) if a.op != LITERAL else self._choice(v, a) for a in v.args]
+        return _call("select" if v.size >= select.LARGE or self.plan.written(v) else "np.where", operands, {})
+
+    def _ones(self, x: Value) -> ast.expr:
+        """A constant, one for each row of a matrix."""
+        key = x.shape[0], x.dtype
+        if key not in self.ones:
+            self.ones[key] = self.fresh("ones")
+        return syntax.name(self.ones[key])
 
     def _choice(self, v: Value, a: Value) -> ast.expr:
         other = v.args[1] if a is v.args[2] else v.args[2]
@@ -297,15 +315,15 @@ def _unpacked(names: list[str]) -> ast.stmt:
     return ast.Assign([target], given)
 
 
-def _imports(functions: Sequence[ast.FunctionDef]) -> list[ast.stmt]:
+def _imports(functions: Sequence[ast.stmt]) -> list[ast.stmt]:
     used = set().union(*map(syntax.names_in, functions))
     found: list[ast.stmt] = []
     if "ml_dtypes" in used:
         found.append(ast.Import([ast.alias("ml_dtypes")]))
     if "np" in used:
         found.append(ast.Import([ast.alias("numpy", "np")]))
-    if "select" in used:
-        found.append(ast.ImportFrom("symgrad.ops.kernels.select", [ast.alias("select")], 0))
+    if chosen := [ast.alias(name) for name in ("masked", "select") if name in used]:
+        found.append(ast.ImportFrom("symgrad.ops.kernels.select", chosen, 0))
     if "kernels" in used:
         found.append(ast.ImportFrom("symgrad.ops.namespace", [ast.alias("raw", "kernels")], 0))
     return found

@@ -12,11 +12,13 @@ import numpy as np
 
 from symgrad.compiler.control.rows import SCAN
 from symgrad.compiler.ir import LITERAL, OUTPUT, Value, row_of
+from symgrad.ops.kernels import select
 from symgrad.ops.table import TABLE
 
 Step = tuple[Any, ...]
 Form = tuple[Step, ...]
 LETTERS = ("x", "y", "z")
+_WIDE = frozenset(("float32", "float64"))
 
 _FLOAT: dict[str, Form] = {
     "relu": (("maximum", "x", 0),),
@@ -79,7 +81,16 @@ def writes_out(v: Value) -> bool:
 
 def _chosen_by_bits(v: Value) -> bool:
     condition, x, y = v.args
-    return v.dtype.name in ("float32", "float64") and condition.shape == v.shape and {x.shape, y.shape} <= {(), v.shape}
+    return v.dtype.name in _WIDE and condition.shape == v.shape and {x.shape, y.shape} <= {(), v.shape}
+
+
+def is_zero(v: Value) -> bool:
+    return v.op == LITERAL and v.value.__class__ is int and v.value == 0
+
+
+def is_masked(condition: Value, x: Value) -> bool:
+    """Whether a choice between `x` and 0 is made by multiplying bits with the condition."""
+    return x.dtype.name in _WIDE and condition.shape == x.shape and x.size >= select.LARGE
 
 
 def overwritable(v: Value, form: Form) -> list[Value]:
@@ -93,7 +104,7 @@ def overwritable(v: Value, form: Form) -> list[Value]:
 
 def _has_zero(v: Value) -> bool:
     """One side of a choice is the number 0: then each element is read once, before it is written."""
-    return any(a.op == LITERAL and a.value.__class__ is int and a.value == 0 for a in v.args[1:])
+    return any(map(is_zero, v.args[1:]))
 
 
 def is_plain_sum(v: Value) -> bool:
@@ -102,6 +113,14 @@ def is_plain_sum(v: Value) -> bool:
     if x.dtype != v.dtype or x.dtype.kind not in "fc":
         return False
     return x.size <= 1024 or (x.ndim - 1 in axis) or (axis == (0,) and x.shape[0] < 256)
+
+
+def is_column_sum(v: Value) -> bool:
+    """Whether a sum is a vector of ones times the matrix: BLAS is several times as fast as NumPy along the first dimension, and adds up in
+    more than one place, which keeps more digits. Few rows are not worth it, for very many the row's kernel takes more care."""
+    (x,) = v.args
+    columns = v.dtype.name in _WIDE and x.dtype == v.dtype and x.ndim == 2 and v.attrs == {"axis": (0,), "keepdims": False}
+    return columns and 16 <= x.shape[0] <= 4096
 
 
 def is_fresh(v: Value) -> bool:

@@ -46,14 +46,20 @@ class Kernel:
         self._inputs = [(x.shape, x.dtype) for x in graph.inputs]
         self._checked = False
         self._single = len(graph.outputs) == 1
+        self._numbers = [i for i, v in enumerate(graph.outputs) if not v.shape]
+        """Results that NumPy gives as numbers, not as arrays."""
 
     def __call__(self, arrays: Sequence[Array]) -> list[Array]:
         if [(a.shape, a.dtype) for a in arrays] != self._inputs:
             raise GraphError(self._refusal(arrays))
         return self._run(arrays)
 
+    def launch(self, held: Sequence[Any], found: list[Any] | None = None) -> list[Array]:
+        """The same, where some of the inputs may be buffers of a device."""
+        return self([x if x.__class__ is ndarray else np.asarray(x) for x in held])
+
     def executable(self, *held: Any) -> Any:
-        """The result, or a tuple of them, for arrays and buffers of any type: those of the wrong one are a TypeError."""
+        """The result, or a list of them, for arrays and buffers of any type: those of the wrong one are a TypeError."""
         if [(x.shape, x.dtype) for x in held] != self._inputs:
             raise TypeError(self._refusal(held))
         found = self._run([x if x.__class__ is ndarray else np.asarray(x) for x in held])
@@ -69,7 +75,9 @@ class Kernel:
             results = run(self.function, *arrays, *buffers)
         finally:
             self._idle.append(workspace)
-        found = [r if r.__class__ is ndarray else np.asarray(r) for r in ((results,) if self._single else results)]
+        found = [results] if self._single else [*results]
+        for i in self._numbers:
+            found[i] = np.asarray(found[i])
         if not self._checked:
             self._check(found)
         return found
@@ -80,10 +88,6 @@ class Kernel:
             given = ", ".join(map(type_text, found))
             raise GraphError(f"the kernel gave {given} where its graph says {', '.join(map(type_text, self.graph.outputs))}")
         self._checked = True
-
-    def launch(self, held: Sequence[Any], found: list[Any] | None = None) -> Sequence[Any]:
-        """The same, where some of the inputs may be buffers of a device."""
-        return self([x if x.__class__ is ndarray else np.asarray(x) for x in held])
 
     def buffer(self, array: Array) -> Any:
         """Any memory will do."""

@@ -6,6 +6,8 @@
     linear(x, w, b)                  -> reshape(flat(x) @ w.T) + b: one product is faster than many, and sum and product share memory
     addmm, mse_loss, mean            -> what they are made of: a loss shares its difference with its derivative
     reshape(sum(x, keepdims=True))   -> sum(x), where that is all
+    where(relu(x) <= 0, 0, y)        -> where(relu(x) != 0, y, 0), since relu(x) is never negative
+    where(c, 0, y)                   -> where(not c, y, 0): y times the condition, for large arrays
 Other fused rows stay whole: their own kernels are faster than their parts.
 """
 
@@ -19,6 +21,7 @@ import numpy as np
 from symgrad.compiler.builder import apply, xp
 from symgrad.compiler.control.rows import is_control
 from symgrad.compiler.custom import CUSTOM
+from symgrad.compiler.host.forms import is_masked, is_zero
 from symgrad.compiler.ir import LITERAL, Graph, Value, literal, row_of
 from symgrad.compiler.passes.constants import constants
 from symgrad.compiler.passes.loops import loops
@@ -57,7 +60,16 @@ def _written(row: Row, args: tuple[Any, ...], attrs: Any) -> Any:
     if row.name in _PARTS and row.compose is not None:
         result = row.compose(xp, *args, **attrs)
         return _written(row_of(result), result.args, result.attrs) if result.op in _PARTS else result
+    if row.name == "where" and is_zero(args[1]) and is_masked(*args[::2]):
+        return xp.where(_opposite(args[0]), args[2], 0)
     return apply(row, args, dict(attrs))
+
+
+def _opposite(condition: Value) -> Any:
+    x = condition.args[0] if condition.op == "le" else None
+    if x is not None and x.op == "relu" and is_zero(condition.args[1]):
+        return xp.ne(x, 0)  # of NaN, too
+    return xp.logical_not(condition)
 
 
 def _unkept(graph: Graph) -> Graph:

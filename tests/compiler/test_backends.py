@@ -214,6 +214,39 @@ def test_auto_goes_on_measuring_at_the_next_call(monkeypatch):
     assert "chosen because  NumPy: 1 s a run, XLA 1 s (the fastest of 5 runs each)" in str(fast.explain())
 
 
+@pytest.mark.parametrize("kind", ["function", "gradient", "step"])
+def test_auto_measures_arguments_as_they_come_and_what_is_brought_along_where_it_will_be(kind, monkeypatch):
+    """Else XLA would not pay for moving a batch to its device, or would pay for parameters that stay there."""
+    from symgrad.compiler import auto
+
+    seen = []
+
+    def seconds(kernel, held):
+        seen.append((kernel.on_device, [type(x) is np.ndarray for x in held]))
+        return 1.0
+
+    monkeypatch.setattr(auto, "_seconds", seconds)
+    weight = sg.tensor(np.ones((3, 2), np.float32), requires_grad=kind == "step")
+
+    def value(x, y):
+        return (x @ weight - y).square().sum()
+
+    def step(x, y):
+        weight.grad = None
+        total = value(x, y)
+        total.backward()
+        with sg.no_grad():
+            weight.sub_(weight.grad)
+        return total.detach()
+
+    fast = sg.compile(step if kind == "step" else value, backend="auto")
+    x, y = tensors((4, 3), (4, 2))
+    there = sg.compile(lambda y: y * 2)(y)
+    for _ in range(3):
+        fast.grad(x, there) if kind == "gradient" else fast(x, there)
+    assert seen == [(False, [True, False, True]), (True, [True, False, False])] * auto.ROUNDS
+
+
 def test_auto_without_the_other_back_end(monkeypatch):
     from symgrad.compiler.auto import AutoKernel
 

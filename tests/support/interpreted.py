@@ -12,7 +12,7 @@ from symgrad.mode import Mode, local
 class Kernel:
     on_device, executable, narrow = False, None, True
 
-    def __init__(self, graph, name="forward", options=None, donated=()):
+    def __init__(self, graph, name="forward", options=None, donated=(), kept=()):
         self.graph, self.name, self.donated = graph, name, ()
 
     def __call__(self, arrays):
