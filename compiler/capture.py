@@ -42,6 +42,8 @@ _WAYS = {  # what to write in place of what takes a value out of the graph
 }
 _ANSWERS: dict[str, Any] = {"bool(tensor)": bool, "int(tensor)": int}
 """What a function that is followed may ask for."""
+_MOST_NUMBERS = 1024
+"""Of longer lists of whole numbers each is another one: data, not lengths."""
 
 
 def _state_of_random() -> bytes:
@@ -177,9 +179,10 @@ class Capture:
             return
         asked = next((kind for start, kind in _ANSWERS.items() if how.startswith(start)), None)
         if self.follow and asked is not None and t._array.size == 1:
-            self.path.values.append(self.value(t))
-            self.path.answers.append(asked(t._array.item()))
-            self.path.questions.append(f"{how.partition(')')[0]}) at {user_line()}")
+            self.path.answered(self.value(t), asked(t._array.item()), f"{how.partition(')')[0]}) at {user_line()}")
+            return
+        if self.follow and how == "tolist()" and t._array.dtype.kind in "biu" and t._array.size <= _MOST_NUMBERS:
+            self._listed(t)
             return
         if how.startswith("a mask") and self.follow and not self.numbers:
             return  # its size is asked for by `sized`
@@ -189,6 +192,16 @@ class Capture:
             f"{user_line()}: {how} takes a value out of the graph of a traced function, and its formula and kernel cannot follow it there;"
             f" {way}, or leave the function eager"
         )
+
+    def _listed(self, t: Tensor) -> None:
+        """Whole numbers become Python's: that they are these is one condition of the path."""
+        value, frozen = self.value(t), wrap(t._array.copy())
+        if self.path.known(value):
+            return
+        same = xp.all(xp.eq(value, self.brought(frozen)), axis=tuple(range(value.ndim)), keepdims=False)
+        self.boxes[id(frozen._array)].outside = None
+        self.path.constants.add(self.value(frozen))
+        self.path.answered(same, True, f"whether tolist() at {user_line()} gives {t._array.tolist()}")
 
     def _refuse_histories(self) -> None:
         """backward() would go on through what was recorded before the call, and no program could do that again."""
@@ -305,6 +318,7 @@ class Capture:
         frozen = wrap(array.copy())
         self.argument(t, "constant")
         self.boxes[id(array)].outside = None
+        self.path.constants.add(self.inputs[-1])
         self.captured.append(frozen)
         self.sources.append(Captured(frozen))
 
