@@ -298,6 +298,13 @@ class Capture:
             self.draws.append((array, draw))
             self.drawn = _state_of_random()
 
+    def draw_behind(self, t: Tensor) -> int | None:
+        """Which draw of random numbers made the memory of a tensor."""
+        for number, (array, _) in enumerate(self.draws):
+            if array is t._array or (array.base is not None and array.base is t._array.base and array.shape == t._array.shape):
+                return number
+        return None
+
     def refuse_random(self) -> None:
         """What was drawn while tracing would be drawn once and for all."""
         if self.drawn != _state_of_random():
@@ -357,12 +364,12 @@ class Capture:
 
     def brought(self, t: Tensor) -> Value:
         """What stands for a tensor that the function brings along."""
-        for number, (array, _) in enumerate(self.draws):
-            if array is t._array or (array.base is not None and array.base is t._array.base and array.shape == t._array.shape):
-                value = self.argument(t, f"draw{number + 1}")
-                self.boxes[id(t._array)].outside = None
-                self.sources.append(Draw(number))
-                return value
+        number = self.draw_behind(t)
+        if number is not None:
+            value = self.argument(t, f"draw{number + 1}")
+            self.boxes[id(t._array)].outside = None
+            self.sources.append(Draw(number))
+            return value
         self.refuse_random()
         if self.numbers and not t._array.ndim and not t._requires_grad and t.name is None and id(t) not in self.names:
             value = literal(t._array.item(), t._array.dtype)

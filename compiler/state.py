@@ -305,7 +305,7 @@ def escaped(traced: Trace) -> bool:
     just begun. A program would make it anew at every run, so the call is traced again next time, when it is there."""
     capture = traced.capture
     expected = {id(x) for t in _leaves(traced.result) for x in (t, t._owner, t._base)}
-    expected |= {id(x) for t in capture.outside for x in (t, t._grad)}
+    expected |= {id(x) for t in capture.outside for x in (t, t._grad, *(() if t._grad is None else (t._grad._owner, t._grad._base)))}
     made = [weakref.ref(t) for t in capture.alive if isinstance(t, Tensor) and id(t) not in expected and id(t) not in capture.had]
     for held in (capture.alive, capture.nodes, capture.boxes, capture.written_outside):
         held.clear()
