@@ -288,7 +288,7 @@ class Capture:
         """A number that may change between runs, such as a learning rate: an input, which is read at every run."""
         if key not in self.scalars:
             t = self.scalars[key] = wrap(np.asarray(read(), np.float64))
-            self.argument(t, "rate")
+            self.argument(t, {"lr": "rate"}.get(key[-1], key[-1]))
             self.sources.append(Scalar(read))
         return self.scalars[key]
 
