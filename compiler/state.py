@@ -34,7 +34,7 @@ from symgrad.debug import show
 from symgrad.engine import node_of
 from symgrad.graph import Node
 from symgrad.mode import local
-from symgrad.ops.generator import default_generator
+from symgrad.ops.generator import Generator, default_generator
 from symgrad.resident import Donated, InUse, giving, is_gone, memory, resident, take, write
 from symgrad.tensor import Tensor
 
@@ -128,25 +128,32 @@ class Step:
         if self.operation is not None:
             values = self.operation(*tensors, *self.captured)
             return self._results(values) if self._answered(map(memory, values[self.count :])) else MISS
-        before = default_generator.get_state() if self.answers and self.effects.draws else None
-        draws = [draw() for draw in self.effects.draws]
-        while True:
-            held = self._inputs(tensors, draws)
-            try:
-                values = self._ran(held, tensors)
-                break
-            except Donated:  # by another thread, which is about to leave new values
-                giving.wait()
-                if any(map(is_gone, (*tensors, *self.captured))):
-                    raise
+        before = Generator.get_state(default_generator) if self.effects.draws else None
+        held: list[Any] = []
+        try:
+            values = self._run(held, tensors)
+        except Exception:  # changes nothing; an interrupt may have come after the run
+            _put_back(before)
+            raise
         if values is MISS:
-            if before is not None:
-                default_generator.set_state(before)
+            _put_back(before)
             return MISS
         results = [resident(a) for a in values[: self.count]]
         if self.recorder is not None and local.mode.recording:
             self.recorder.record([self._behind(i, x, tensors) for i, x in enumerate(held)], held, results)
         return self._results(results)
+
+    def _run(self, held: list[Any], tensors: Sequence[Any]) -> Any:
+        """The same after random numbers are drawn; `held` is filled with what the kernel was given."""
+        draws = [draw() for draw in self.effects.draws]
+        while True:
+            held[:] = self._inputs(tensors, draws)
+            try:
+                return self._ran(held, tensors)
+            except Donated:  # by another thread, which is about to leave new values
+                giving.wait()
+                if any(map(is_gone, (*tensors, *self.captured))):
+                    raise
 
     def _ran(self, held: list[Any], tensors: Sequence[Any]) -> Any:
         """What the kernel gives, after all effects; MISS, without any, if its answers are not those of this path."""
@@ -281,6 +288,12 @@ def _gradients(capture: Any) -> dict[int, int]:
     """Which inputs besides the arguments are gradients that were there before the call, and whose."""
     owners = {id(capture.had[id(t)]): i for i, t in enumerate(capture.outside) if capture.had[id(t)] is not None}
     return {k: owners[id(t)] for k, t in enumerate(capture.outside) if k >= capture.arguments and id(t) in owners}
+
+
+def _put_back(state: Any) -> None:
+    """Random numbers that were drawn in vain will be drawn again."""
+    if state is not None:
+        Generator.set_state(default_generator, state)
 
 
 def _leaves(result: Any) -> list[Tensor]:

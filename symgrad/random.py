@@ -14,6 +14,7 @@ from symgrad.creation import check_tensor, deliver, numpy_type, shape_of, size_a
 from symgrad.dispatch import tensors as ops
 from symgrad.mode import drawn, leaving, local
 from symgrad.ops import generator, sampling
+from symgrad.ops.boxmuller import unit
 from symgrad.ops.promotion import INT64
 from symgrad.ops.shapes import broadcast_shapes
 from symgrad.ops.spec import Meta
@@ -263,7 +264,7 @@ def bernoulli(input: Tensor, p: float | None = None, *, generator: Generator | N
 def _likely(gen: generator.Generator, p: Tensor, shape: tuple[int, ...], dtype: Any) -> Tensor:
     """1 with probability p, else 0, in a program that computes p: numbers are drawn, and compared with it."""
     wide = p._array.dtype == np.float64
-    numbers = wrap(drawn(lambda: sampling.unit(gen, math.prod(shape), wide).reshape(shape)))
+    numbers = wrap(drawn(lambda: unit(gen, math.prod(shape), wide).reshape(shape)))
     return ops.cast(ops.lt(numbers, ops.detach(p)), dtype=dtype)  # type: ignore[no-any-return]
 
 
@@ -288,8 +289,8 @@ def _draw_into(x: Tensor, draw: Callable[[], Array]) -> Tensor:
     return store(x, wrap(drawn(lambda: local.mode.run(draw))))
 
 
-def _in_place(name: str, signature: Callable[..., Callable[[Any, Array], Array]]) -> None:
-    """`Tensor.<name>`: `signature` turns the arguments into a function of generator and array."""
+def _in_place(name: str, signature: Callable[..., Callable[[Any, Any], Array]]) -> None:
+    """`Tensor.<name>`: `signature` turns the arguments into a function of generator and type."""
 
     def method(self: Tensor, *args: Any, generator: Generator | None = None, **keywords: Any) -> Tensor:
         draw, like = signature(*args, **keywords), Meta(self._array.shape, self._array.dtype)  # a program must not keep the tensor
