@@ -67,7 +67,9 @@ class Capture:
         """Whether the function was called with recording on. If not, nobody will ask for a derivative, and none is cut off."""
         self.path = Way()
         self.names = names
-        """What tensors that the function brings along are called, by their ids."""
+        """What parameters of a module that is the function are called, by their ids: in formulas they are symbols, even if numbers."""
+        self.titles: Mapping[int, str] = {}
+        """What other tensors that the function brings along are called."""
         self.drawn = _state_of_random()
         self.journal = Journal()
         self.arguments = 0
@@ -377,7 +379,7 @@ class Capture:
             return value
         self.captured.append(t)
         self.sources.append(Captured(t))
-        return self.argument(t, t.name or self.names.get(id(t)) or f"c{len(self.captured)}")
+        return self.argument(t, t.name or self.names.get(id(t)) or self.titles.get(id(t)) or f"c{len(self.captured)}")
 
     def argument(self, t: Tensor, label: str) -> Value:
         value = input_value(len(self.inputs), t._array.shape, t._array.dtype)
