@@ -20,6 +20,7 @@ from symgrad.compiler.custom import custom, holes, undifferentiable
 from symgrad.compiler.formula.user import of_function
 from symgrad.compiler.ir import Value, input_value, literal
 from symgrad.compiler.journal import Journal
+from symgrad.compiler.leaving import refusal
 from symgrad.compiler.lines import user_line as user_line
 from symgrad.compiler.sizes import SIZED, sized
 from symgrad.compiler.sources import Captured, Draw, Scalar
@@ -33,13 +34,6 @@ from symgrad.ops.generator import Generator, default_generator
 from symgrad.ops.spec import Row
 from symgrad.tensor import Tensor, wrap
 
-_WAYS = {  # what to write in place of what takes a value out of the graph
-    "backward()": "use func.grad or func.value_and_grad",
-    "autograd.grad()": "pass create_graph=True, or use func.grad",
-    "bool(tensor)": "use where(condition, x, y) for a choice",
-    "a mask": "use where(mask, x, 0) to keep the size",
-    "item()": "compute with tensors instead, print with debug.print",
-}
 _ANSWERS: dict[str, Any] = {"bool(tensor)": bool, "int(tensor)": int}
 """What a function that is followed may ask for."""
 _MOST_NUMBERS = 1024
@@ -88,6 +82,7 @@ class Capture:
         self.draws: list[tuple[Any, Callable[[], Any]]] = []
         self.dependencies: list[tuple[Callable[[], Any], Any]] = []
         self.scalars: dict[Any, Tensor] = {}
+        self.fixed: set[Any] = set()
         self.outside: list[Tensor] = []
         """The tensors behind the inputs."""
         self.had: dict[int, Any] = {}
@@ -188,12 +183,7 @@ class Capture:
             return
         if how.startswith("a mask") and self.follow and not self.numbers:
             return  # its size is asked for by `sized`
-        way = next((way for start, way in _WAYS.items() if how.startswith(start)), "compute with tensors instead")
-        kind_of_error = EffectError if how.startswith("backward()") else TraceError
-        raise kind_of_error(
-            f"{user_line()}: {how} takes a value out of the graph of a traced function, and its formula and kernel cannot follow it there;"
-            f" {way}, or leave the function eager"
-        )
+        raise refusal(how)
 
     def _listed(self, t: Tensor) -> None:
         """Whole numbers become Python's: that they are these is one condition of the path."""
@@ -286,8 +276,14 @@ class Capture:
             else:
                 name.warn()
 
-    def scalar(self, key: Any, read: Callable[[], float]) -> Tensor:
-        """A number that may change between runs, such as a learning rate: an input, which is read at every run."""
+    def scalar(self, key: Any, read: Callable[[], float]) -> Any:
+        """A number that may change between runs, such as a learning rate: an input, which is read at every run. Of a program that is there
+        for its derivatives only tensors are inputs: there it is held fixed."""
+        if not self.effects:
+            if key not in self.fixed:
+                self.fixed.add(key)
+                self.depends(read)
+            return read()
         if key not in self.scalars:
             t = self.scalars[key] = wrap(np.asarray(read(), np.float64))
             self.argument(t, {"lr": "rate"}.get(key[-1], key[-1]))
@@ -302,10 +298,9 @@ class Capture:
 
     def draw_behind(self, t: Tensor) -> int | None:
         """Which draw of random numbers made the memory of a tensor."""
-        for number, (array, _) in enumerate(self.draws):
-            if array is t._array or (array.base is not None and array.base is t._array.base and array.shape == t._array.shape):
-                return number
-        return None
+        memory, base, shape = t._array, t._array.base, t._array.shape
+        same = (i for i, (a, _) in enumerate(self.draws) if a is memory or (a.base is not None and a.base is base and a.shape == shape))
+        return next(same, None)
 
     def refuse_random(self) -> None:
         """What was drawn while tracing would be drawn once and for all."""

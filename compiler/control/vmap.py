@@ -6,7 +6,6 @@ from collections.abc import Sequence
 
 from symgrad.compiler.control.replay import recorded
 from symgrad.compiler.control.rows import is_control
-from symgrad.compiler.custom import CUSTOM
 from symgrad.compiler.ir import Graph, Value, input_value, walk
 from symgrad.compiler.passes.batch import batched
 from symgrad.ops.table import TABLE
@@ -17,8 +16,6 @@ def batched_run(graph: Graph, tensors: Sequence[Tensor], shared: Sequence[Tensor
     """The results for all slices of `tensors`, which stand for the first inputs of the graph; None if they cannot be had that way. A
     `formula` can be written for rows of the table only."""
     size, count = tensors[0]._array.shape[0], len(tensors)
-    if any(v.row is CUSTOM or "line" in v.attrs for v in walk(graph)):  # a Function of the user's, whose backward is its own
-        return None
     inputs = [input_value(i, (size, *x.shape) if i < count else x.shape, x.dtype) for i, x in enumerate(graph.inputs)]
     outputs = batched(graph.outputs, dict(zip(graph.inputs[:count], inputs, strict=False)), size, last=False)
     whole = Graph(inputs, outputs)

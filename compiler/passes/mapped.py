@@ -80,7 +80,7 @@ def _slice(x: Any, has: bool) -> Meta:
 
 
 def _rule(row: Row, has: Has, i: int) -> Callable[..., Any]:
-    """The cotangent of one argument: that of the row, for each slice; if it has no slices, the sum of them."""
+    """The cotangent of one argument: that of the row, for each slice. An argument without slices was broadcast, as whoever asks knows."""
 
     def rule(xp: Any, g: Any, out: Any, *args: Any, **attrs: Any) -> Any:
         gs = [(k, one) for k, one in enumerate(g if isinstance(g, tuple) else (g,)) if one is not None]
@@ -91,13 +91,12 @@ def _rule(row: Row, has: Has, i: int) -> Callable[..., Any]:
             results = result if isinstance(result, tuple) else (result,)
             return pull({results[k]: c for (k, _), c in zip(gs, cotangents, strict=True)}, operands[i : i + 1])[0]
 
-        found = _lifted(xp, (*args, *(one for _, one in gs)), (*has, *(True for _ in gs)), pulled)
-        return found if has[i] else xp.sum(found, axis=(0,), keepdims=False)
+        return _lifted(xp, (*args, *(one for _, one in gs)), (*has, *(True for _ in gs)), pulled)
 
     return rule
 
 
-def _lifted(xp: Any, args: Sequence[Any], has: Has, function: Callable[..., Value]) -> Any:
+def _lifted(xp: Any, args: Sequence[Any], has: Has, function: Callable[..., Any]) -> Any:
     """What a function gives for slices, stacked, in whichever `xp`."""
     size, given = _size(args, has), [(a, one) for a, one in zip(args, has, strict=True) if a is not None]
     types = [_slice(a, one) for a, one in given]
@@ -105,8 +104,10 @@ def _lifted(xp: Any, args: Sequence[Any], has: Has, function: Callable[..., Valu
     wholes = [input_value(k, (size, *slot.shape), slot.dtype) if given[k][1] else slot for k, slot in enumerate(slots)]
     filled = iter(slots)
     found = function(*(None if a is None else next(filled) for a in args))
-    outputs = batched([found], {slots[k]: wholes[k] for k, (_, one) in enumerate(given) if one}, size, last=False)
-    return replay(xp, Graph(wholes, outputs), [a for a, _ in given])[0]
+    several = found if isinstance(found, tuple) else (found,)
+    outputs = batched(several, {slots[k]: wholes[k] for k, (_, one) in enumerate(given) if one}, size, last=False)
+    results = tuple(replay(xp, Graph(wholes, outputs), [a for a, _ in given]))
+    return results if isinstance(found, tuple) else results[0]
 
 
 def _text(row: Row, names: Sequence[str | None], attrs: dict[str, Any]) -> str:

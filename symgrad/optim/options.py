@@ -79,7 +79,7 @@ def rate(group: Group) -> Any:
 def momentum(group: Group) -> Any:
     """The momentum, which a schedule may change: where it is not zero, in a program it is an input as the learning rate is."""
     capture, value = local.mode.capture, group["momentum"]
-    if capture is None or isinstance(value, Tensor) or value == 0:
+    if capture is None or group.get("differentiable") or isinstance(value, Tensor) or value == 0:
         return value
     return capture.scalar((id(group), "momentum"), lambda: group["momentum"])
 
@@ -87,7 +87,7 @@ def momentum(group: Group) -> Any:
 def betas(group: Group) -> tuple[Any, Any]:
     """The two betas, in a program inputs as well."""
     capture, (beta1, beta2) = local.mode.capture, group["betas"]
-    if capture is None or isinstance(beta1, Tensor) or isinstance(beta2, Tensor):
+    if capture is None or group.get("differentiable") or isinstance(beta1, Tensor) or isinstance(beta2, Tensor):
         return number(beta1, group), number(beta2, group)
     return (
         capture.scalar((id(group), "beta1"), lambda: group["betas"][0]),

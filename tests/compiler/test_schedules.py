@@ -118,3 +118,16 @@ def test_the_functional_step_sees_options_that_change():
     for lr in (0.1, 0.1, 0.5):
         optimizer.param_groups[0]["lr"] = lr
         np.testing.assert_allclose(fast(w, w).tolist(), [1 - lr] * 2, rtol=1e-12)
+        np.testing.assert_allclose(fast.vjp(w, w, wrt=1)(w).tolist(), [-lr] * 2, rtol=1e-12)
+
+
+def test_a_differentiable_step_sees_them_as_well():
+    w, rate = sg.ones(2, dtype=sg.float64, requires_grad=True), sg.tensor(0.1, dtype=sg.float64)
+    adam = sg.optim.Adam([w], lr=0.1)
+    adam.param_groups[0]["lr"] = rate
+    fast = sg.compile(lambda p, g: adam.functional_step([p], [g])[0][0].sum())
+    for betas in ((0.9, 0.999), (0.9, 0.999), (0.5, 0.9)):
+        adam.param_groups[0]["betas"] = betas
+        g = w.detach() * 2
+        wanted = adam.functional_step([w.detach()], [g])[0][0].sum()
+        np.testing.assert_allclose(fast(w.detach(), g).item(), wanted.item(), rtol=1e-12)

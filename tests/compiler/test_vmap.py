@@ -122,6 +122,14 @@ def test_derivatives_of_what_was_batched(f):
     same(given.grad, eager.grad)
 
 
+def test_which_arguments_are_mapped_is_a_part_of_the_program():
+    x, i = made(3, 3), sg.tensor([2, 0, 1])
+    rows, columns = (sg.compile(vmap(lambda x, i: x[i], in_dims=dims), backend="numpy") for dims in ((None, 0), (0, None)))
+    assert rows(x, i).tolist() == x[i].tolist()
+    assert columns(x, i).tolist() == x[:, i].tolist()
+    assert rows.graph().hash != columns.graph().hash
+
+
 def test_special_points_keep_their_derivatives():
     """norm at zero has a slope of zero; what it is made of has none."""
     x = sg.zeros(4, 3, dtype=sg.float64)
@@ -193,14 +201,37 @@ class Twice(sg.autograd.Function):
         return g * 3  # not its derivative
 
 
+class Scaled(sg.autograd.Function):
+    @staticmethod
+    def forward(ctx, x, w):
+        ctx.save_for_backward(x, w)
+        return sg.linalg.solve(w, x)
+
+    @staticmethod
+    def backward(ctx, g):
+        x, w = ctx.saved_tensors
+        return w.T @ g * 2, sg.outer(g, x)
+
+
+def test_functions_keep_the_backward_that_was_written_for_them():
+    x, w = made(40, 3), made(3, 3) + 3 * EYE
+    total = sg.compile(lambda x: vmap(Twice.apply)(x).sum())
+    assert total.grad(x, wrt=0).tolist() == [[3, 3, 3]] * 40
+    assert len(total._latest.graph) < 10
+    for backend in ("xla", "numpy"):
+        f = lambda x, w: vmap(Scaled.apply, in_dims=(0, None))(x, w).sin().sum()
+        found = sg.compile(f, backend=backend).grad(x, w)
+        given = x.clone().requires_grad_(), w.clone().requires_grad_()
+        f(*given).backward()
+        same(list(found), [t.grad for t in given], 1e-9)
+
+
 def test_what_cannot_be_batched_is_unrolled():
     x = made(4, 3)
     branch = vmap(lambda x: x * 2 if x.sum() > 0 else x - 1)
     fast = sg.compile(branch)
     for sign in (1, -1, 1):
         same(fast(x * sign), branch(x * sign))
-    total = sg.compile(lambda x: vmap(Twice.apply)(x).sum())
-    assert total.grad(x, wrt=0).tolist() == [[3, 3, 3]] * 4
     norm = sg.nn.BatchNorm1d(3).double()
     one = sg.compile(lambda x: vmap(lambda y: norm(y))(x))
     state = {k: v.clone() for k, v in norm.state_dict().items()}
