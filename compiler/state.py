@@ -34,7 +34,7 @@ from symgrad.debug import show
 from symgrad.engine import node_of
 from symgrad.graph import Node
 from symgrad.mode import local
-from symgrad.ops.generator import Generator, default_generator
+from symgrad.ops.generator import default_generator
 from symgrad.resident import Donated, InUse, giving, is_gone, memory, resident, take, write
 from symgrad.tensor import Tensor
 
@@ -128,7 +128,7 @@ class Step:
         if self.operation is not None:
             values = self.operation(*tensors, *self.captured)
             return self._results(values) if self._answered(map(memory, values[self.count :])) else MISS
-        before = Generator.get_state(default_generator) if self.effects.draws else None
+        before = default_generator.mark() if self.effects.draws else None
         held: list[Any] = []
         try:
             values = self._run(held, tensors)
@@ -290,10 +290,10 @@ def _gradients(capture: Any) -> dict[int, int]:
     return {k: owners[id(t)] for k, t in enumerate(capture.outside) if k >= capture.arguments and id(t) in owners}
 
 
-def _put_back(state: Any) -> None:
+def _put_back(mark: Any) -> None:
     """Random numbers that were drawn in vain will be drawn again."""
-    if state is not None:
-        Generator.set_state(default_generator, state)
+    if mark is not None:
+        default_generator.go_back(mark)
 
 
 def _leaves(result: Any) -> list[Tensor]:
