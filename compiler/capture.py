@@ -12,11 +12,10 @@ from typing import Any
 
 import numpy as np
 
-from symgrad.autograd.backward import TensorLane
 from symgrad.compiler.apart import Apart, joined
+from symgrad.compiler.backwards import follow_backward
 from symgrad.compiler.box import Box, step_of
 from symgrad.compiler.builder import apply, xp
-from symgrad.compiler.custom import custom, holes, undifferentiable
 from symgrad.compiler.formula.user import of_function
 from symgrad.compiler.ir import Value, input_value, literal
 from symgrad.compiler.journal import Journal
@@ -209,36 +208,7 @@ class Capture:
 
     def called(self, row: Row, args: tuple[Any, ...], results: tuple[Any, ...]) -> None:
         """A Function that does not: its forward was traced, and its backward is now."""
-        found = [t for t in results if isinstance(t, Tensor) and t._requires_grad]
-        if not found:
-            return
-        values = [self.value(t) for t in found]
-        needs = [isinstance(a, Tensor) and a._requires_grad for a in args]
-        operands = [self.value(a) for a, need in zip(args, needs, strict=True) if need]
-        try:
-            cotangents = self._backward(row, found, holes(values), needs)
-        except TraceError as error:  # it matters only if somebody asks for a derivative
-            new: Any = tuple(apply(undifferentiable(row), (v, *operands), {"line": str(error)}) for v in values)
-        else:
-            new = custom(values, operands, cotangents)
-        for t, value in zip(found, new, strict=True):
-            self.enter(t, value)
-
-    def _backward(self, row: Row, results: Sequence[Tensor], unknown: Sequence[Value], needs: Sequence[bool]) -> list[Value | None]:
-        """The cotangents that a Function's own backward gives to the arguments that need one, for cotangents that nobody knows yet."""
-        node = results[0]._node.node
-        gs: list[Any] = [None] * len(node.shape)
-        for t, value in zip(results, unknown, strict=True):
-            g = gs[t._node.index] = wrap(np.zeros(value.shape, value.dtype), True)
-            self.enter(g, value)
-        mode = local.mode
-        recording, mode.recording = mode.recording, True
-        followed, self.follow = self.follow, False  # zeros have no truth
-        try:
-            found = row.pullback(TensorLane(), node, tuple(gs), list(needs))  # type: ignore[misc]
-        finally:
-            mode.recording, self.follow = recording, followed
-        return [None if g is None else self.value(g) for g, need in zip(found, needs, strict=True) if need]
+        follow_backward(self, row, args, results)
 
     def printed(self, text: str, tensors: Sequence[Any], named: Mapping[str, Any]) -> bool:
         """debug.print(): the first call prints at once, programs with effects at every run; others are there for their values only."""
