@@ -12,14 +12,14 @@ from typing import Any
 
 import numpy as np
 
-from symgrad.autograd.backward import TensorLane
 from symgrad.compiler.apart import Apart, joined
+from symgrad.compiler.backwards import follow_backward
 from symgrad.compiler.box import Box, step_of
 from symgrad.compiler.builder import apply, detached, xp
-from symgrad.compiler.custom import custom, holes, undifferentiable
 from symgrad.compiler.formula.user import of_function
 from symgrad.compiler.ir import Value, input_value, literal
 from symgrad.compiler.journal import Journal
+from symgrad.compiler.leaving import refusal
 from symgrad.compiler.lines import user_line as user_line
 from symgrad.compiler.sizes import SIZED, sized
 from symgrad.compiler.sources import Captured, Draw, Scalar
@@ -33,15 +33,10 @@ from symgrad.ops.generator import Generator, default_generator
 from symgrad.ops.spec import Row
 from symgrad.tensor import Tensor, wrap
 
-_WAYS = {  # what to write in place of what takes a value out of the graph
-    "backward()": "use func.grad or func.value_and_grad",
-    "autograd.grad()": "pass create_graph=True, or use func.grad",
-    "bool(tensor)": "use where(condition, x, y) for a choice",
-    "a mask": "use where(mask, x, 0) to keep the size",
-    "item()": "compute with tensors instead, print with debug.print",
-}
 _ANSWERS: dict[str, Any] = {"bool(tensor)": bool, "int(tensor)": int}
 """What a function that is followed may ask for."""
+_MOST_NUMBERS = 1024
+"""Of longer lists of whole numbers each is another one: data, not lengths."""
 
 
 def _state_of_random() -> tuple[int, bytes]:
@@ -65,7 +60,9 @@ class Capture:
         """Whether the function was called with recording on. If not, nobody will ask for a derivative, and none is cut off."""
         self.path = Way()
         self.names = names
-        """What tensors that the function brings along are called, by their ids."""
+        """What parameters of a module that is the function are called, by their ids: in formulas they are symbols, even if numbers."""
+        self.titles: Mapping[int, str] = {}
+        """What other tensors that the function brings along are called."""
         self.drawn = _state_of_random()
         self.journal = Journal()
         self.arguments = 0
@@ -84,6 +81,7 @@ class Capture:
         self.draws: list[tuple[Any, Callable[[], Any]]] = []
         self.dependencies: list[tuple[Callable[[], Any], Any]] = []
         self.scalars: dict[Any, Tensor] = {}
+        self.fixed: set[Any] = set()
         self.outside: list[Tensor] = []
         """The tensors behind the inputs."""
         self.had: dict[int, Any] = {}
@@ -180,18 +178,24 @@ class Capture:
             return
         asked = next((kind for start, kind in _ANSWERS.items() if how.startswith(start)), None)
         if self.follow and asked is not None and t._array.size == 1:
-            self.path.values.append(self.value(t))
-            self.path.answers.append(asked(t._array.item()))
-            self.path.questions.append(f"{how.partition(')')[0]}) at {user_line()}")
+            self.path.answered(self.value(t), asked(t._array.item()), f"{how.partition(')')[0]}) at {user_line()}")
+            return
+        if self.follow and how == "tolist()" and t._array.dtype.kind in "biu" and t._array.size <= _MOST_NUMBERS:
+            self._listed(t)
             return
         if how.startswith("a mask") and self.follow and not self.numbers:
             return  # its size is asked for by `sized`
-        way = next((way for start, way in _WAYS.items() if how.startswith(start)), "compute with tensors instead")
-        kind_of_error = EffectError if how.startswith("backward()") else TraceError
-        raise kind_of_error(
-            f"{user_line()}: {how} takes a value out of the graph of a traced function, and its formula and kernel cannot follow it there;"
-            f" {way}, or leave the function eager"
-        )
+        raise refusal(how)
+
+    def _listed(self, t: Tensor) -> None:
+        """Whole numbers become Python's: that they are these is one condition of the path."""
+        value, frozen = self.value(t), wrap(t._array.copy())
+        if self.path.known(value):
+            return
+        same = xp.all(xp.eq(value, self.brought(frozen)), axis=tuple(range(value.ndim)), keepdims=False)
+        self.boxes[id(frozen._array)].outside = None
+        self.path.constants.add(self.value(frozen))
+        self.path.answered(same, True, f"whether tolist() at {user_line()} gives {t._array.tolist()}")
 
     def _refuse_histories(self) -> None:
         """backward() would go on through what was recorded before the call, and no program could do that again."""
@@ -207,36 +211,7 @@ class Capture:
 
     def called(self, row: Row, args: tuple[Any, ...], results: tuple[Any, ...]) -> None:
         """A Function that does not: its forward was traced, and its backward is now."""
-        found = [t for t in results if isinstance(t, Tensor) and t._requires_grad]
-        if not found:
-            return
-        values = [self.value(t) for t in found]
-        needs = [isinstance(a, Tensor) and a._requires_grad for a in args]
-        operands = [self.value(a) for a, need in zip(args, needs, strict=True) if need]
-        try:
-            cotangents = self._backward(row, found, holes(values), needs)
-        except TraceError as error:  # it matters only if somebody asks for a derivative
-            new: Any = tuple(apply(undifferentiable(row), (v, *operands), {"line": str(error)}) for v in values)
-        else:
-            new = custom(values, operands, cotangents)
-        for t, value in zip(found, new, strict=True):
-            self.enter(t, value)
-
-    def _backward(self, row: Row, results: Sequence[Tensor], unknown: Sequence[Value], needs: Sequence[bool]) -> list[Value | None]:
-        """The cotangents that a Function's own backward gives to the arguments that need one, for cotangents that nobody knows yet."""
-        node = results[0]._node.node
-        gs: list[Any] = [None] * len(node.shape)
-        for t, value in zip(results, unknown, strict=True):
-            g = gs[t._node.index] = wrap(np.zeros(value.shape, value.dtype), True)
-            self.enter(g, value)
-        mode = local.mode
-        recording, mode.recording = mode.recording, True
-        followed, self.follow = self.follow, False  # zeros have no truth
-        try:
-            found = row.pullback(TensorLane(), node, tuple(gs), list(needs))  # type: ignore[misc]
-        finally:
-            mode.recording, self.follow = recording, followed
-        return [None if g is None else self.value(g) for g, need in zip(found, needs, strict=True) if need]
+        follow_backward(self, row, args, results)
 
     def printed(self, text: str, tensors: Sequence[Any], named: Mapping[str, Any]) -> bool:
         """debug.print(): the first call prints at once, programs with effects at every run; others are there for their values only."""
@@ -274,11 +249,17 @@ class Capture:
             else:
                 name.warn()
 
-    def scalar(self, key: Any, read: Callable[[], float]) -> Tensor:
-        """A number that may change between runs, such as a learning rate: an input, which is read at every run."""
+    def scalar(self, key: Any, read: Callable[[], float]) -> Any:
+        """A number that may change between runs, such as a learning rate: an input, which is read at every run. Of a program that is there
+        for its derivatives only tensors are inputs: there it is held fixed."""
+        if not self.effects:
+            if key not in self.fixed:
+                self.fixed.add(key)
+                self.depends(read)
+            return read()
         if key not in self.scalars:
             t = self.scalars[key] = wrap(np.asarray(read(), np.float64))
-            self.argument(t, "rate")
+            self.argument(t, {"lr": "rate"}.get(key[-1], key[-1]))
             self.sources.append(Scalar(read))
         return self.scalars[key]
 
@@ -287,6 +268,12 @@ class Capture:
         if self.effects:
             self.draws.append((array, draw))
             self.drawn = _state_of_random()
+
+    def draw_behind(self, t: Tensor) -> int | None:
+        """Which draw of random numbers made the memory of a tensor."""
+        memory, base, shape = t._array, t._array.base, t._array.shape
+        same = (i for i, (a, _) in enumerate(self.draws) if a is memory or (a.base is not None and a.base is base and a.shape == shape))
+        return next(same, None)
 
     def refuse_random(self) -> None:
         """What was drawn while tracing would be drawn once and for all."""
@@ -308,6 +295,7 @@ class Capture:
         frozen = wrap(array.copy())
         self.argument(t, "constant")
         self.boxes[id(array)].outside = None
+        self.path.constants.add(self.inputs[-1])
         self.captured.append(frozen)
         self.sources.append(Captured(frozen))
 
@@ -346,12 +334,12 @@ class Capture:
 
     def brought(self, t: Tensor) -> Value:
         """What stands for a tensor that the function brings along."""
-        for number, (array, _) in enumerate(self.draws):
-            if array is t._array or (array.base is not None and array.base is t._array.base and array.shape == t._array.shape):
-                value = self.argument(t, f"draw{number + 1}")
-                self.boxes[id(t._array)].outside = None
-                self.sources.append(Draw(number))
-                return value
+        number = self.draw_behind(t)
+        if number is not None:
+            value = self.argument(t, f"draw{number + 1}")
+            self.boxes[id(t._array)].outside = None
+            self.sources.append(Draw(number))
+            return value
         self.refuse_random()
         if self.numbers and not t._array.ndim and not t._requires_grad and t.name is None and id(t) not in self.names:
             value = literal(t._array.item(), t._array.dtype)
@@ -359,7 +347,7 @@ class Capture:
             return value
         self.captured.append(t)
         self.sources.append(Captured(t))
-        return self.argument(t, t.name or self.names.get(id(t)) or f"c{len(self.captured)}")
+        return self.argument(t, t.name or self.names.get(id(t)) or self.titles.get(id(t)) or f"c{len(self.captured)}")
 
     def argument(self, t: Tensor, label: str) -> Value:
         value = input_value(len(self.inputs), t._array.shape, t._array.dtype)

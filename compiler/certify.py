@@ -2,10 +2,14 @@
 
 Derivatives are compared along random directions, so that the number of evaluations does not grow with the number of elements: by the
 complex step, which has no rounding error to speak of, where every op of the function is analytic; else by central differences.
+
+Long computations lose digits: what lies farther apart than it should is compared with what one rounding of the arguments makes of it, and
+with how many operations follow each other. What is smaller than a type can hold with all its digits is nothing.
 """
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -13,14 +17,15 @@ from typing import Any
 import numpy as np
 
 from symgrad.autograd import grad
-from symgrad.compiler.ir import Graph
+from symgrad.compiler.control.rows import is_control
+from symgrad.compiler.ir import Graph, Value, nested
 from symgrad.tensor import Tensor, wrap
 
 _DIRECTIONS = 3
-_LIMITS = {"eager": 1e-10, "complex step": 1e-9, "central differences": 1e-5}
-"""How far apart may be what was computed in double precision."""
-_SINGLE = 1e6
-"""How much farther if the function brings along numbers of single precision."""
+_LIMITS = {"eager": (1e-10, 1e-4), "complex step": (1e-9, 1e-3), "central differences": (1e-5, 1e-2)}
+"""How far apart may be what was computed in double precision, or in single if the function brings along such numbers."""
+_ENDLESS = 1000
+"""How many steps a loop is thought to take of which nobody knows."""
 _RAISED = str.maketrans("0123456789", "⁰¹²³⁴⁵⁶⁷⁸⁹")
 
 
@@ -69,13 +74,64 @@ def certify(derivation: Any, source: Any, given: Sequence[Any]) -> Certificate:
     single = single or any(v.row is not None and v.row.foreign is not None and not v.row.foreign.wide for v in derivation.graph.values)
     arrays = [_drawn(a, rng, single) for a in given]
     formulas = derivation.evaluate(arrays, wide=True)
-    found = {(derivation.name, "eager"): _apart(formulas[0], _array(source.run(_tensors(source, arrays, False))))}
+    bounds = _Bounds(derivation.graph, source, arrays, single)
+    value = _array(source.run(_tensors(source, arrays, False)))
+    moved = lambda arrays: _array(source.run(_tensors(source, arrays, False)))
+    found = [bounds.comparison(derivation.name, "eager", formulas[0], value, moved)]
     for d, formula in zip(derivation._derivatives, formulas[1:], strict=True):
         for beside, wanted, directions in _others(derivation.graph, source, arrays, d.wrt, rng):
-            key = _name(derivation, d.wrt), beside
-            found[key] = max(found.get(key, 0.0), _apart(_along(formula, directions), wanted))
-    limits = {beside: limit * (_SINGLE if single else 1) for beside, limit in _LIMITS.items()}
-    return Certificate(tuple(Comparison(*key, difference, limits[key[1]]) for key, difference in found.items()))
+            slope = functools.partial(_eager, source, wrt=d.wrt, directions=directions)
+            found.append(bounds.comparison(_name(derivation, d.wrt), beside, _along(formula, directions), wanted, slope, value))
+    worst: dict[tuple[str, str], Comparison] = {}
+    for c in sorted(found, key=lambda c: c.difference / c.limit, reverse=True):
+        worst.setdefault((c.formula, c.beside), c)
+    return Certificate(tuple(worst[key] for key in dict.fromkeys((c.formula, c.beside) for c in found)))
+
+
+class _Bounds:
+    """How far apart two ways to compute the same may be."""
+
+    def __init__(self, graph: Graph, source: Any, arrays: list[Any], single: bool) -> None:
+        self.arrays, self.single, self.arguments = arrays, single, source.arguments
+        self.type: Any = np.finfo(np.float32 if single else np.float64)
+        self.steps = _length(graph)
+
+    def comparison(
+        self, formula: str, beside: str, found: Any, wanted: Any, eager: Callable[[list[Any]], Any], value: Any = None
+    ) -> Comparison:
+        difference, limit = self._apart(found, wanted), _LIMITS[beside][self.single]
+        if beside == "central differences":  # they are made of differences of the value
+            h = 1e-2 if self.single else 1e-3
+            limit += 10 * float(self.type.eps) / h * _largest(value) / max(_largest(found), float(self.type.tiny))
+        if limit < difference < np.inf:
+            limit = max(limit, 3 * self.steps**0.5 * self._noise(eager))  # roundings go either way
+        return Comparison(formula, beside, difference, limit)
+
+    def _noise(self, eager: Callable[[list[Any]], Any]) -> float:
+        """What one rounding of the arguments does."""
+        here, eps = eager(self.arrays), float(self.type.eps)
+        changed: Callable[[Any, float], Any] = lambda a, by: (a * (1 + by)).astype(a.dtype) if a.dtype.kind == "f" else a
+        moved = ([changed(a, by) if i < self.arguments else a for i, a in enumerate(self.arrays)] for by in (eps, -eps))
+        return max(self._apart(eager(arrays), here) for arrays in moved)
+
+    def _apart(self, found: Any, wanted: Any) -> float:
+        scale = max(_largest(wanted), _largest(found), float(self.type.tiny / self.type.eps))
+        difference = _largest(np.asarray(found) - np.asarray(wanted)) / scale
+        return difference if np.isfinite(difference) else np.inf
+
+
+def _length(graph: Graph) -> int:
+    """How many operations follow each other, at most."""
+    depth: dict[Value, int] = {}
+    for v in graph.values:
+        own = max(map(_length, nested(v).values()), default=1)
+        times = v.attrs.get("length", v.attrs.get("max_steps", 1)) if is_control(v) else 1
+        depth[v] = own * (_ENDLESS if times is None else times) + max((depth[a] for a in v.args if a is not None), default=0)
+    return max((depth[v] for v in graph.outputs), default=1)
+
+
+def _largest(x: Any) -> float:
+    return float(np.max(np.abs(x), initial=0))
 
 
 def _drawn(a: Any, rng: np.random.Generator, single: bool) -> Any:
@@ -97,12 +153,6 @@ def _array(t: Any) -> Any:
 def _name(derivation: Any, wrt: tuple[int, ...]) -> str:
     power = "" if len(wrt) == 1 else str(len(wrt)).translate(_RAISED)
     return f"∂{power}{derivation.name}/{''.join(f'∂{derivation.graph.labels[i]}' for i in wrt)}"
-
-
-def _apart(found: Any, wanted: Any) -> float:
-    scale = max(float(np.max(np.abs(wanted), initial=0)), float(np.max(np.abs(found), initial=0)), 1e-300)
-    difference = float(np.max(np.abs(np.asarray(found) - np.asarray(wanted)), initial=0)) / scale
-    return difference if np.isfinite(difference) else np.inf
 
 
 def _along(derivative: Any, directions: tuple[Any, ...]) -> Any:

@@ -16,6 +16,7 @@ from symgrad.compiler.aliases import conflict
 from symgrad.compiler.capture import tracing
 from symgrad.compiler.inspection import Inspection
 from symgrad.compiler.methods import Methods
+from symgrad.compiler.naming import titles
 from symgrad.compiler.options import DEFAULT, Options
 from symgrad.compiler.program import MISS, Program
 from symgrad.compiler.progress import compiling, stage
@@ -176,7 +177,8 @@ class Compiled(Methods, Inspection, Wrapping):
         """Run the function and look on."""
         self.traces.note(call, self._failures(call))
         watched, dice = names(self.signature.function), Dice()
-        traced = trace(self.signature.caller(call), call.leaves, call.labels, self.signature.names(), follow=True, **how)
+        known = self.signature.names(), titles(self.signature.function, watched)
+        traced = trace(self.signature.caller(call), call.leaves, call.labels, *known, follow=True, **how)
         try:
             dice.refuse()
             traced.capture.settle(watched)

@@ -14,6 +14,7 @@ from symgrad.compiler.differentiate import Derivative, derivatives
 from symgrad.compiler.formula import Program, lower
 from symgrad.compiler.history import History, history
 from symgrad.compiler.ir import Graph, Value, type_text
+from symgrad.compiler.naming import titles
 from symgrad.compiler.passes.stabilise import stabilise
 from symgrad.compiler.passes.unroll import unroll
 from symgrad.compiler.signature import Call, Signature, array_of, positions
@@ -52,7 +53,7 @@ class Deriver:
 def of_call(signature: Signature, plan: Plan, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Derivation:
     """The derivation of a function for arguments like these."""
     call = signature.bind(_with_arrays(args), {k: _with_arrays((v,))[0] for k, v in kwargs.items()})
-    traced = trace(signature.caller(call), call.leaves, call.labels, signature.names(), follow=True)
+    traced = trace(signature.caller(call), call.leaves, call.labels, signature.names(), titles(signature.function), follow=True)
     if len(traced.graph.outputs) != 1:
         raise TraceError(f"{user_line()}: derive needs a function with one result, this one returns {len(traced.graph.outputs)}")
     wrt = positions(plan.wrt, traced.graph.labels, (*call.leaves, *traced.captured), len(call.leaves)) if plan.order else ()

@@ -30,7 +30,7 @@ class Point:
 
     def __init__(self, program: Program, call: Call, wrt: Any, later: bool = False) -> None:
         self.program = program
-        self.chosen = positions(wrt, program.graph.labels, (*call.leaves, *program.captured), numbers=call.weak)
+        self.chosen = positions(wrt, program.graph.labels, (*call.leaves, *program.captured), len(call.leaves), call.weak)
         self.single = len(self.chosen) == 1 and isinstance(wrt, (str, int))
         self.inputs, self.plain = program.inputs(call), call.plain
         if later:  # the user may write to arrays of his own until then
@@ -145,6 +145,16 @@ def _value(point: Point) -> Any:
     return found[0] if point.program.structure is LEAF else unflatten(point.program.structure, found)
 
 
+def _named(wrt: Any) -> Any:
+    """What was asked for as part of a key, in which True is not 1."""
+    if wrt is None or wrt.__class__ is str:
+        return wrt
+    return tuple([(x.__class__, x) for x in wrt]) if isinstance(wrt, (tuple, list)) else (wrt.__class__, wrt)
+
+
+_MOST_POINTS = 256
+
+
 class Methods:
     """The derivatives of a compiled function, at arguments."""
 
@@ -160,7 +170,7 @@ class Methods:
 
     def _point(self, what: str, args: Any, kwargs: Any, wrt: Any) -> Point:
         later, types = what in ("vjp", "jvp"), None if kwargs else types_of(args, False)
-        key = tuple(wrt) if isinstance(wrt, list) else wrt, types
+        key = _named(wrt), types
         if types is not None and key in self._points:
             program, chosen, single = self._points[key]
             if program.guards.hold(args):
@@ -169,12 +179,12 @@ class Methods:
         call, program = self._prepare(args, kwargs, what)
         point = Point(program, call, wrt, later)
         if types is not None and call.plain and not program.guards.conditions and not program.answers:
-            self._points[key] = program, point.chosen, point.single
+            self._keep(key, point)
         return point
 
     def _computed(self, what: str, args: Any, kwargs: Any, wrt: Any) -> tuple[list[Tensor], bool]:
         """What a kernel gives, and whether it is the derivative in one input."""
-        asked = what, tuple(wrt) if isinstance(wrt, list) else wrt
+        asked = what, _named(wrt)
         if not kwargs and asked in self._ways:
             found = self._ways[asked](args)
             if found is not MISS:
@@ -186,6 +196,11 @@ class Methods:
                 self._ways.clear()
             self._ways[asked] = derivative(point.program, point.program.kernel(what, point.chosen), point.single, wrt is None)
         return results, point.single
+
+    def _keep(self, key: Any, point: Point) -> None:
+        if len(self._points) >= _MOST_POINTS:
+            self._points.clear()
+        self._points[key] = point.program, point.chosen, point.single
 
     def value_and_grad(self, *args: Any, wrt: Any = None, **kwargs: Any) -> tuple[Tensor, Any]:
         """The scalar result and its gradients: one tensor if `wrt` is one name or position, else a tuple."""

@@ -10,6 +10,7 @@ from typing import Any
 
 from symgrad.compiler.capture import tracing
 from symgrad.compiler.compiled import Compiled
+from symgrad.compiler.naming import titles
 from symgrad.compiler.program import Program
 from symgrad.compiler.trace import trace
 from symgrad.compiler.tree import LEAF, unflatten
@@ -23,7 +24,7 @@ class Retraced(Compiled):
             return self.signature.function(*args, **kwargs)
         call = self._bound(args, kwargs)
         function = self.signature.caller(call)
-        traced = trace(function, call.leaves, call.labels, self.signature.names(), abstract=True)
+        traced = trace(function, call.leaves, call.labels, self.signature.names(), titles(self.signature.function), abstract=True)
         traced.capture.journal.clear()
         graph = traced.graph
         program = self._programs.get(graph)

@@ -287,15 +287,18 @@ def positions(
         plain = {i for i, cls in enumerate(numbers) if cls is not None}
         floats = [i for i, x in enumerate(leaves) if i not in plain and kind(held_by(x).dtype) in "fc"]
         asked = [i for i in floats if isinstance(leaves[i], Tensor) and leaves[i].requires_grad]
-        if not floats:
+        chosen = asked or [i for i in floats if arguments is None or i < arguments]
+        if not chosen:
             raise TraceError(f"{user_line()}: no argument is a floating-point tensor: there is nothing to differentiate in")
-        return tuple(asked or floats if arguments is None else asked or [i for i in floats if i < arguments])
+        return tuple(chosen)
     many = wrt if isinstance(wrt, (tuple, list)) else (wrt,)
     return tuple(i for item in many for i in _position(item, labels))
 
 
 def _position(item: Any, labels: Sequence[str]) -> list[int]:
-    if isinstance(item, int) and not isinstance(item, bool):
+    if isinstance(item, bool):
+        raise ValueError(f"{user_line()}: wrt={item}: a truth value is no position; give a name or a number of {', '.join(labels)}")
+    if isinstance(item, int):
         if not -len(labels) <= item < len(labels):
             raise ValueError(f"{user_line()}: wrt={item}: there are {len(labels)} tensor arguments ({', '.join(labels)})")
         return [item % len(labels)]

@@ -113,7 +113,5 @@ def sized(path: Way, row: Row, operands: tuple[Any, ...], attrs: dict[str, Any],
         return None
     values, size, n = found
     if size is not None:
-        path.values.append(size)
-        path.answers.append(n)
-        path.questions.append(f"the size of {row.name} at {user_line()}")
+        path.answered(size, n, f"the size of {row.name} at {user_line()}")
     return values

@@ -127,16 +127,22 @@ def is_none(e: ast.expr) -> bool:
 
 
 def parameter_names(labels: Sequence[str], reserved: Iterable[str]) -> Iterator[str]:
-    """Labels that are plain identifiers, and x0, x1... for the others; each once, none of them reserved."""
+    """Labels that are plain identifiers, with underscores for dots, and x0, x1... for the others; each once, none of them reserved."""
     taken: set[str] = set()
     kept = {*reserved, *PLAIN}
-    for i, label in enumerate(labels):
+    for i, label in enumerate(_underscored(label) for label in labels):
         plain = label.isascii() and label.isidentifier() and not keyword.iskeyword(label) and not label.startswith("_")
-        found = label if plain and len(label) <= 40 and label not in kept else f"x{i}"
+        found = label if plain and len(label) <= 80 and label not in kept else f"x{i}"
         while found in taken:
             found += "_"
         taken.add(found)
         yield found
+
+
+def _underscored(label: str) -> str:
+    """A path as a name: the first layer of a Sequential has a number for one."""
+    path = label.replace(".", "_")
+    return f"module_{path}" if path[:1].isdigit() and "_" in path else path
 
 
 def docstring(graph: Graph, names: Sequence[str]) -> ast.stmt:

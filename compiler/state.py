@@ -134,25 +134,32 @@ class Step:
         if self.operation is not None:
             values = self.operation(*tensors, *self.captured)
             return self._results(values) if self._answered(map(memory, values[self.count :])) else MISS
-        before = default_generator.get_state() if self.answers and self.effects.draws else None
-        draws = [draw() for draw in self.effects.draws]
-        while True:
-            held = self._inputs(tensors, draws)
-            try:
-                values = self._ran(held, tensors)
-                break
-            except Donated:  # by another thread, which is about to leave new values
-                giving.wait()
-                if any(map(is_gone, (*tensors, *self.captured))):
-                    raise
+        before = default_generator.mark() if self.effects.draws else None
+        held: list[Any] = []
+        try:
+            values = self._run(held, tensors)
+        except Exception:  # changes nothing; an interrupt may have come after the run
+            _put_back(before)
+            raise
         if values is MISS:
-            if before is not None:
-                default_generator.set_state(before)
+            _put_back(before)
             return MISS
         results = [resident(a) for a in values[: self.count]]
         if self.recorder is not None and local.mode.recording:
             self.recorder.record([self._behind(i, x, tensors) for i, x in enumerate(held)], held, results)
         return self._results(results)
+
+    def _run(self, held: list[Any], tensors: Sequence[Any]) -> Any:
+        """The same after random numbers are drawn; `held` is filled with what the kernel was given."""
+        draws = [draw() for draw in self.effects.draws]
+        while True:
+            held[:] = self._inputs(tensors, draws)
+            try:
+                return self._ran(held, tensors)
+            except Donated:  # by another thread, which is about to leave new values
+                giving.wait()
+                if any(map(is_gone, (*tensors, *self.captured))):
+                    raise
 
     def _ran(self, held: list[Any], tensors: Sequence[Any]) -> Any:
         """What the kernel gives, after all effects; MISS, without any, if its answers are not those of this path."""
@@ -290,6 +297,12 @@ def _gradients(capture: Any) -> dict[int, int]:
     return {k: owners[id(t)] for k, t in enumerate(capture.outside) if k >= capture.arguments and id(t) in owners}
 
 
+def _put_back(mark: Any) -> None:
+    """Random numbers that were drawn in vain will be drawn again."""
+    if mark is not None:
+        default_generator.go_back(mark)
+
+
 def _leaves(result: Any) -> list[Tensor]:
     return flatten(result, lambda x: isinstance(x, Tensor))[0]
 
@@ -312,7 +325,7 @@ def escaped(traced: Trace) -> bool:
     just begun. A program would make it anew at every run, so the call is traced again next time, when it is there."""
     capture = traced.capture
     expected = {id(x) for t in _leaves(traced.result) for x in (t, t._owner, t._base)}
-    expected |= {id(x) for t in capture.outside for x in (t, t._grad)}
+    expected |= {id(x) for t in capture.outside for x in (t, t._grad, *(() if t._grad is None else (t._grad._owner, t._grad._base)))}
     made = [weakref.ref(t) for t in capture.alive if isinstance(t, Tensor) and id(t) not in expected and id(t) not in capture.had]
     for held in (capture.alive, capture.nodes, capture.boxes, capture.written_outside):
         held.clear()

@@ -46,6 +46,7 @@ def trace(
     args: Sequence[Any],
     labels: Sequence[str],
     names: Mapping[int, str] = MappingProxyType({}),
+    titles: Mapping[int, str] = MappingProxyType({}),
     *,
     follow: bool = False,
     effects: bool = False,
@@ -55,7 +56,7 @@ def trace(
     """Run `function` on a list of tensors made from `args` (tensors, arrays, or shapes without data), and freeze what it did.
     If it is followed, Python may branch on values: the graph is that of the path taken, with the `numbers` that were there."""
     capture = Capture(abstract or any(not isinstance(a, (Tensor, np.ndarray)) for a in args), names, follow, effects)
-    capture.numbers = capture.numbers and numbers
+    capture.numbers, capture.titles = capture.numbers and numbers, titles
     related = _related(args) if effects else ()
     inputs = [_stand_in(a, effects, i in related) for i, a in enumerate(args)]
     values = [capture.argument(t, label) for t, label in zip(inputs, labels, strict=True)]

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Any
 
-from symgrad.compiler.ir import Value
+from symgrad.compiler.ir import INPUT, Value, toposort
 from symgrad.ops.weak import Condition
 
 
@@ -19,6 +19,20 @@ class Way:
     """What was asked, and where: `bool(tensor) at model.py:12`."""
     conditions: list[Condition] = field(default_factory=list)
     """What Python asked of numbers among the arguments."""
+
+    constants: set[Value] = field(default_factory=set)
+    """Inputs of which the function made the numbers: there is nothing to ask about them."""
+
+    def answered(self, value: Value, answer: Any, question: str) -> None:
+        """Python asks for a value, and goes on with the answer; it is the same at every run if constants alone tell it."""
+        if not self.known(value):
+            self.values.append(value)
+            self.answers.append(answer)
+            self.questions.append(question)
+
+    def known(self, value: Value) -> bool:
+        """Whether constants alone tell it."""
+        return all(v.op != INPUT or v in self.constants for v in toposort((value,)))
 
     def ask(self, condition: Condition) -> None:
         """Python looks at a number among the arguments."""

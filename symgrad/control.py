@@ -15,7 +15,7 @@ from symgrad.dispatch import tensors as ops
 from symgrad.errors import describe
 from symgrad.from_data import tensor
 from symgrad.func import tree
-from symgrad.mode import Observer, local
+from symgrad.mode import Observer, control, local
 from symgrad.ops.generator import Generator, default_generator
 from symgrad.ops.weak import is_weak
 from symgrad.tensor import Tensor, wrap
@@ -33,7 +33,7 @@ def scan(
     (carry, carries), (given, slices) = _taken_apart("carry", init), _taken_apart("xs", xs)
     count = _length(given, length)
     step = _Step(f, carry, given)
-    loops = _traced()
+    loops = control()
     if loops is not None:
         last, ys = loops.scan(step, carries, slices, count, bool(reverse))
     else:
@@ -56,7 +56,7 @@ def while_loop(cond_fn: Callable[[Any], Any], body_fn: Callable[[Any], Any], ini
     def test(carries: Sequence[Tensor]) -> Any:
         return _truth("while_loop", cond_fn(carry.build(carries)), cond_fn)
 
-    loops = _traced()
+    loops = control()
     if loops is not None:
         return carry.build(loops.while_loop(test, step, now, max_steps))
     count = 0
@@ -80,7 +80,7 @@ def fori_loop(lower: Any, upper: Any, body: Callable[[Any, Any], Any], init: Any
 def cond(pred: Any, true_fn: Callable[..., Any], false_fn: Callable[..., Any], *operands: Any) -> Any:
     """`true_fn(*operands) if pred else false_fn(*operands)`; both give tensors, or containers of them, of the same shapes and dtypes."""
     truth = _truth("cond", pred, None)
-    loops = _traced()
+    loops = control()
     if loops is None or not isinstance(truth, Tensor):
         return _numbers_too(true_fn(*operands) if truth else false_fn(*operands), true_fn if truth else false_fn)
     forms: list[_Form] = []
@@ -286,13 +286,4 @@ def _truth(what: str, x: Any, source: Any) -> Any:
 
 def is_traced() -> bool:
     """Whether a loop becomes a value of a graph here, or runs."""
-    return _traced() is not None
-
-
-def _traced() -> Any:
-    """What makes a loop a value of the graph, if a function is being traced. Observers, such as anomaly mode, may stand in front."""
-    capture = local.mode.capture
-    while isinstance(capture, Observer):
-        capture = capture.outer
-    control = getattr(capture, "control", None)
-    return None if control is None else control()
+    return control() is not None

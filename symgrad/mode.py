@@ -112,6 +112,15 @@ def tracing() -> bool:
     return capture is not None
 
 
+def control() -> Any:
+    """What makes a loop a value of the graph, if a function is being traced. Observers, such as anomaly mode, may stand in front."""
+    capture = local.mode.capture
+    while isinstance(capture, Observer):
+        capture = capture.outer
+    made = getattr(capture, "control", None)
+    return None if made is None else made()
+
+
 def _ignore(*args: Any) -> None:
     """There is no capture to tell."""
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
@@ -10,10 +11,13 @@ import numpy as np
 
 from symgrad import devices, dtypes
 from symgrad.creation import check_tensor, deliver, numpy_type, shape_of, size_argument
-from symgrad.mode import drawn, local
+from symgrad.dispatch import tensors as ops
+from symgrad.mode import drawn, leaving, local
 from symgrad.ops import generator, sampling
+from symgrad.ops.boxmuller import unit
 from symgrad.ops.promotion import INT64
 from symgrad.ops.shapes import broadcast_shapes
+from symgrad.ops.spec import Meta
 from symgrad.tensor import Tensor, wrap
 from symgrad.typing import Array
 from symgrad.views import store, tracked
@@ -233,7 +237,13 @@ def normal(
             raise RuntimeError("normal expects all elements of std >= 0.0")
     elif std < 0:
         raise RuntimeError(f"normal expects std >= 0.0, but found std {std:g}")
-    noise = sampling.normal(gen, broadcast_shapes("normal", *(a.shape for a in given)), given[0].dtype)
+    shape, target = broadcast_shapes("normal", *(a.shape for a in given)), given[0].dtype
+    if local.mode.capture is not None and out is None:
+        mean, std = (ops.detach(x) if isinstance(x, Tensor) else x for x in (mean, std))
+        return ops.cast(wrap(drawn(lambda: sampling.normal(gen, shape, target))) * std + mean, dtype=target)  # type: ignore[no-any-return]
+    for x in (mean, std):
+        _leaves_for(x, "normal", "leave out= away")
+    noise = sampling.normal(gen, shape, target)
     mean, std = (x._array if isinstance(x, Tensor) else x for x in (mean, std))
     array = local.mode.run(lambda: (noise * std + mean).astype(given[0].dtype, copy=False))
     return deliver("normal", array, out, dtype, device, requires_grad)
@@ -242,8 +252,20 @@ def normal(
 def bernoulli(input: Tensor, p: float | None = None, *, generator: Generator | None = None, out: Tensor | None = None) -> Tensor:
     """1 with the probability that `input` (or `p`) says, else 0."""
     array = check_tensor("bernoulli", input)
-    drawn = sampling.bernoulli(_chosen(generator), array if p is None else p, array.shape, array.dtype)
-    return deliver("bernoulli", drawn, out, None, None, False)
+    gen, shape, target = _chosen(generator), array.shape, array.dtype
+    if p is not None:
+        return deliver("bernoulli", drawn(lambda: sampling.bernoulli(gen, p, shape, target)), out, None, None, False)
+    if local.mode.capture is not None and out is None:
+        return _likely(gen, input, shape, target)
+    _leaves_for(input, "bernoulli", "leave out= away")
+    return deliver("bernoulli", sampling.bernoulli(gen, array, shape, target), out, None, None, False)
+
+
+def _likely(gen: generator.Generator, p: Tensor, shape: tuple[int, ...], dtype: Any) -> Tensor:
+    """1 with probability p, else 0, in a program that computes p: numbers are drawn, and compared with it."""
+    wide = p._array.dtype == np.float64
+    numbers = wrap(drawn(lambda: unit(gen, math.prod(shape), wide).reshape(shape)))
+    return ops.cast(ops.lt(numbers, ops.detach(p)), dtype=dtype)  # type: ignore[no-any-return]
 
 
 def multinomial(
@@ -251,7 +273,14 @@ def multinomial(
 ) -> Tensor:
     """Indices drawn from each row of `input` with probabilities proportional to its elements."""
     weights = check_tensor("multinomial", input)
+    _leaves_for(input, "multinomial", "draw before the call")
     return deliver("multinomial", sampling.multinomial(_chosen(generator), weights, num_samples, replacement), out, None, None, False)
+
+
+def _leaves_for(x: Any, name: str, instead: str) -> None:
+    """What is drawn depends on the values of a tensor, and a program would go on with those that it was traced with."""
+    if isinstance(x, Tensor) and local.mode.capture is not None:
+        leaving(x, f"{name}() of probabilities or parameters in a tensor (in a compiled function {instead})")
 
 
 def _draw_into(x: Tensor, draw: Callable[[], Array]) -> Tensor:
@@ -260,12 +289,12 @@ def _draw_into(x: Tensor, draw: Callable[[], Array]) -> Tensor:
     return store(x, wrap(drawn(lambda: local.mode.run(draw))))
 
 
-def _in_place(name: str, signature: Callable[..., Callable[[Any, Array], Array]]) -> None:
-    """`Tensor.<name>`: `signature` turns the arguments into a function of generator and array."""
+def _in_place(name: str, signature: Callable[..., Callable[[Any, Any], Array]]) -> None:
+    """`Tensor.<name>`: `signature` turns the arguments into a function of generator and type."""
 
     def method(self: Tensor, *args: Any, generator: Generator | None = None, **keywords: Any) -> Tensor:
-        draw = signature(*args, **keywords)
-        return _draw_into(self, lambda: draw(_chosen(generator), self._array))
+        draw, like = signature(*args, **keywords), Meta(self._array.shape, self._array.dtype)  # a program must not keep the tensor
+        return _draw_into(self, lambda: draw(_chosen(generator), like))
 
     method.__name__, method.__qualname__, method.__doc__ = name, f"Tensor.{name}", signature.__doc__
     setattr(Tensor, name, method)
@@ -291,6 +320,7 @@ def _random_(*bounds: int, to: int | None = None, **named: int) -> Any:
 
 def _bernoulli_(p: Any = 0.5) -> Any:
     """Fill with 1 with probability p, else 0."""
+    _leaves_for(p, "bernoulli_", "write x.copy_(bernoulli(p))")
     chance = p._array if isinstance(p, Tensor) else p
     return lambda gen, a: sampling.bernoulli(gen, chance, a.shape, a.dtype)
 

@@ -117,3 +117,21 @@ def test_wrong_types():
     for make in (lambda: sg.rand(2, dtype=sg.int64), lambda: sg.ones(2, dtype=sg.int64).normal_()):
         with pytest.raises(NotImplementedError, match="int64"):
             make()
+
+
+@pytest.mark.parametrize("count", [0, 1, 5, 623, 624, 2000])
+@pytest.mark.parametrize("plain", [False, True])
+def test_a_stream_goes_back_to_a_mark(count, plain):
+    gen = sg.Generator()
+    gen.manual_seed(3)
+    sg.rand(count, generator=gen)
+    sg.randn(3, generator=gen)
+    if plain:  # as if NumPy laid out its memory in another way
+        gen._words = None
+    mark, state = gen.mark(), gen.get_state()
+    wanted = sg.rand(700, generator=gen), sg.randn(3, generator=gen)
+    gen.manual_seed(8)
+    gen.go_back(mark)
+    assert (gen.get_state() == state).all()
+    assert gen.initial_seed() == 3
+    assert [t.tolist() for t in wanted] == [sg.rand(700, generator=gen).tolist(), sg.randn(3, generator=gen).tolist()]

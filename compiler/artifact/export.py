@@ -18,6 +18,7 @@ from symgrad.compiler.capture import Way, user_line
 from symgrad.compiler.derivation import Derivation
 from symgrad.compiler.derive import CallSource, Plan, derived
 from symgrad.compiler.ir import Graph
+from symgrad.compiler.naming import titles
 from symgrad.compiler.program import Program
 from symgrad.compiler.signature import Call, Signature
 from symgrad.compiler.trace import Trace, trace
@@ -83,7 +84,7 @@ def _refuse_conditions(name: str, program: Program) -> None:
 def _traced(signature: Signature, call: Call, name: str) -> Trace:
     random = default_generator.get_state()
     try:
-        return trace(signature.caller(call), call.leaves, call.labels, signature.names())
+        return trace(signature.caller(call), call.leaves, call.labels, signature.names(), titles(signature.function))
     except TraceError as error:
         default_generator.set_state(random)  # as if nothing had run
         raise TraceError(f"{error}. {_PURE.format(name=name)}") from error

@@ -86,7 +86,7 @@ class LoadedFunction:
             raise ValueError(f"only a function with one floating-point number as its result has a gradient, and this is {self.signature}")
         inputs = self._inputs(args, kwargs)
         numbers = [float if x.number else None for x in self.description.inputs]
-        chosen = positions(wrt, [x.label for x in self.description.inputs], inputs, numbers=numbers)
+        chosen = positions(wrt, [x.label for x in self.description.inputs], inputs, len(self.description.arguments), numbers)
         for i in chosen:
             if i not in self.description.wrt:
                 given = self.description.inputs[i]

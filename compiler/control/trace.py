@@ -5,6 +5,7 @@ Tensors that it brings along from outside are shared by all steps: they are furt
 
 from __future__ import annotations
 
+import contextlib
 import gc
 import weakref
 from collections.abc import Callable, Sequence
@@ -17,6 +18,7 @@ from symgrad.compiler.builder import weak_value, xp
 from symgrad.compiler.capture import Capture, user_line
 from symgrad.compiler.control import reverse as reverse  # enters the rules of derivatives
 from symgrad.compiler.control.build import labels
+from symgrad.compiler.control.draws import Draws, Part, draw_slot
 from symgrad.compiler.control.rows import COND, SCAN, WHILE, has_slope
 from symgrad.compiler.fold import number
 from symgrad.compiler.ir import Graph, Value, input_value, literal
@@ -66,11 +68,11 @@ class Lent:
 class Body(Capture):
     """What sees a body run. Nothing in it may change what is outside, or depend on values."""
 
-    def __init__(self, lent: Lent) -> None:
+    def __init__(self, lent: Lent, random: bool = False) -> None:
         super().__init__(True, lent.outer.names)
-        self.lent, self.outer = lent, lent.outer
+        self.lent, self.outer, self.random = lent, lent.outer, random
         self.weaks: dict[int, tuple[Weak, Weak]] = {}
-        self.started = Generator.get_state(default_generator)
+        self.started = self.latest = Generator.get_state(default_generator)
 
     def run(self, function: Callable[..., Any], inputs: Sequence[Tensor]) -> list[Value]:
         """The values of what the function gives for these inputs."""
@@ -80,9 +82,12 @@ class Body(Capture):
         before, mode.capture = mode.capture, self
         try:
             results = function()
+            mode.capture = before
+            return [self.value(t) for t in results]
         finally:
             mode.capture = before
-        return [self.value(t) for t in results]
+            if self.draws:  # what was drawn here is nobody's: each step draws for itself
+                Generator.set_state(default_generator, self.started)
 
     def __call__(self, row: Row, args: tuple[Any, ...], attrs: dict[str, Any], result: Any) -> None:
         super().__call__(row, tuple(self._own(a) if is_weak(a) else a for a in args), attrs, result)
@@ -111,6 +116,11 @@ class Body(Capture):
         return made
 
     def brought(self, t: Tensor) -> Value:
+        number = self.draw_behind(t)
+        if number is not None:
+            value = draw_slot(number, t._array)
+            self.enter(t, value)
+            return value
         value = self.lent.place(t)
         self.enter(t, value)
         self.boxes[id(t._array)].outside = t
@@ -118,6 +128,8 @@ class Body(Capture):
 
     def made(self, t: Tensor) -> None:
         array = t._array
+        if self.draw_behind(t) is not None:
+            return
         first = array.reshape(-1)[0].item() if array.size and array.dtype.kind in "bif" else None
         if first is not None and (array == first).all():
             self.enter(t, xp.expand(literal(first, array.dtype), shape=array.shape))
@@ -140,8 +152,8 @@ class Body(Capture):
         if box is None or box.outside is t:
             self.outer.asked_for_grad(t)
 
-    def scalar(self, key: Any, read: Callable[[], float]) -> Tensor:
-        return self.outer.scalar(key, read)  # type: ignore[no-any-return]
+    def scalar(self, key: Any, read: Callable[[], float]) -> Any:
+        return self.outer.scalar(key, read)
 
     # what a body must not do
 
@@ -163,10 +175,15 @@ class Body(Capture):
         )
 
     def drew(self, array: Any, draw: Callable[[], Any]) -> None:
+        state = Generator.get_state(default_generator)
+        if self.random and (isinstance(draw, Part) or (state != self.latest).any()):
+            self.latest = state
+            self.draws.append((array, draw))
+            return
         Generator.set_state(default_generator, self.started)
         raise TraceError(
-            f"{user_line()}: random numbers are drawn in the body of a loop or branch, which is traced once for all steps; draw them before"
-            " the loop, and pass them as xs"
+            f"{user_line()}: random numbers are drawn in the body of a loop or branch, which is traced once for all steps"
+            f"{', from a generator of its own' * self.random}; draw them before the loop, and pass them as xs"
         )
 
     def replaced(self, t: Tensor) -> None:
@@ -191,11 +208,13 @@ class Tracer:
             new, ys = step(own[:n], own[n:])
             return [*new, *ys]
 
-        inputs = _inputs(own)
-        (outputs,) = _traced(lent, [run], own)
-        body = Graph(lent.inputs(inputs), outputs, labels(n, m, len(lent.tensors)))
-        attrs = {"body": body, "carries": n, "slices": m, "length": length, "reverse": reverse}
-        results = apply(SCAN, (*carries, *slices, *lent.tensors), attrs)
+        inputs, draws = _inputs(own), Draws()
+        (outputs,) = _traced(lent, [run], own, draws)
+        drawn = draws.for_all(length, reverse)
+        shared = len(lent.tensors)
+        body = draws.placed(inputs, lent.inputs([]), outputs, labels(n, m + len(drawn), shared))
+        attrs = {"body": body, "carries": n, "slices": m + len(drawn), "length": length, "reverse": reverse}
+        results = apply(SCAN, (*carries, *slices, *drawn, *lent.tensors), attrs)
         return list(results[:n]), list(results[n:])
 
     def while_loop(self, test: Any, step: Any, carries: list[Tensor], max_steps: int | None) -> list[Tensor]:
@@ -227,6 +246,30 @@ class Tracer:
         attrs = {"true": Graph(inputs, yes, names), "false": Graph(inputs, no, names)}
         return list(apply(COND, (_condition(truth), *lent.tensors), attrs))
 
+    def vmap(self, example: Callable[[list[Tensor]], list[Tensor]], tensors: list[Tensor], randomness: str) -> list[Tensor] | None:
+        """What a function of one example gives for the slices of tensors along their first dimensions, stacked: it is run once, without
+        values, and its graph is batched. None if that cannot be done, and the examples must be run one after the other."""
+        from symgrad.compiler.control.vmap import batched_run
+
+        own = [_stand_in(t, 1) for t in tensors]
+        lent, inputs, draws, outputs = Lent(self.outer, len(own)), _inputs(own), Draws(), None
+        body = Body(lent, random=randomness != "error")
+        with contextlib.suppress(TraceError):  # which is meant for loops
+            outputs = body.run(lambda: example(own), own)
+        draws.take(body)
+        made = body.leave()
+        own.clear()
+        _refuse_kept(made, "the function of one example under vmap")
+        if outputs is None:
+            return None
+        graph = draws.placed(inputs, lent.inputs([]), outputs)
+        mapped, shared = list(tensors), lent.tensors
+        if randomness == "same":
+            shared = [*draws.once(), *shared]
+        else:
+            mapped += draws.for_all(tensors[0]._array.shape[0])
+        return batched_run(graph, mapped, shared, self.outer.numbers)
+
 
 def _stand_in(t: Tensor, skip: int = 0) -> Tensor:
     return without_values(t, skip, has_slope(t._array) and local.mode.recording)
@@ -248,20 +291,28 @@ def _condition(x: Any) -> Tensor:
     return truth
 
 
-def _traced(lent: Lent, functions: Sequence[Callable[[], Sequence[Tensor]]], own: list[Tensor]) -> list[list[Value]]:
+def _traced(
+    lent: Lent, functions: Sequence[Callable[[], Sequence[Tensor]]], own: list[Tensor], draws: Draws | None = None
+) -> list[list[Value]]:
     """The results of each function. What it was given and what it made must be gone afterwards: a tensor without values that lives on
     would be used as if it had some."""
     found, made = [], []
     for function in functions:
-        body = Body(lent)
+        body = Body(lent, random=draws is not None)
         found.append(body.run(function, own))
+        if draws is not None:
+            draws.take(body)
         made += body.leave()
     own.clear()
+    _refuse_kept(made, "the body of a loop or branch", "as a part of the carry or ")
+    return found
+
+
+def _refuse_kept(made: Sequence[Any], who: str, how: str = "") -> None:
     if any(ref() is not None for ref in made):
         gc.collect()
         if any(ref() is not None for ref in made):
             raise TraceError(
-                f"{user_line()}: a tensor that the body of a loop or branch made is kept outside of it (in a list, or as an attribute); it"
-                " has no values there: return it, as a part of the carry or as a result"
+                f"{user_line()}: a tensor that {who} made is kept outside of it (in a list, or as an attribute); it has no values there:"
+                f" return it, {how}as a result"
             )
-    return found

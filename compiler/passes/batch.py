@@ -1,23 +1,19 @@
 """f(x, y) -> stack(f(x₀, y), f(x₁, y), ...): a graph run for many values of some of its inputs at once.
 
 What depends on such an input gets one dimension more, in front, and nothing else does: values that are common to all are computed once.
-Most rows take the dimension along by a rule below. Any other runs as its own kernel for each slice (`jax.vmap` of it, in JAX), so that
-the pass covers the whole table. Rows made that way have no derivative: batching is the last thing that is done to a graph.
+Most rows take the dimension along by a rule below. Any other runs as its own kernel for each slice (`symgrad.compiler.passes.mapped`), so
+that the pass covers the whole table.
 """
 
 from __future__ import annotations
 
-import functools
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any
-
-import numpy as np
 
 from symgrad.compiler.builder import apply, xp
 from symgrad.compiler.control.rows import is_control
 from symgrad.compiler.ir import INPUT, LITERAL, OUTPUT, Graph, Value, input_value, row_of
 from symgrad.compiler.passes.decompose import decompose
-from symgrad.ops.spec import Meta, Row
 
 Rule = Callable[..., Any]
 RULES: dict[str, Rule] = {}
@@ -31,10 +27,11 @@ def batch(graph: Graph, inputs: Iterable[int], size: int) -> Graph:
     return Graph(ends, batched(graph.outputs, {graph.inputs[i]: ends[i] for i in inputs}, size), graph.labels)
 
 
-def batched(outputs: Sequence[Value], given: dict[Value, Value], size: int) -> list[Value]:
-    """The outputs with one more dimension in front, where `given` stands for some values with that dimension."""
+def batched(outputs: Sequence[Value], given: dict[Value, Value], size: int, last: bool = True) -> list[Value]:
+    """The outputs with one more dimension in front, where `given` stands for some values with that dimension. Unless it is the last thing
+    that is done to them, rows stay whole that have a derivative of their own, which may be another one at special points."""
     slots = tuple(given)
-    plain = decompose(Graph(slots, outputs), lambda row: row.jax is None or row.name in _TAKEN_APART)
+    plain = decompose(Graph(slots, outputs), lambda row: row.name in _TAKEN_APART or (last and row.jax is None))
     new: dict[Value, tuple[Any, bool]] = {x: (given[x], True) for x in slots}
     for v in plain.values:
         if v not in new:
@@ -56,9 +53,11 @@ def _batched(v: Value, new: dict[Value, tuple[Any, bool]], size: int) -> tuple[A
         from symgrad.compiler.passes.batch_loops import batch_loop  # which batches bodies with this file
 
         return batch_loop(v, args, size), True
-    rule = _elementwise if row_of(v).elementwise else RULES.get(v.op, _mapped)
+    from symgrad.compiler.passes.mapped import mapped  # whose rules are batched with this file
+
+    rule = _elementwise if row_of(v).elementwise else RULES.get(v.op, mapped)
     found = rule(v, args, size)
-    return (_mapped(v, args, size) if found is None else found), True
+    return (mapped(v, args, size) if found is None else found), True
 
 
 def _whole(value: Value, has: bool, size: int) -> Value:
@@ -186,54 +185,3 @@ def _convolution(v: Value, args: Any, size: int) -> Any:
         return None
     merged = xp.reshape(x, shape=(size * x.shape[1], *x.shape[2:]))
     return xp.reshape(apply(row_of(v), (merged, *(a for a, _ in others)), dict(v.attrs)), shape=(size, *v.shape))
-
-
-# --- every other row ------------------------------------------------------------------------------------------------------
-
-
-def _mapped(v: Value, args: Any, size: int) -> Any:
-    row, has = row_of(v), tuple(has for _, has in args)
-    row = _mapped_row(row, has) if row.foreign is None else row.foreign.batched(has, size).row
-    return apply(row, tuple(a for a, _ in args), dict(v.attrs))
-
-
-@functools.cache
-def _mapped_row(row: Row, has: tuple[bool, ...]) -> Row:
-    """A row that runs another for each slice of those arguments that have the dimension."""
-
-    def slices(args: Sequence[Any], i: int) -> list[Any]:
-        return [a[i] if one else a for a, one in zip(args, has, strict=True)]
-
-    def numpy(*args: Any, **attrs: Any) -> Any:
-        size = next(len(a) for a, one in zip(args, has, strict=True) if one)
-        results = [row.numpy(*slices(args, i), **attrs) for i in range(size)]
-        return tuple(map(np.stack, zip(*results, strict=True))) if isinstance(results[0], tuple) else np.stack(results)
-
-    def type(*metas: Any, **attrs: Any) -> Any:
-        size = next(m.shape[0] for m, one in zip(metas, has, strict=True) if one)
-        inner = [Meta(m.shape[1:], m.dtype) if one else m for m, one in zip(metas, has, strict=True)]
-        found = row.type(*inner, **attrs)
-        grown = tuple(Meta((size, *m.shape), m.dtype) for m in (found if isinstance(found, tuple) else (found,)))
-        return grown if isinstance(found, tuple) else grown[0]
-
-    def jax(*operands: str | None, **attrs: Any) -> str:
-        names = [None if x is None else f"a{i}" for i, x in enumerate(operands)]
-        given = ", ".join(x for x in operands if x is not None)
-        axes = ", ".join("0" if one else "None" for x, one in zip(operands, has, strict=True) if x is not None)
-        heads = ", ".join(n for n in names if n is not None)
-        return f"jax.vmap(lambda {heads}: {_text(row, names, attrs)}, in_axes=({axes},))({given})"
-
-    args = tuple(f"x{i}" for i in range(len(has)))
-    return Row(
-        f"{row.name}_batched", args, numpy, (None,) * len(has), (frozenset(),) * len(has), row.policy, type, jax=jax, attrs=row.attrs,
-        outputs=row.outputs,
-    )  # fmt: skip
-
-
-def _text(row: Row, names: Sequence[str | None], attrs: dict[str, Any]) -> str:
-    """The call that lowers a row, as the emitter writes it."""
-    if callable(row.jax):
-        return row.jax(*names, **attrs)
-    call = row.jax or f"jnp.{row.numpy.__name__ if isinstance(row.numpy, np.ufunc) else row.name}"
-    keywords = (f"{k}={f'jnp.{x.name}' if isinstance(x, np.dtype) else repr(x)}" for k, x in attrs.items())
-    return f"{call}({', '.join((*(str(n) for n in names), *keywords))})"

@@ -22,6 +22,7 @@ from symgrad.compiler import differentiate
 from symgrad.compiler.capture import user_line
 from symgrad.compiler.guards import Guards
 from symgrad.compiler.ir import Graph
+from symgrad.compiler.naming import titles
 from symgrad.compiler.options import Options
 from symgrad.compiler.passes.stabilise import stabilise
 from symgrad.compiler.signature import Signature, Spec
@@ -116,7 +117,7 @@ class _Entry:
             bound = inspect.BoundArguments(signature.signature, dict(zip(names, values, strict=True)))
             return self._taken(signature.function(*bound.args, **bound.kwargs))
 
-        traced = trace(run, [spec for _, spec in arrays], [label for label, _ in arrays], signature.names())
+        traced = trace(run, [spec for _, spec in arrays], [label for label, _ in arrays], signature.names(), titles(signature.function))
         self.captured, self.guards = traced.captured, Guards(traced)
         if not wide:
             _tell_of_rounding(str(signature), traced)

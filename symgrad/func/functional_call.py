@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import operator
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any
 
+from symgrad.mode import local
 from symgrad.tensor import Tensor
 
 Places = dict[str, tuple[dict[str, Any], str]]
@@ -31,6 +33,10 @@ def functional_call(
         _require_all(module, given, places)
     if tie_weights:
         given = _tied(given, places)
+    capture = local.mode.capture
+    if capture is not None:  # as it is now, not with other tensors in their places
+        for part in module.modules():
+            capture.entered(part)
     with _in_their_places(given, places):
         return module(*(() if args is None else args if isinstance(args, tuple) else (args,)), **(kwargs or {}))
 
@@ -84,10 +90,11 @@ def _tied(given: dict[str, Tensor], places: Places) -> dict[str, Tensor]:
 @contextmanager
 def _in_their_places(given: dict[str, Tensor], places: Places) -> Iterator[None]:
     own = [(*places[path], places[path][0][places[path][1]], value) for path, value in given.items() if path in places]
+    put: Any = operator.setitem if local.mode.capture is None else dict.__setitem__  # a trace need not know: all is put back here
     try:
         for kept, name, _, value in own:
-            kept[name] = value
+            put(kept, name, value)
         yield
     finally:
         for kept, name, before, _ in own:
-            kept[name] = before
+            put(kept, name, before)

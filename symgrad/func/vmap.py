@@ -1,7 +1,8 @@
 """vmap: a function of one example as a function of a batch.
 
 The function is run once for each example, on recorded slices, and the results are stacked: whatever the function does is done right, and
-derivatives of it nest with vmap in any order. What it does not give is speed; a compiled function does.
+derivatives of it nest with vmap in any order. What it does not give is speed. In a function that is traced, one example is: its graph
+is run for all of them at once, unless it asks for values, draws random numbers or has effects.
 """
 
 from __future__ import annotations
@@ -11,11 +12,15 @@ from collections.abc import Callable
 from typing import Any
 
 from symgrad.dispatch import tensors as ops
+from symgrad.errors import TraceError
 from symgrad.func import tree
-from symgrad.functional import select
+from symgrad.functional import movedim, select
+from symgrad.mode import control
 from symgrad.ops.generator import Generator, default_generator
 from symgrad.tensor import Tensor
 
+_TENSOR = object()
+"""What stands for a tensor among results."""
 RANDOM = (
     "vmap: called random operation while in randomness error mode. Please either use the 'same' or 'different' randomness flags on"
     " vmap or perform the randomness operation out of vmap"
@@ -41,13 +46,25 @@ def vmap(
         dims = _in_dims(name, in_dims, args) + [0 if isinstance(v, Tensor) else None for v in tree.leaves(kwargs)]
         values = tree.leaves((args, kwargs))
         size = _batch_size(name, in_dims, values, dims)
+
+        def example(slices: list[Any]) -> Any:
+            given = iter(slices)
+            mine, named = tree.rebuild((args, kwargs), iter([v if d is None else next(given) for v, d in zip(values, dims, strict=True)]))
+            return func(*mine, **named)
+
+        tracer = control()
+        if tracer is not None:
+            result = _batched(name, tracer, example, values, dims, out_dims, randomness)
+            if result is not None:
+                return result[0]
         results = []
         draws = _Draws(randomness)
         for i in range(size):
-            slices = [v if d is None else select(v, d, i) for v, d in zip(values, dims, strict=True)]
-            mine, named = tree.rebuild((args, kwargs), iter(slices))
+            slices = [select(v, d, i) for v, d in zip(values, dims, strict=True) if d is not None]
             with draws:
-                results.append(func(*mine, **named))
+                results.append(example(slices))
+            if tracer is not None:
+                draws.refuse_repetition()
         return _stack(name, results, out_dims)
 
     return call
@@ -64,6 +81,14 @@ class _Draws:
         if self.randomness == "same":
             assert self.state is not None
             Generator.set_state(default_generator, self.state)
+
+    def refuse_repetition(self) -> None:
+        """A program that is unrolled draws anew for each example."""
+        if self.randomness == "same" and (Generator.get_state(default_generator) != self.state).any():
+            raise TraceError(
+                "vmap: randomness='same' in a compiled function is for what can be traced once for all examples: this function asks for"
+                " values, or has effects; draw the numbers before vmap, or leave the function eager"
+            )
 
     def __exit__(self, kind: Any, error: Any, trace: Any) -> None:
         if error is None and self.randomness == "error" and (Generator.get_state(default_generator) != self.state).any():
@@ -120,22 +145,45 @@ def _batch_size(name: str, in_dims: Any, values: list[Any], dims: list[Any]) -> 
     return int(sizes[0])
 
 
+def _batched(name: str, tracer: Any, example: Any, values: list[Any], dims: list[Any], out_dims: Any, randomness: str) -> tuple[Any] | None:
+    """The result in a function that is traced, if the graph of one example can be run for all of them."""
+    forms: list[Any] = []
+
+    def run(slices: list[Tensor]) -> list[Tensor]:
+        result = example(slices)
+        forms.append(tree.apply(lambda leaf: _TENSOR if isinstance(leaf, Tensor) else leaf, result))
+        return [leaf for leaf in tree.leaves(result) if isinstance(leaf, Tensor)]
+
+    found = tracer.vmap(run, [movedim(v, d, 0) for v, d in zip(values, dims, strict=True) if d is not None], randomness)
+    if found is None:
+        return None
+    columns = iter(found)
+    leaves = [next(columns) if leaf is _TENSOR else leaf for leaf in tree.leaves(forms[0])]
+    return (_arranged(name, forms[0], leaves, out_dims, lambda t: select(t, 0, 0), lambda t, dim: movedim(t, 0, dim)),)
+
+
 def _stack(name: str, results: list[Any], out_dims: Any) -> Any:
-    first = results[0]
+    columns = list(zip(*(tree.leaves(result) for result in results), strict=True))
+    leaves = [column if isinstance(column[0], Tensor) else column[0] for column in columns]
+    return _arranged(
+        name, results[0], leaves, out_dims, lambda column: column[0],
+        lambda column, dim: ops.stack(*column, axis=dim % (column[0]._array.ndim + 1)),
+    )  # fmt: skip
+
+
+def _arranged(name: str, form: Any, leaves: list[Any], out_dims: Any, first: Callable[[Any], Any], put: Callable[[Any, int], Any]) -> Any:
+    """The results in their containers: of what has no dimension for the examples the `first`, the rest `put` where it is wanted."""
 
     def complain() -> Exception:
         return ValueError(f"vmap({name}, ..., out_dims={out_dims})(<inputs>): out_dims is not compatible with the structure of `outputs`.")
 
-    columns = zip(*(tree.leaves(result) for result in results), strict=True)
-    stacked = []
-    for column, dim in zip(columns, tree.spread(out_dims, first, complain), strict=True):
-        if dim is None:
-            stacked.append(column[0])
-            continue
-        if not isinstance(column[0], Tensor):
+    arranged = []
+    for leaf, kind, dim in zip(leaves, tree.leaves(form), tree.spread(out_dims, form, complain), strict=True):
+        is_tensor = kind is _TENSOR or isinstance(kind, Tensor)
+        if dim is not None and not is_tensor:
             raise ValueError(
-                f"vmap({name}, ...): `{name}` must only return Tensors, got type {type(column[0])}. Did you mean to set out_dims="
-                " to None for output?"
+                f"vmap({name}, ...): `{name}` must only return Tensors, got type {type(leaf)}. Did you mean to set out_dims= to None for"
+                " output?"
             )
-        stacked.append(ops.stack(*column, axis=dim % (column[0]._array.ndim + 1)))
-    return tree.rebuild(first, iter(stacked))
+        arranged.append(put(leaf, dim) if dim is not None else first(leaf) if is_tensor else leaf)
+    return tree.rebuild(form, iter(arranged))

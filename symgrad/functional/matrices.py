@@ -8,6 +8,7 @@ from symgrad import return_types
 from symgrad.dispatch import tensors as ops
 from symgrad.errors import require
 from symgrad.functional.names import method, public
+from symgrad.mode import leaving
 from symgrad.ops.linalg import require_matrix, require_square
 from symgrad.ops.promotion import kind, word
 from symgrad.tensor import Tensor
@@ -65,8 +66,9 @@ def pinv(A: Tensor, rcond: float | None = None, hermitian: bool = False, *, atol
     if rtol is None:
         rtol = 0.0 if atol else max(A.shape[-2:]) * _epsilon(A)
     if atol:
+        leaving(A, "pinv() with atol, which is compared with the largest singular value")
         largest = float(svdvals(A.detach())._array.max(initial=0.0))
-        rtol = max(rtol, atol / largest if largest else 0.0)
+        rtol = max(rtol, float(atol) / largest if largest else 0.0)
     return ops.pinv(A, rtol=rtol)  # type: ignore[no-any-return]
 
 

@@ -84,6 +84,20 @@ class Generator:
             words: Any = {"key": record["words"].astype(np.uint32), "pos": used}
             self._started().state = {"bit_generator": "MT19937", "state": words}
 
+    def mark(self) -> tuple[Any, ...]:
+        """Where the stream is, for `go_back`: for calls that may fail, as it takes a fraction of the time that a state takes."""
+        with self._lock:
+            engine = self._started()
+            return self._seed, self._spare, engine.state if self._words is None else self._words.copy()
+
+    def go_back(self, mark: tuple[Any, ...]) -> None:
+        with self._lock:
+            self._seed, self._spare, words = mark
+            if self._words is None:
+                self._started().state = words
+            else:
+                self._words[:] = words
+
     def __getstate__(self) -> dict[str, Any]:  # for copy and pickle, which know no locks
         return {"state": self.get_state().tobytes()}
 
@@ -111,9 +125,20 @@ class Generator:
     def _started(self) -> np.random.MT19937:
         if self._engine is None:
             self._engine = np.random.MT19937(0)
+            self._words = _words(self._engine)
             self._bulk = np.random.RandomState(self._engine)
             self._bulk.seed(self._seed % 2**32)
         return self._engine
+
+
+def _words(engine: np.random.MT19937) -> Array | None:
+    """The memory of an engine, the words of its state and the place among them; None unless it is laid out that way."""
+    import ctypes
+
+    pointer = ctypes.cast(engine.ctypes.state_address, ctypes.POINTER(ctypes.c_uint32))
+    words = np.ctypeslib.as_array(pointer, (WORDS + 1,))
+    known: Any = engine.state["state"]
+    return words if (words[:WORDS] == known["key"]).all() and words[WORDS] == known["pos"] else None
 
 
 default_generator = Generator()

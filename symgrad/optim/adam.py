@@ -6,7 +6,7 @@ from typing import Any
 
 from symgrad.creation import zeros_like
 from symgrad.optim.optimizer import Optimizer, Parameters
-from symgrad.optim.options import Group, State, advance, check_betas, check_kind, check_positive, check_rate, counter, decayed, number, rate
+from symgrad.optim.options import Group, State, advance, betas, check_betas, check_kind, check_positive, check_rate, counter, decayed, rate
 from symgrad.optim.pieces import pieces
 from symgrad.tensor import Tensor
 
@@ -50,7 +50,7 @@ class Adam(Optimizer):
 
     def _move(self, param: Any, grad: Any, state: State, group: Group) -> None:
         step, lr, eps = advance(state, group, param), rate(group), group["eps"]
-        beta1, beta2 = (number(beta, group) for beta in group["betas"])
+        beta1, beta2 = betas(group)
         size, root = lr / (1 - beta1**step), (1 - beta2**step) ** 0.5
         largest = (state["max_exp_avg_sq"],) if group["amsgrad"] else ()
         for p, g, mean, square, *most in pieces(param, grad, state["exp_avg"], state["exp_avg_sq"], *largest):

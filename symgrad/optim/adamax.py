@@ -6,7 +6,7 @@ from typing import Any
 
 from symgrad.creation import zeros_like
 from symgrad.optim.optimizer import Optimizer, Parameters
-from symgrad.optim.options import Group, State, advance, check_betas, check_positive, check_rate, counter, decayed, rate
+from symgrad.optim.options import Group, State, advance, betas, check_betas, check_positive, check_rate, counter, decayed, rate
 from symgrad.optim.pieces import pieces
 from symgrad.tensor import Tensor
 
@@ -41,7 +41,7 @@ class Adamax(Optimizer):
         return {"step": counter(), "exp_avg": zeros_like(p), "exp_inf": zeros_like(p)}
 
     def _move(self, param: Any, grad: Any, state: State, group: Group) -> None:
-        step, lr, (beta1, beta2) = advance(state, group, param), rate(group), group["betas"]
+        step, lr, (beta1, beta2) = advance(state, group, param), rate(group), betas(group)
         size = lr / (1 - beta1**step)
         for p, g, mean, largest in pieces(param, grad, state["exp_avg"], state["exp_inf"]):
             g = decayed(g, p, group, lr)

@@ -6,7 +6,7 @@ from typing import Any
 
 from symgrad.creation import zeros_like
 from symgrad.optim.optimizer import Optimizer, Parameters
-from symgrad.optim.options import Group, State, advance, check_betas, check_positive, check_rate, counter, decayed, number, rate
+from symgrad.optim.options import Group, State, advance, betas, check_betas, check_positive, check_rate, counter, decayed, number, rate
 from symgrad.optim.pieces import pieces
 from symgrad.tensor import Tensor
 
@@ -45,7 +45,7 @@ class NAdam(Optimizer):
 
     def _move(self, param: Any, grad: Any, state: State, group: Group) -> None:
         step, lr = advance(state, group, param), rate(group)
-        (beta1, beta2), decay = group["betas"], group["momentum_decay"]
+        (beta1, beta2), decay = betas(group), group["momentum_decay"]
         momentum, later = (beta1 * (1.0 - 0.5 * 0.96 ** (n * decay)) for n in (step, step + 1))
         product = state["mu_product"]
         product = number(product.mul_(momentum.to(product.dtype) if isinstance(momentum, Tensor) else momentum), group)

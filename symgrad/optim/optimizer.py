@@ -197,6 +197,8 @@ class Optimizer:
         Parameters stand in the order in which the optimizer has its own, whose options they get; `state` is what the last call returned.
         """
         groups = [group for group in self.param_groups for _ in group["params"]]
+        if local.mode.capture is not None:  # of the copies of groups that are made here nobody would see that they change
+            local.mode.capture.depends(lambda: [(k, v) for group in self.param_groups for k, v in group.items() if k != "params"])
         moved, states = [], []
         for p, g, kept, group in zip(params, grads, state or [None] * len(groups), groups, strict=True):
             p = p.clone()

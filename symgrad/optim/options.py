@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from operator import is_
 from typing import Any
 
@@ -75,6 +76,37 @@ def rate(group: Group) -> Any:
     return capture.scalar((id(group), "lr"), lambda: group["lr"])
 
 
+def momentum(group: Group) -> Any:
+    """The momentum, which a schedule may change: where it is not zero, in a program it is an input as the learning rate is."""
+    capture, value = local.mode.capture, group["momentum"]
+    if capture is None or group.get("differentiable") or isinstance(value, Tensor) or value == 0:
+        return value
+    return capture.scalar((id(group), "momentum"), lambda: group["momentum"])
+
+
+def betas(group: Group) -> tuple[Any, Any]:
+    """The two betas, in a program inputs as well."""
+    capture, (beta1, beta2) = local.mode.capture, group["betas"]
+    if capture is None or group.get("differentiable") or isinstance(beta1, Tensor) or isinstance(beta2, Tensor):
+        return number(beta1, group), number(beta2, group)
+    return (
+        capture.scalar((id(group), "beta1"), lambda: group["betas"][0]),
+        capture.scalar((id(group), "beta2"), lambda: group["betas"][1]),
+    )
+
+
+_KINDS: dict[str, Callable[[Any], Any]] = {
+    "momentum": lambda x: x if isinstance(x, Tensor) else x == 0,
+    "betas": lambda x: x if any(isinstance(beta, Tensor) for beta in x) else len(x),
+}
+"""Of options that are inputs of a program, what it depends on."""
+
+
+def _held(name: str, group: Group) -> Any:
+    value = group.get(name)
+    return _KINDS[name](value) if name in _KINDS and value is not None and not group.get("differentiable") else value
+
+
 def advance(state: State, group: Group, p: Tensor) -> Any:
     """Count a step; the number of steps so far."""
     step = state["step"].add_(1)
@@ -93,8 +125,8 @@ def decayed(g: Any, p: Any, group: Group, lr: Any) -> Any:
 
 
 class Fixed:
-    """What a traced step holds fixed in a group: all options but the learning rate, and which parameters there are. Called, it says whether
-    all is as it was; a group that nobody has touched is compared as a whole."""
+    """What a traced step holds fixed in a group: all options but those that are its inputs, and which parameters there are. Called, it says
+    whether all is as it was; a group that nobody has touched is compared as a whole."""
 
     def __init__(self, group: Group) -> None:
         self.group, self.before, self.params = group, dict(group), list(group["params"])
@@ -113,8 +145,9 @@ class Fixed:
 
     def changed(self) -> str | None:
         """An option that is not as it was."""
-        names = (name for name in {**self.before, **self.group} if name not in ("params", "lr"))
-        return next((n for n in names if self.before.get(n) is not self.group.get(n) and self.before.get(n) != self.group.get(n)), None)
+        before, now = self.before, self.group
+        names = (name for name in {**before, **now} if name not in ("params", "lr"))
+        return next((n for n in names if before.get(n) is not now.get(n) and _held(n, before) != _held(n, now)), None)
 
     def describe(self, *_: object) -> str:
         name = self.changed()

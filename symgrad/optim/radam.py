@@ -7,7 +7,7 @@ from typing import Any
 from symgrad.creation import zeros_like
 from symgrad.functional import where
 from symgrad.optim.optimizer import Optimizer, Parameters
-from symgrad.optim.options import Group, State, advance, check_betas, check_positive, check_rate, counter, decayed, rate
+from symgrad.optim.options import Group, State, advance, betas, check_betas, check_positive, check_rate, counter, decayed, rate
 from symgrad.optim.pieces import pieces
 from symgrad.tensor import Tensor
 
@@ -44,7 +44,7 @@ class RAdam(Optimizer):
 
     def _move(self, param: Any, grad: Any, state: State, group: Group) -> None:
         step, lr = advance(state, group, param), rate(group)
-        (beta1, beta2), eps = group["betas"], group["eps"]
+        (beta1, beta2), eps = betas(group), group["eps"]
         size, seen = lr / (1 - beta1**step), 1 - beta2**step
         for p, g, mean, square in pieces(param, grad, state["exp_avg"], state["exp_avg_sq"]):
             g = decayed(g, p, group, lr)

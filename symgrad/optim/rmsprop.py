@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from symgrad.creation import zeros_like
+from symgrad.optim import options
 from symgrad.optim.optimizer import Optimizer, Parameters
 from symgrad.optim.options import Group, State, check_positive, check_rate, counter, decayed, rate
 from symgrad.optim.pieces import pieces
@@ -45,9 +46,9 @@ class RMSprop(Optimizer):
         return state
 
     def _move(self, param: Any, grad: Any, state: State, group: Group) -> None:
-        lr, alpha, eps, momentum = rate(group), group["alpha"], group["eps"], group["momentum"]
+        lr, alpha, eps, momentum = rate(group), group["alpha"], group["eps"], options.momentum(group)
         state["step"].add_(1)
-        names = ["square_avg"] + ["grad_avg"] * bool(group["centered"]) + ["momentum_buffer"] * (momentum > 0)
+        names = ["square_avg"] + ["grad_avg"] * bool(group["centered"]) + ["momentum_buffer"] * (group["momentum"] > 0)
         for p, g, square, *more in pieces(param, grad, *(state[name] for name in names)):
             g = decayed(g, p, group, lr)
             square.mul_(alpha).add_(g * g, alpha=1 - alpha)
@@ -55,4 +56,4 @@ class RMSprop(Optimizer):
                 mean = more.pop(0).mul_(alpha).add_(g, alpha=1 - alpha)
                 square = square - mean * mean
             g = g / (square.sqrt() + eps)
-            p.sub_(more[0].mul_(momentum).add_(g) if momentum > 0 else g, alpha=lr)
+            p.sub_(more[0].mul_(momentum).add_(g) if group["momentum"] > 0 else g, alpha=lr)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from symgrad.optim import options
 from symgrad.optim.optimizer import Optimizer, Parameters
 from symgrad.optim.options import Group, State, check_kind, check_positive, check_rate, decayed, rate
 from symgrad.optim.pieces import pieces
@@ -56,7 +57,7 @@ class SGD(Optimizer):
 
     def _roll(self, param: Any, grad: Any, state: State, group: Group) -> None:
         lr = rate(group)
-        momentum, keep = group["momentum"], 1 - group["dampening"]
+        momentum, keep = options.momentum(group), 1 - group["dampening"]
         first = state.get("momentum_buffer") is None
         if first:
             state["momentum_buffer"] = decayed(grad, param, group, lr).clone()

@@ -191,7 +191,7 @@ def test_64_bits_are_the_users_choice():
         assert single.dtype == "float32"
     w = sg.ones(3, dtype=sg.float64)
     weighted = sg.compile(lambda x: (x * w).sum()).as_jax()
-    with pytest.warns(UserWarning, match=r"test_as_jax.py:\d+: .*computes with c1 in 64 bits.*is rounded"):
+    with pytest.warns(UserWarning, match=r"test_as_jax.py:\d+: .*computes with w in 64 bits.*is rounded"):
         assert jax.grad(weighted)(x).dtype == "float32"
     with jax.enable_x64(True):
         assert weighted(x).dtype == "float64"

@@ -168,3 +168,43 @@ def test_notebooks_get_text_and_mathematics():
     bundle = sg.derive(lambda x: x.sin())(sg.spec(()))._repr_mimebundle_()
     assert bundle["text/plain"].startswith("f(x) = sin(x)")
     assert bundle["text/latex"].startswith("$$\n\\begin{aligned}")
+
+
+# long computations, in single precision
+
+
+W = sg.tensor([[0.6, -0.3], [0.2, 0.5]])
+R = sg.tensor([3.7, 3.6])
+START = sg.tensor([0.3, 0.4])
+
+
+def contracting(x):
+    """Its derivative is below 1e-38, where single precision ends."""
+    for _ in range(55):
+        x = (x * R).tanh() * 0.05
+    return x.sum()
+
+
+def chaotic(x):
+    for _ in range(25):
+        x = R * x * (1 - x)
+    return x.sum()
+
+
+@pytest.mark.parametrize("f", [contracting, chaotic])
+def test_long_computations_in_single_precision_are_certified(f):
+    assert sg.derive(f)(START).certify()
+
+
+def test_a_formula_that_is_wrong_is_not(monkeypatch):
+    """Also where digits are lost: by a tenth, or by a sign."""
+    for f in (lambda x: (x @ W).sin().sum(), chaotic):
+        for factor in (0.9, -1.0):
+            d = sg.derive(f)(START)
+            own = type(d).evaluate
+            with monkeypatch.context() as patch:
+                patch.setattr(type(d), "evaluate", lambda *args, own=own, factor=factor, **how: [a * factor for a in own(*args, **how)])
+                certificate = d.certify()
+            assert not certificate
+            assert "does NOT agree" in str(certificate)
+            assert not any(c.ok for c in certificate.comparisons), certificate

@@ -311,6 +311,7 @@ def test_nothing_of_the_traced_run_is_kept(effects):
 
 
 def test_results_of_a_function_with_effects_have_gradients():
+    sg.manual_seed(0)  # the slope of a bias before a batch norm is nothing but rounding, and large for some weights
     net = nn.Sequential(nn.Linear(2, 3), nn.BatchNorm1d(3), nn.Dropout(0.5)).double()
     other = copy.deepcopy(net)
     fast = sg.compile(net)

@@ -1,0 +1,42 @@
+"""A graph run again in whichever `xp`: on arrays, as recorded tensors, or as a part of another graph."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from symgrad.application import apply
+from symgrad.compiler import builder
+from symgrad.compiler.control.build import inline
+from symgrad.compiler.control.run import runner
+from symgrad.compiler.ir import LITERAL, OUTPUT, Graph, Value, row_of
+from symgrad.mode import local
+from symgrad.ops.namespace import raw
+from symgrad.tensor import Tensor, wrap
+
+
+def replay(xp: Any, graph: Graph, operands: Sequence[Any]) -> list[Any]:
+    """The outputs of a graph for these operands, as what `xp` works on."""
+    if xp is raw:
+        return runner(graph)(operands)
+    return inline(graph, operands) if xp is builder.xp else recorded(graph, operands)
+
+
+def recorded(graph: Graph, operands: Sequence[Tensor]) -> list[Tensor]:
+    """The outputs as tensors, computed by ordinary operations: they have a history, and whoever traces sees them."""
+    new: dict[Value, Any] = dict(zip(graph.inputs, operands, strict=True))
+    for v in graph.values:
+        if v not in new:
+            new[v] = _made(v, tuple(None if a is None else new[a] for a in v.args))
+    return [new[v] for v in graph.outputs]
+
+
+def _made(v: Value, args: tuple[Any, ...]) -> Any:
+    if v.op == LITERAL:
+        t = wrap(np.asarray(v.value, v.dtype))
+        if local.mode.capture is not None:
+            local.mode.capture.filled(t, v.value)
+        return t
+    return args[0][v.attrs["index"]] if v.op == OUTPUT else apply(row_of(v), args, dict(v.attrs))
