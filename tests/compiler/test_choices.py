@@ -88,7 +88,7 @@ def test_a_run_that_raises_puts_the_generator_back(backend, monkeypatch):
         w.add_(x * sg.rand(3))
         return w.sum()
 
-    def fails(self, held):
+    def fails(self, held, found=None):
         raise RuntimeError("no memory")
 
     fast = sg.compile(step, backend=backend)
