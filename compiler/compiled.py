@@ -238,7 +238,8 @@ class Compiled(Methods, Inspection, Wrapping):
         return next((p for p in self._conditional.get(key, ()) if p.holds(call.leaves)), None)
 
     def _kept(self, key: Any, program: Program) -> Program:
-        known = (*self._programs.values(), *(p for programs in self._conditional.values() for p in programs))
+        kept = (self._programs.values(), *list(self._conditional.values()))  # copies: other threads add to them
+        known = [p for programs in kept for p in list(programs)]
         program.adopt(next((p for p in known if p.graph == program.graph), program))
         others = self._conditional.setdefault(key, [])
         if program.guards.conditions:
@@ -251,7 +252,7 @@ class Compiled(Methods, Inspection, Wrapping):
         return program
 
     def _remember(self, key: Any, step: Step) -> None:
-        step.adopt(next((s for known in self._steps.values() for s in known if s.is_like(step)), step))
+        step.adopt(next((s for known in list(self._steps.values()) for s in list(known) if s.is_like(step)), step))
         steps = self._steps.setdefault(key, [])
         steps.insert(0, step)
         if len(steps) > _MOST_PATHS:
