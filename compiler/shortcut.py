@@ -72,26 +72,30 @@ def _simplest(kernel: Kernel, recording: bool, launch: Callable[..., Any]) -> Ru
         mode = local.mode
         if mode.recording is not recording or mode.capture is not None:
             return MISS
-        held, i = [], 0
+        held = []
         for a in args:
-            if type(a) is Resident and not a._requires_grad:
-                held.append(a._held)
-            elif type(a) is ndarray and i < count and a.dtype is dtypes[i]:
-                i += 1
-            else:
+            if type(a) is not Resident or a._requires_grad:
                 break
+            held.append(a._held)
+        else:  # all are on the device
+            try:
+                found = execute(*held)
+            except REFUSED:
+                return MISS
+            t: Any = new(Resident)  # as resident() does
+            t._held = found
+            t._node = t._base = None
+            t._requires_grad = False
+            t._cell = []
+            return t
+        for i, a in enumerate(args):
+            if type(a) is not ndarray or i >= count or a.dtype is not dtypes[i]:
+                found = launch(args, recording)
+                return MISS if found is MISS else resident(found)
         try:
-            found = execute(*held) if len(held) == len(args) else np.array(execute(*args)) if i == len(args) else launch(args, recording)
+            return resident(np.array(execute(*args)))
         except REFUSED:
             return MISS
-        if found is MISS:
-            return MISS
-        t: Any = new(Tensor if found.__class__ is ndarray else Resident)  # as resident() does
-        t._held = found
-        t._node = t._base = None
-        t._requires_grad = False
-        t._cell = []
-        return t
 
     return run
 
