@@ -45,7 +45,10 @@ def _cost(loop: Loop) -> float:
 
 
 def _leads_through(loop: Loop) -> bool:
-    """Whether functions of single elements, and more than sums, lead from one repeat to the next."""
+    """Whether functions of single elements, and more than sums, lead from one repeat to the next, past others that are kernels of their
+    own: without such, all of it is one kernel, and as a loop it would run at half the speed."""
+    if all(v.row is not None and (v.row.elementwise or v.row.view) for v in loop.roles.values()):
+        return False
     found: dict[int, int] = {}
     """Of each role that a carry reaches that way, how many functions there are."""
     for role, v in loop.roles.items():

@@ -108,6 +108,25 @@ def test_layers_of_which_every_second_is_equal() -> None:
     assert min(n for n, _ in compare(*with_gradients(energy(net), sg.randn(3, 4)))) >= 5
 
 
+def test_a_chain_of_elementwise_operations_stays_one_kernel() -> None:
+    def chain(x: Any, y: Any) -> Any:
+        h = x
+        for _ in range(25):
+            h = sg.tanh(h * y) + h * 0.5
+        return h.sum()
+
+    def layers(x: Any, y: Any) -> Any:
+        h = x
+        for _ in range(40):
+            h = sg.sin(h) @ y / 10 + sg.tanh(h)
+        return h.sum()
+
+    x = sg.ones(3, 3)
+    for function, loops in ((chain, 0), (layers, 2)):
+        graph, _ = with_gradients(function, x, x)
+        assert sum(v.op == "scan" for v in roll(graph).values) == loops
+
+
 def test_one_weight_for_all_layers_is_not_stacked() -> None:
     sg.manual_seed(0)
 
