@@ -67,9 +67,10 @@ def test_pinv_with_a_bound_that_depends_on_values_is_refused():
 
 
 def layers(x):
+    x = x.expand(3, 3)
     for i in range(40):
-        x = (x * 1.01 + i).sin()
-    return x
+        x = sg.sin(x) @ x / 10 + sg.tanh(x + i)
+    return x.sum(0)
 
 
 def test_layers_are_rolled_up_unless_it_is_switched_off():
