@@ -18,6 +18,7 @@ import numpy as np
 from symgrad.compiler.backend import Kernel
 from symgrad.compiler.host.kernel import Kernel as HostKernel
 from symgrad.compiler.ir import Graph
+from symgrad.compiler.packing import Packing
 from symgrad.errors import GraphError
 from symgrad.typing import Array
 
@@ -50,6 +51,7 @@ class AutoKernel:
     """A kernel of either back end, as soon as it is known which."""
 
     donated: tuple[int, ...] = ()
+    packing: Packing | None = None
 
     def __init__(self, graph: Graph, name: str, xla: Callable[[], Kernel], kept: Sequence[int] = ()) -> None:
         self.name = name

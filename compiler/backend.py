@@ -7,6 +7,7 @@ from typing import Any, Protocol
 
 from symgrad.compiler.ir import Graph
 from symgrad.compiler.options import DEFAULT, Options
+from symgrad.compiler.packing import Packing
 from symgrad.typing import Array
 
 
@@ -16,6 +17,8 @@ class Kernel(Protocol):
     name: str
     donated: tuple[int, ...]
     """Inputs whose memory it uses for results: buffers that nobody else reads."""
+    packing: Packing | None
+    """How arrays go in and out, if it is not one for each input and output."""
 
     @property
     def graph(self) -> Graph:
@@ -46,10 +49,16 @@ class Kernel(Protocol):
 
 
 def make_kernel(
-    graph: Graph, name: str = "forward", options: Options = DEFAULT, donated: Sequence[int] = (), kept: Sequence[int] = ()
+    graph: Graph,
+    name: str = "forward",
+    options: Options = DEFAULT,
+    donated: Sequence[int] = (),
+    kept: Sequence[int] = (),
+    packing: Packing | None = None,
 ) -> Kernel:
     """A kernel of the back end that the options ask for; the memory of `donated` inputs may be used for its results, and `kept` inputs are
-    where it wants them at every run. JAX is loaded for XLA's only."""
+    where it wants them at every run. XLA's take and give packed arrays if there is a packing, and donate such; others do without. JAX is
+    loaded for XLA's only."""
     if options.backend == "numpy":
         from symgrad.compiler.host.kernel import Kernel as HostKernel
 
@@ -58,10 +67,10 @@ def make_kernel(
         from symgrad.compiler.auto import AutoKernel
 
         return AutoKernel(graph, name, lambda: _xla(graph, name, options, ()), kept)
-    return _xla(graph, name, options, donated)
+    return _xla(graph, name, options, donated, packing)
 
 
-def _xla(graph: Graph, name: str, options: Options, donated: Sequence[int]) -> Kernel:
+def _xla(graph: Graph, name: str, options: Options, donated: Sequence[int], packing: Packing | None = None) -> Kernel:
     from symgrad.compiler.xla.kernel import Kernel as XlaKernel
 
-    return XlaKernel(graph, name, options.device, donated, options.roll)
+    return XlaKernel(graph, name, options.device, donated, options.roll, packing)

@@ -14,6 +14,7 @@ from typing import Any
 
 from symgrad.compiler.aliases import conflict
 from symgrad.compiler.capture import tracing
+from symgrad.compiler.effects import Effects, escaped
 from symgrad.compiler.inspection import Inspection
 from symgrad.compiler.methods import Methods
 from symgrad.compiler.naming import titles
@@ -25,7 +26,7 @@ from symgrad.compiler.recompiles import Recompiles, Traces
 from symgrad.compiler.results import no_tensor
 from symgrad.compiler.shortcut import Run, no_shortcut, shortcut
 from symgrad.compiler.signature import Call, Signature, Spec, types_of
-from symgrad.compiler.state import Effects, Step, escaped
+from symgrad.compiler.state import Step
 from symgrad.compiler.stepping import stepping
 from symgrad.compiler.trace import Trace, trace
 from symgrad.compiler.watch import names

@@ -21,7 +21,7 @@ from symgrad.compiler.trace import Trace
 from symgrad.compiler.tree import LEAF, unflatten
 from symgrad.compiler.verify import verify
 from symgrad.ops.promotion import kind
-from symgrad.resident import memory, resident
+from symgrad.resident import resident
 from symgrad.tensor import Tensor
 
 MISS = object()
@@ -64,7 +64,7 @@ class Program:
         if "taken" not in self._kernels:
             graph = verify(Graph(self.graph.inputs, self.asked, self.graph.labels))
             self._kernels["taken"] = make_kernel(graph, "conditions", self.operation.options)
-        found = self._kernels["taken"].launch([memory(t) for t in inputs])
+        found = self._kernels["taken"].launch([t._held for t in inputs])
         return all(a.item() == answer for a, answer in zip(found, self.answers, strict=True))
 
     def attempt(self, tensors: Sequence[Tensor]) -> Any:

@@ -315,6 +315,6 @@ def types_of(args: tuple[Any, ...], recording: bool) -> Any:
     for a in args:
         if not isinstance(a, Tensor):
             return None
-        held = a._held
+        held = memory(a)
         found += (held.shape, held.dtype, a.requires_grad)
     return tuple(found)

@@ -8,8 +8,9 @@ from typing import Any
 
 import numpy as np
 
+from symgrad.buffers import Donated, giving
 from symgrad.compiler.backend import Kernel
-from symgrad.resident import MOST_MOVES, Donated, giving, is_alone, is_gone, is_resident, memory, move
+from symgrad.resident import MOST_MOVES, is_alone, is_gone, is_resident, move
 from symgrad.tensor import Tensor
 
 
@@ -56,7 +57,7 @@ class Gradient:
         return (arguments[self.owner] if isinstance(self.owner, int) else self.owner)._grad
 
     def find(self, kernel: Kernel, draws: Sequence[Any], arguments: Sequence[Tensor]) -> Any:
-        return memory(self.now(arguments))
+        return self.now(arguments)._held
 
 
 @dataclass(frozen=True)

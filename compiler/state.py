@@ -8,19 +8,21 @@ ones, nothing is written, and the call takes another path.
 
 from __future__ import annotations
 
-import gc
-import weakref
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
 import numpy as np
 
-from symgrad.compiler.backend import make_kernel
+from symgrad.buffers import Donated, InUse, giving
+from symgrad.compiler.backend import Kernel, make_kernel
+from symgrad.compiler.effects import Effects, gradients
 from symgrad.compiler.guards import Guards
-from symgrad.compiler.ir import Graph, Value
+from symgrad.compiler.ir import Graph
+from symgrad.compiler.lease import Lease
 from symgrad.compiler.nans import inspect, looked_for
 from symgrad.compiler.operation import Operation, usable
 from symgrad.compiler.options import DEFAULT, Options
+from symgrad.compiler.packing import Packing
 from symgrad.compiler.passes.stabilise import stabilise
 from symgrad.compiler.passes.undetached import undetached
 from symgrad.compiler.program import MISS
@@ -28,37 +30,12 @@ from symgrad.compiler.progress import stage
 from symgrad.compiler.signature import Call
 from symgrad.compiler.sources import Captured, Draw, Gradient
 from symgrad.compiler.trace import Trace
-from symgrad.compiler.tree import LEAF, flatten, unflatten
+from symgrad.compiler.tree import LEAF, unflatten
 from symgrad.compiler.verify import verify
-from symgrad.debug import show
-from symgrad.engine import node_of
-from symgrad.graph import Node
 from symgrad.mode import local
 from symgrad.ops.generator import default_generator
-from symgrad.resident import Donated, InUse, giving, is_gone, memory, resident, take, write
+from symgrad.resident import is_gone, memory, resident, take, write
 from symgrad.tensor import Tensor
-
-
-class Effects:
-    """What a traced call did to the world: tensors written to, gradients left, random numbers drawn."""
-
-    def __init__(self, traced: Trace) -> None:
-        capture = traced.capture
-        places = {id(t): i for i, t in enumerate(capture.outside)}
-        self.writes = [(places[id(t)], box.now()) for t, box in capture.written_outside.values()]
-        dropped = capture.dropped  # for these it makes no difference whether there was a gradient
-        changed = [(i, t) for i, t in enumerate(capture.outside) if t._grad is not capture.had[id(t)] or id(t) in dropped]
-        self.grads = [(i, None if t._grad is None else capture.value(t._grad)) for i, t in changed]
-        asked = [(i, t) for i, t in enumerate(capture.outside[: capture.arguments]) if id(t) in capture.graded and (i, t) not in changed]
-        self.had_grads = [(i, capture.had[id(t)] is not None) for i, t in (*changed, *asked) if id(t) not in dropped]
-        self.draws = [draw for _, draw in capture.draws]
-        self.prints = [Printed(*given) for given in capture.prints]
-        self.any = bool(self.writes or self.grads or self.draws or self.prints or capture.scalars or capture.backward_ran)
-        self.any |= bool(asked or _gradients(capture))  # what no operation looks at
-        self.values: list[Value] = [*(v for _, v in self.writes), *(v for _, v in self.grads if v is not None)]
-        self.values += [v for p in self.prints for v in p.values]
-        self.recorded = any(t.requires_grad and _can_go_back(t) for t in _leaves(traced.result))
-        """Whether results have a history that backward() can go through after the call."""
 
 
 class Step:
@@ -92,17 +69,55 @@ class Step:
         results = Graph(self.graph.inputs, self.graph.outputs[: self.count])
         self.recorder = Operation(results, name, options, lines=self.lines) if effects.recorded else None
         """What the results are recorded as; only its backward runs."""
-        given = () if self.answers or self.recorder else (*(i for i, _ in effects.writes), *(range(arguments) if options.donate else ()))
-        donated = usable(self.graph, dict.fromkeys(given))  # but not what is needed if the path turns out to be another, or for backward
         kept = [i for i, source in enumerate(self.sources, arguments) if not isinstance(source, Draw)]
-        if self.operation is None:
-            self.kernel = make_kernel(self.graph, options=options, donated=donated, kept=kept)
-        else:
+        if self.operation is not None:
             self.operation.kept = kept
-            self.kernel = self.operation.kernel
-        self.in_use = {i: InUse(self.graph.inputs[i].shape, self.graph.inputs[i].dtype) for i in donated}
+        packed = self._is_simple() and not options.donate
+        self.kernel = self._kernel(options, kept, packed) if self.operation is None else self.operation.kernel
+        self.lease = None if self.kernel.packing is None else self._lease(self.kernel.packing)
+        """What it writes to, and the gradients that it leaves, if that is the same for all calls."""
+        self.leased = {i for i, _ in effects.writes} if self.lease is not None else set()
+        self.others = [source for i, source in enumerate(self.sources, arguments) if i not in self.leased]
+        self.in_use = {i: InUse(self.graph.inputs[i].shape, self.graph.inputs[i].dtype) for i in self.kernel.donated if self.lease is None}
         self.free = not self.guards.conditions and all(i >= arguments for i, _ in effects.writes)
         """Whether it makes no difference to it which arguments share memory, and what numbers are among them."""
+
+    def _kernel(self, options: Options, kept: Sequence[int], packed: bool) -> Kernel:
+        if packed:
+            packing = self._packing()
+            first = len(self.graph.inputs) - len(self.effects.writes)
+            return make_kernel(self.graph, options=options, donated=range(first, len(packing.inputs)), kept=kept, packing=packing)
+        writes = [i for i, _ in self.effects.writes]
+        given = () if self.answers or self.recorder else (*writes, *(range(self.arguments) if options.donate else ()))
+        donated = usable(self.graph, dict.fromkeys(given))  # but not what is needed if the path turns out to be another, or for backward
+        return make_kernel(self.graph, options=options, donated=donated, kept=kept)
+
+    def _is_simple(self) -> bool:
+        """Whether it writes to something, and all of that, and all whose `.grad` it looks at or sets, are tensors of the function's own."""
+        effects, count = self.effects, self.arguments
+        written = [i for i, _ in effects.writes]
+        if not written or self.answers or self.recorder or self.operation:
+            return False
+        touched = {*written, *(i for i, _ in effects.grads), *(i for i, _ in effects.had_grads)}
+        if any(i < count or isinstance(self.outside[i], Gradient) for i in touched):
+            return False
+        return all(isinstance(self.sources[i - count], Captured) and self.outside[i]._base is None for i in written)
+
+    def _places(self) -> tuple[dict[int, int], dict[int, int]]:
+        """Which output is the new value of an input, and which is the gradient of one."""
+        effects, first = self.effects, self.count
+        written = {i: first + k for k, (i, _) in enumerate(effects.writes)}
+        left = [i for i, value in effects.grads if value is not None]
+        return written, {i: first + len(written) + k for k, i in enumerate(left)}
+
+    def _packing(self) -> Packing:
+        written, left = self._places()
+        return Packing.of(self.graph, written, list(left.values()))
+
+    def _lease(self, packing: Packing) -> Lease:
+        written, left = self._places()
+        tensors, owners = {i: self.outside[i] for i in written}, {k: self.outside[i] for i, k in left.items()}
+        return Lease(self.kernel, self.graph, packing, tensors, owners, [self.outside[i] for i, v in self.effects.grads if v is None])
 
     def holds(self, tensors: Sequence[Any]) -> bool:
         """Whether what the path depends on, besides values, is as it was."""
@@ -116,12 +131,13 @@ class Step:
 
     def is_like(self, other: Step) -> bool:
         """Whether the kernels of one are those of the other."""
-        kinds = [(s.operation is None, s.recorder is None, s.kernel.donated) for s in (self, other)]
+        kinds = [(s.operation is None, s.recorder is None, s.kernel.donated, s.kernel.packing) for s in (self, other)]
         return self.graph == other.graph and kinds[0] == kinds[1]
 
     def adopt(self, other: Step) -> None:
         """Use the kernels of a path with the same graph, which was traced because of something that made no difference to it."""
         self.kernel, self.operation, self.recorder = other.kernel, other.operation, other.recorder
+        self.lease = None if self.kernel.packing is None else self._lease(self.kernel.packing)
 
     def _tensor(self, i: int, tensors: Sequence[Any]) -> Any:
         t = tensors[i] if i < self.arguments else self.outside[i]
@@ -165,6 +181,10 @@ class Step:
         """What the kernel gives, after all effects; MISS, without any, if its answers are not those of this path."""
         if local.mode.capture is not None:
             self._look(held)
+        if self.lease is not None:
+            values = self.lease.launch(held, self.kernel.launch)
+            self._show(iter(values[self.count :]))
+            return values
         if not self.kernel.donated:
             values = self.kernel.launch(held)
             rest = values[self.count :]
@@ -208,7 +228,9 @@ class Step:
         """Somebody may look for NaN: before anything is written."""
         watch = looked_for()
         if watch is not None:
-            inspect(watch, self.graph, held, self.lines, self.name)
+            rest = iter(held)
+            each = [memory(self.outside[i]) if i in self.leased else next(rest) for i in range(len(self.graph.inputs))]
+            inspect(watch, self.graph, each, self.lines, self.name)
 
     def _behind(self, i: int, held: Any, tensors: Sequence[Any]) -> Tensor:
         """The tensor behind an input; random numbers and learning rates have none."""
@@ -218,9 +240,11 @@ class Step:
         return source.tensor if isinstance(source, Captured) else resident(held)
 
     def _inputs(self, tensors: Sequence[Any], draws: Sequence[Any]) -> list[Any]:
-        held = [memory(t) for t in tensors]
+        held = [t._held for t in tensors]
         kernel = self.kernel
-        held += [source.find(kernel, draws, tensors) for source in self.sources]
+        held += [source.find(kernel, draws, tensors) for source in self.others]
+        if self.lease is not None:
+            return held + self.lease.room
         if self.recorder is not None:
             for i, _ in self.effects.writes:
                 held[i] = held[i].copy() if held[i].__class__ is np.ndarray else held[i]  # backward may need what is written over
@@ -265,71 +289,22 @@ class Step:
         for i, value in self.effects.grads:
             t = outside[i] if i >= arguments else tensors[i]
             t._grad = None if value is None else resident(next(new))
+        self._show(new)
+
+    def _show(self, values: Iterator[Any]) -> None:
         for printed in self.effects.prints:
-            printed.show(new)
-
-
-class Printed:
-    """What a program prints at every run: tensors are outputs of its kernel, anything else is as it was."""
-
-    def __init__(self, text: str, given: Sequence[Any], named: Mapping[str, Any]) -> None:
-        self.text, self.given, self.named = text, given, named
-        self.values = [x for x in (*given, *named.values()) if isinstance(x, Value)]
-
-    def show(self, values: Iterator[Any]) -> None:
-        given = [next(values) if isinstance(x, Value) else x for x in self.given]
-        named = {k: next(values) if isinstance(x, Value) else x for k, x in self.named.items()}
-        show(self.text, given, named)
+            printed.show(values)
 
 
 def _sources(capture: Any, arguments: int) -> list[Any]:
     """How each input besides the arguments is found: a tensor that was somebody's `.grad` is whatever is there now."""
     sources = list(capture.sources)
-    for k, i in _gradients(capture).items():
+    for k, i in gradients(capture).items():
         sources[k - arguments] = Gradient(i if i < arguments else capture.outside[i])
     return sources
-
-
-def _gradients(capture: Any) -> dict[int, int]:
-    """Which inputs besides the arguments are gradients that were there before the call, and were asked for as such, and whose."""
-    asked = [(i, t) for i, t in enumerate(capture.outside) if id(t) in capture.graded and capture.had[id(t)] is not None]
-    owners = {id(capture.had[id(t)]): i for i, t in asked}
-    return {k: owners[id(t)] for k, t in enumerate(capture.outside) if k >= capture.arguments and id(t) in owners}
 
 
 def _put_back(mark: Any) -> None:
     """Random numbers that were drawn in vain will be drawn again."""
     if mark is not None:
         default_generator.go_back(mark)
-
-
-def _leaves(result: Any) -> list[Tensor]:
-    return flatten(result, lambda x: isinstance(x, Tensor))[0]
-
-
-def _can_go_back(t: Tensor) -> bool:
-    """Whether no node of its history has let go of what it saved."""
-    stack, seen = [t._node], set()
-    while stack:
-        node = node_of(stack.pop())
-        if isinstance(node, Node) and node not in seen:
-            seen.add(node)
-            if node.saved is None:
-                return False
-            stack += node.inputs
-    return True
-
-
-def escaped(traced: Trace) -> bool:
-    """Whether a tensor that the function made lives on somewhere besides its results and gradients: momentum that has
-    just begun. A program would make it anew at every run, so the call is traced again next time, when it is there."""
-    capture = traced.capture
-    expected = {id(x) for t in _leaves(traced.result) for x in (t, t._owner, t._base)}
-    expected |= {id(x) for t in capture.outside for x in (t, t._grad, *(() if t._grad is None else (t._grad._owner, t._grad._base)))}
-    made = [weakref.ref(t) for t in capture.alive if isinstance(t, Tensor) and id(t) not in expected and id(t) not in capture.had]
-    for held in (capture.alive, capture.nodes, capture.boxes, capture.written_outside):
-        held.clear()
-    if all(ref() is None for ref in made):
-        return False
-    gc.collect()  # it may be alive in a cycle that nobody reaches
-    return any(ref() is not None for ref in made)

@@ -19,6 +19,7 @@ from typing import Any
 import numpy as np
 
 from symgrad import dtypes
+from symgrad.buffers import DONATED, Donated, InUse, Part, giving, lock
 from symgrad.mode import local
 from symgrad.tensor import Size, Tensor
 from symgrad.views import mark_written
@@ -27,110 +28,79 @@ _slot: Any = Tensor.__dict__["_array"]
 memory: Any = _slot.__get__
 """What a tensor holds, wherever it is: `memory(t).shape` moves nothing. So does `t._held`, and faster."""
 _class: Any = object.__dict__["__class__"]
-_lock, _making = threading.Lock(), threading.Lock()
+_making = threading.Lock()
 _resident: dict[type, type] = {}
 """The class of resident tensors for each class of tensors."""
+_leased: dict[type, type] = {}
+"""The same for those in a pack."""
 _home: dict[type, type] = {}
+"""And back, from both."""
 new: Any = object.__new__
 
-DONATED = "was donated to a compiled function, which has used its memory for its results; pass a clone()"
 MOST_MOVES = 4
 """A tensor that came back to the host this often is left there, unless a kernel writes to it."""
 
 
-class Donated(RuntimeError):
-    """A tensor's memory has been given away."""
-
-
-class Giving:
-    """While kernels run that are given the memory of tensors, and until those have their new values. Other threads that meet such a tensor
-    wait, and look again."""
-
-    def __init__(self) -> None:
-        self.count = self._waiting = 0
-        self.lock = _lock
-        """Held by whoever takes memory, and counts it."""
-        self._change = threading.Condition(_lock)
-
-    def begin(self, taken: list[bool]) -> None:
-        """Whoever calls this has the lock. An interrupt comes after a call of a function, and so not between these lines."""
-        self.count += 1
-        taken.append(True)
-
-    def over(self, taken: list[bool]) -> None:
-        """Whoever calls this has the lock. A second time, after an interrupt, makes no difference."""
-        if taken:
-            self.count -= 1
-            taken.clear()
-            if self._waiting:
-                self._change.notify_all()
-
-    def wait(self) -> None:
-        """Until nobody gives."""
-        with self.lock:
-            self._waiting += 1
-            self._change.wait_for(lambda: not self.count)
-            self._waiting -= 1
-
-
-giving = Giving()
-
-
-class InUse:
-    """What a tensor holds while a kernel has its memory: a type, and no numbers."""
-
-    __slots__ = ("dtype", "shape")
-
-    def __init__(self, shape: tuple[int, ...], dtype: Any) -> None:
-        self.shape, self.dtype = shape, dtype
-
-    def is_deleted(self) -> bool:
-        return True
-
-    def __array__(self, *args: Any, **options: Any) -> Any:
-        raise Donated(f"this tensor {DONATED}")
-
-
 def is_gone(t: Tensor) -> bool:
     """Whether the memory of a tensor was given away for good: for the time of a run it would hold another thing."""
-    held = t._held
-    return type(t) in _home and held.__class__ is not InUse and held.is_deleted() and t._held is held
+    held = memory(t)
+    return type(t) in _home and not in_use(held) and held.is_deleted() and memory(t) is held
+
+
+def in_use(held: Any) -> bool:
+    """Whether a kernel has what a tensor holds."""
+    return (held.pack.buffer if held.__class__ is Part else held).__class__ is InUse
 
 
 def take(tensors: Sequence[Tensor], held: Sequence[Any], instead: Sequence[InUse], taken: list[bool]) -> bool:
     """Take their buffers from tensors, if they still hold them, until `giving.over(taken)`: something is in `taken` meanwhile."""
-    with _lock:
+    with lock:
         for t, x in zip(tensors, held, strict=True):
-            if t._held is not x or x.__class__ is InUse:
+            now = memory(t)
+            if in_use(now) or (now.cut() if now.__class__ is Part else now) is not x:
                 return False
         giving.begin(taken)
         for t, nothing in zip(tensors, instead, strict=True):
-            t._held = nothing
+            _hold(t, nothing, _resident[_home[type(t)]])
         return True
 
 
+def _hold(t: Tensor, held: Any, cls: type) -> None:
+    """Let a tensor hold something else, as one of a class that fits it. Whoever calls this has the lock."""
+    part = memory(t)
+    if part.__class__ is Part:
+        part.pack.terms.whole = False
+        t.__dict__["_writes"] += part.pack.terms.runs
+    _slot.__set__(t, held)
+    if type(t) is not cls:
+        _class.__set__(t, cls)
+
+
 def _fetch(t: Tensor) -> Any:
-    with _lock:
-        held = t._held
+    with lock:
+        held = memory(t)
         home = _home.get(type(t))
         if home is None:  # another thread was faster
             return held
-        if held.__class__ is not InUse:
+        if not in_use(held):
             try:
                 array = np.array(held)
             except RuntimeError as error:
                 raise Donated(f"this tensor {DONATED}") from error
-            t._held = array
-            _class.__set__(t, home)
+            _hold(t, array, home)
             return array
     giving.wait()
     return _fetch(t)
 
 
 def _put(t: Tensor, array: Any) -> None:
-    with _lock:
-        t._held = array
-        _class.__set__(t, _home[type(t)])
+    with lock:
+        _hold(t, array, _home[type(t)])
+
+
+def _item(t: Tensor) -> Any:
+    methods: Any = Tensor  # which are given to it elsewhere
+    return methods.item(t)
 
 
 class Resident(Tensor):
@@ -153,12 +123,13 @@ class Resident(Tensor):
 
     def item(self) -> Any:
         """The value of a tensor of one element, as a Python number. The tensor stays where it is."""
-        held = self._held
+        held = memory(self)
         if local.mode.capture is None and not held.shape and held.dtype.kind != "V":
-            with contextlib.suppress(RuntimeError):  # somebody has it: it will be read again
+            try:  # contextlib.suppress takes as long as all the rest
                 return np.asarray(held).item()
-        methods: Any = Tensor  # which are given to it elsewhere
-        return methods.item(self)
+            except RuntimeError:  # somebody has it: it will be read again
+                return _item(self)
+        return _item(self)
 
     @property
     def __class__(self) -> Any:
@@ -182,16 +153,75 @@ class Resident(Tensor):
         return self.__reduce_ex__(protocol)
 
 
-_resident[Tensor], _home[Resident] = Resident, Tensor
+def _read(t: Tensor) -> Any:
+    with lock:
+        part = memory(t)
+        if part.__class__ is not Part:  # another thread has made it an ordinary one
+            return part
+        if not in_use(part):
+            part.pack.terms.seen = True
+            return part.cut()
+    giving.wait()
+    return _read(t)
 
 
-def _residents_of(cls: type) -> type:
+def _replace(t: Tensor, held: Any) -> None:
+    with lock:
+        _hold(t, held, _resident[_home[type(t)]])
+
+
+def _writes(t: Tensor) -> int:
+    with lock:
+        part = memory(t)
+        return int(t.__dict__["_writes"] + (part.pack.terms.runs if part.__class__ is Part else 0))
+
+
+def _set_writes(t: Tensor, count: int) -> None:
+    with lock:
+        part = memory(t)
+        t.__dict__["_writes"] = count - (part.pack.terms.runs if part.__class__ is Part else 0)
+
+
+class Leased(Resident):
+    """A tensor in a pack of a step of training. Kernels that read it get a buffer; whoever writes to it takes it out of the pack."""
+
+    __slots__ = ()
+    _held: Any = property(_read, _replace)
+    _writes: Any = property(_writes, _set_writes)
+
+
+_resident[Tensor], _leased[Tensor] = Resident, Leased
+_home[Resident] = _home[Leased] = Tensor
+
+
+def _class_of(cls: type, kind: type, known: dict[type, type]) -> type:
+    """The class of resident or leased tensors for a class of tensors."""
     with _making:
-        if cls not in _resident:
+        if cls not in known:
             names = {"__slots__": (), "__module__": cls.__module__, "__qualname__": cls.__qualname__}
-            made = type(cls)(cls.__name__, (Resident, cls), names)
-            _resident[cls], _home[made] = made, cls
-        return _resident[cls]
+            made = type(cls)(cls.__name__, (kind, cls), names)
+            known[cls], _home[made] = made, cls
+        return known[cls]
+
+
+def lease(t: Tensor, part: Part) -> None:
+    """Put a tensor that nobody else shares memory with into a pack which has its numbers. Whoever calls this has the lock."""
+    home = _home.get(type(t)) or type(t)
+    if home not in _resident:
+        _class_of(home, Resident, _resident)
+    _hold(t, part, _leased.get(home) or _class_of(home, Leased, _leased))
+    t.__dict__["_writes"] = t.__dict__.get("_writes", 0) - part.pack.terms.runs
+
+
+def leased(part: Part) -> Tensor:
+    """A new tensor in a pack."""
+    t: Any = new(Leased)
+    _slot.__set__(t, part)
+    t._node = t._base = None
+    t._requires_grad = False
+    t._cell = []
+    t.__dict__["_writes"] = -part.pack.terms.runs
+    return t  # type: ignore[no-any-return]
 
 
 def is_resident(t: Tensor) -> bool:
@@ -210,11 +240,9 @@ def resident(held: Any) -> Tensor:
 
 def move(t: Tensor, buffer: Any) -> None:
     """Let a tensor that nobody else shares memory with hold a buffer from now on."""
-    cls = type(t)
-    with _lock:
-        t._held = buffer
-        if cls not in _home:
-            _class.__set__(t, _resident.get(cls) or _residents_of(cls))
+    home = _home.get(type(t)) or type(t)
+    with lock:
+        _hold(t, buffer, _resident.get(home) or _class_of(home, Resident, _resident))
 
 
 def is_alone(t: Tensor) -> bool:
@@ -242,9 +270,14 @@ def write(t: Tensor, held: Any) -> None:
     if t._base is not None or local.mode.capture is not None:
         mark_written(t)
         return
-    old, t._cell = t._cell, []  # as mark_written does, without its questions
     t._writes += 1
-    old += (t._cell, t._writes)
+    tell(t, t._writes)
+
+
+def tell(t: Tensor, writes: int) -> None:
+    """Let operations that saved a tensor know that it was written to: as mark_written does, without its questions."""
+    old, t._cell = t._cell, []
+    old += (t._cell, writes)
 
 
 @contextlib.contextmanager

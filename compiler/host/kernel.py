@@ -15,6 +15,7 @@ import numpy as np
 from symgrad.compiler.host.emit import Emitter
 from symgrad.compiler.host.prepare import prepare
 from symgrad.compiler.ir import Graph, type_text
+from symgrad.compiler.packing import Packing
 from symgrad.compiler.progress import stage
 from symgrad.errors import GraphError
 from symgrad.ops.spec import Meta
@@ -28,6 +29,7 @@ class Kernel:
 
     on_device, narrow = False, True
     donated: tuple[int, ...] = ()
+    packing: Packing | None = None
 
     def __init__(self, graph: Graph, name: str = "forward") -> None:
         self.times: dict[str, float] = {}

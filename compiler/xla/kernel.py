@@ -9,33 +9,44 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Sequence
+from functools import partial
 from itertools import starmap
 from typing import Any
 
 import numpy as np
 
+from symgrad.buffers import DONATED, Donated
 from symgrad.compiler.ir import Graph, type_text, walk
+from symgrad.compiler.packing import Packing, types
 from symgrad.compiler.passes.roll import roll as rolled
 from symgrad.compiler.passes.undetached import undetached
 from symgrad.compiler.progress import compiling, stage
 from symgrad.compiler.xla.cache import kept
 from symgrad.compiler.xla.emit import source
 from symgrad.compiler.xla.function import function, is_wide, lowered
+from symgrad.compiler.xla.packed import packed
 from symgrad.errors import GraphError
 from symgrad.graph import ARRAYS
-from symgrad.resident import DONATED, Donated
+from symgrad.ops.spec import Meta
 from symgrad.typing import Array
 
 ndarray = np.ndarray
 
 
 class Kernel:
-    """Call with one array for each input of the graph; gives one array for each output. `donated` inputs may be used for the results."""
+    """Call with one array for each input of the graph; gives one array for each output; or for each group of a packing. `donated` arrays
+    may be used for the results."""
 
     on_device = True
 
     def __init__(
-        self, graph: Graph, name: str = "forward", device: str | None = None, donated: Sequence[int] = (), roll: bool = True
+        self,
+        graph: Graph,
+        name: str = "forward",
+        device: str | None = None,
+        donated: Sequence[int] = (),
+        roll: bool = True,
+        packing: Packing | None = None,
     ) -> None:
         self.times: dict[str, float] = {}
         """How long the stages of its making took, in seconds."""
@@ -48,8 +59,11 @@ class Kernel:
         self.device = device
         self.donated = tuple(donated)
         self.wide = _has_64_bit(graph)
-        self.wide_inputs = [i for i, x in enumerate(graph.inputs) if is_wide(x.dtype)]
-        self.single = len(graph.outputs) == 1
+        self.packing = packing
+        self._packing = packing or Packing.apart(graph)
+        self._inputs = types(graph.inputs, self._packing.inputs)
+        self.wide_inputs = [i for i, (_, dtype) in enumerate(self._inputs) if is_wide(dtype)]
+        self.single = len(self._packing.outputs) == 1
         self._lock = threading.RLock()
         self._compiled: Any = None
         self._execute: Callable[..., Any] = self._first
@@ -93,9 +107,9 @@ class Kernel:
             found[0][0].block_until_ready()  # the results of one run are ready together
 
     def _explained(self, error: Exception, held: Sequence[Any]) -> Exception:
-        for x, label in zip(held, self.graph.labels, strict=True):
+        for x, group in zip(held, self._packing.inputs, strict=True):
             if hasattr(x, "is_deleted") and x.is_deleted():
-                return Donated(f"{label} {DONATED}")
+                return Donated(f"{self.graph.labels[group[0]]} {DONATED}")
         return error
 
     def _placed(self, held: Sequence[Any]) -> list[Any]:
@@ -111,10 +125,12 @@ class Kernel:
 
     def buffer(self, array: Array) -> Any:
         """A copy on the device, which nobody else can write to."""
-        import jax
+        return _put(self.device, array)
 
-        with x64(True):
-            return jax.device_put(array.copy(), _device(self.device))  # what JAX calls a copy may be made after it returns
+    @property
+    def put(self) -> Callable[[Array], Any]:
+        """The same for those who outlive the kernel."""
+        return partial(_put, self.device)
 
     @property
     def executable(self) -> Callable[..., Any] | None:
@@ -142,10 +158,10 @@ class Kernel:
         import jax
 
         with stage("emit", self.times):
-            python = function(self.graph, self.name)
+            python = self._function()
         with stage("lower", self.times):
             typed = jax.jit(python, donate_argnums=self.donated).lower(*self._types())
-        _check(self.graph, typed.out_info)
+        self._check(typed.out_info)
         with stage("XLA", self.times), kept(self.graph.hash):
             return typed.compile()
 
@@ -154,14 +170,18 @@ class Kernel:
         import jax
 
         with x64(self.wide):
-            return str(jax.jit(function(self.graph, self.name), donate_argnums=self.donated).lower(*self._types()).as_text())
+            return str(jax.jit(self._function(), donate_argnums=self.donated).lower(*self._types()).as_text())
+
+    def _function(self) -> Callable[..., Any]:
+        python = function(self.graph, self.name)
+        return python if self.packing is None else packed(python, self.graph, self.packing)
 
     def _types(self) -> list[Any]:
         import jax
 
         place = None if self.device is None else jax.sharding.SingleDeviceSharding(_device(self.device))
         described: Any = jax.ShapeDtypeStruct
-        return [described(x.shape, x.dtype, sharding=place) for x in self.graph.inputs]
+        return [described(shape, dtype, sharding=place) for shape, dtype in self._inputs]
 
     def _first(self, *held: Any) -> Any:
         compiled = self.compiled
@@ -171,10 +191,11 @@ class Kernel:
         return found
 
 
-def _check(graph: Graph, found: Any) -> None:
-    for out, v in zip(found if isinstance(found, tuple) else (found,), graph.outputs, strict=True):
-        if out.dtype != v.dtype or out.shape != v.shape:
-            raise GraphError(f"the kernel gives {type_text(out)} where its graph says {type_text(v)}")
+    def _check(self, found: Any) -> None:
+        wanted = [Meta(*t) for t in types(self.graph.outputs, self._packing.outputs)]
+        for out, v in zip((found,) if self.single else found, wanted, strict=True):
+            if out.dtype != v.dtype or out.shape != v.shape:
+                raise GraphError(f"the kernel gives {type_text(out)} where its graph says {type_text(v)}")
 
 
 def _has_64_bit(graph: Graph) -> bool:
@@ -195,6 +216,13 @@ def _device(name: str | None) -> Any:
     except (RuntimeError, IndexError, ValueError) as error:
         there = ", ".join(f"{d.platform}:{d.id}" for d in jax.devices())
         raise ValueError(f"device={name!r} is not there: JAX sees {there} on this machine, and no other device") from error
+
+
+def _put(device: str | None, array: Array) -> Any:
+    import jax
+
+    with x64(True):
+        return jax.device_put(array.copy(), _device(device))  # what JAX calls a copy may be made after it returns
 
 
 def x64(enabled: bool) -> Any:

@@ -17,7 +17,6 @@ from symgrad.graph import ARRAYS, Node, Output
 from symgrad.mode import Mode, leaving, local
 from symgrad.ops.namespace import raw
 from symgrad.ops.table import TABLE
-from symgrad.resident import memory
 from symgrad.tensor import Tensor, refresh, wrap
 from symgrad.views import mark_written
 
@@ -106,7 +105,7 @@ def _attach(value: Any, edge: Any, cells: dict[int, list[Any]]) -> Any:
 
 
 def _attach_buffer(value: Any, edge: Any, cells: dict[int, list[Any]]) -> Any:
-    if isinstance(edge, Tensor) and memory(edge) is value:
+    if isinstance(edge, Tensor) and edge._held is value:
         return edge
     array = np.asarray(value)
     return _attach(array, edge, {id(array): cells[id(value)]} if id(value) in cells else {})

@@ -11,11 +11,11 @@ from hypothesis import given, settings, strategies as st
 import symgrad as sg
 from symgrad import nn
 from symgrad.compiler import differentiate
+from symgrad.compiler.effects import Effects
 from symgrad.compiler.interpreter import evaluate
 from symgrad.compiler.ir import Graph
 from symgrad.compiler.passes.repeats import runs
 from symgrad.compiler.passes.roll import find_loops, roll
-from symgrad.compiler.state import Effects
 from symgrad.compiler.trace import trace
 from symgrad.compiler.verify import verify
 from symgrad.compiler.xla.function import lowered

@@ -5,7 +5,6 @@ from __future__ import annotations
 import copy
 import os
 import pickle
-import signal
 import subprocess
 import sys
 import threading
@@ -14,12 +13,9 @@ import numpy as np
 import pytest
 
 import symgrad as sg
-from symgrad.compiler import stepping as stepping_module
-from symgrad.compiler.shortcut import no_shortcut
-from symgrad.compiler.stepping import stepping
-from symgrad.resident import giving, is_alone, is_resident, memory, move, resident, write
+from symgrad.resident import is_alone, is_resident, memory, move, resident, write
 
-nn, optim = sg.nn, sg.optim
+nn = sg.nn
 
 
 def double(x):
@@ -28,21 +24,6 @@ def double(x):
 
 def kernel_result(*shape):
     return sg.compile(double)(sg.ones(*shape))
-
-
-def trainer(dtype=sg.float32):
-    sg.manual_seed(0)
-    net = nn.Linear(3, 2).to(dtype)
-    optimizer = optim.SGD(net.parameters(), lr=0.1, momentum=0.9)
-
-    def step(x):
-        optimizer.zero_grad()
-        loss = net(x).square().sum()
-        loss.backward()
-        optimizer.step()
-        return loss
-
-    return net, step
 
 
 # a resident tensor is a tensor like any other
@@ -156,210 +137,7 @@ def test_writing_to_who_is_alone_moves_it():
     assert x.tolist() == [1.0] * 3
 
 
-# training steps
-
-
-def test_state_stays_on_the_device_from_step_to_step():
-    net, step = trainer()
-    fast, x = sg.compile(step), sg.ones(4, 3)
-    for _ in range(3):
-        fast(x)
-    assert is_resident(net.weight)
-    assert is_resident(net.weight.grad)
-    held = memory(net.weight)
-    fast(x)
-    assert held.is_deleted()  # its memory was used for the new value: no copy
-
-
-def test_eager_code_between_steps_sees_and_changes_the_state():
-    (net, step), (other, eager) = trainer(sg.float64), trainer(sg.float64)
-    fast = sg.compile(step)
-    x = sg.linspace(-1, 1, 12, dtype=sg.float64).reshape(4, 3)
-    view, array = net.bias[:1].detach(), net.bias.detach().numpy()
-    for i in range(8):
-        assert fast(x).item() == pytest.approx(eager(x).item(), rel=1e-12)
-        if i == 3:
-            with sg.no_grad():
-                for n in (net, other):
-                    n.weight.mul_(0.5)
-                    n.bias += 1
-        if i == 5:
-            other.bias.detach().numpy()[0] = array[0] = 7
-        assert view[0].item() == array[0] == net.bias[0].item()
-    assert np.allclose(net.weight.detach().numpy(), other.weight.detach().numpy(), rtol=1e-12)
-    assert np.allclose(array, other.bias.detach().numpy(), rtol=1e-12)
-
-
-def test_a_state_dict_taken_between_steps_is_that_moment():
-    net, step = trainer()
-    fast, x = sg.compile(step), sg.ones(4, 3)
-    for _ in range(3):
-        fast(x)
-    kept = {k: v.clone() for k, v in net.state_dict().items()}
-    fast(x)
-    assert not sg.equal(kept["weight"], net.weight)
-    net.load_state_dict(kept)
-    assert sg.equal(kept["weight"], net.weight)
-    fast(x)
-    assert not sg.equal(kept["weight"], net.weight)
-
-
-def test_the_same_state_under_two_names_is_not_given_away_while_it_is_read():
-    state = sg.ones(3)
-
-    @sg.compile
-    def grow(x):
-        state.add_(x)
-        return x * 3
-
-    for expected in (2.0, 4.0, 8.0, 16.0):
-        result = grow(state.detach().clone())
-        assert state.tolist() == [expected] * 3
-    assert result.tolist() == [24.0] * 3
-    assert is_resident(state) is False
-    grow(sg.ones(3))
-    assert grow(kernel_result(3)).tolist() == [6.0] * 3
-
-
-def test_an_interrupt_between_run_and_rebinding_finishes_the_step(monkeypatch):
-    (net, step), (other, eager) = trainer(sg.float64), trainer(sg.float64)
-    fast, x = sg.compile(step), sg.ones(4, 3, dtype=sg.float64)
-    for _ in range(4):
-        fast(x)
-        eager(x)
-    path, interrupts = next(iter(fast._steps.values()))[0], [KeyboardInterrupt]
-    leave = path._leave
-
-    def interrupted(*args):
-        if interrupts:
-            raise interrupts.pop()
-        leave(*args)
-
-    monkeypatch.setattr(path, "_leave", interrupted)
-    with pytest.raises(KeyboardInterrupt):
-        fast(x)
-    eager(x)
-    assert sg.allclose(net.weight, other.weight, rtol=1e-12)
-    fast(x)
-
-
-@pytest.mark.parametrize("dtype", [sg.float32, sg.float64])
-def test_interrupts_at_any_moment_leave_a_step_done_or_not_done(dtype):
-    """By real signals, while the kernel runs and before and after that; float64 from the host takes the long way, and needs a context."""
-    import jax
-
-    net, step = trainer(dtype)
-    fast, x = sg.compile(step), sg.ones(4, 3, dtype=dtype)
-    for _ in range(3):
-        fast(x)
-
-    def interrupt(*_):
-        raise KeyboardInterrupt
-
-    before, caught = signal.signal(signal.SIGALRM, interrupt), 0
-    try:
-        for k in range(300):
-            try:
-                signal.setitimer(signal.ITIMER_REAL, 1e-5 + 2e-6 * k)
-                while True:
-                    fast(x)
-            except KeyboardInterrupt:
-                caught += 1
-            assert sg.isfinite(fast(x))
-            assert not giving.count
-            assert not jax.config.jax_enable_x64
-    finally:
-        signal.setitimer(signal.ITIMER_REAL, 0)
-        signal.signal(signal.SIGALRM, before)
-    assert caught == 300
-    assert all(sg.isfinite(p).all() and sg.isfinite(p.grad).all() for p in net.parameters())
-
-
-def test_an_interrupt_on_the_shortest_way_finishes_the_step(monkeypatch):
-    (net, step), (other, eager) = trainer(), trainer()
-    fast, x = sg.compile(step), sg.ones(4, 3)
-    for _ in range(4):
-        fast(x)
-        eager(x)
-    interrupts = [KeyboardInterrupt]
-
-    def interrupted(held):
-        if interrupts:
-            raise interrupts.pop()
-        return resident(held)
-
-    monkeypatch.setattr(stepping_module, "resident", interrupted)
-    with pytest.raises(KeyboardInterrupt):
-        fast(x)
-    eager(x)
-    assert not interrupts
-    assert sg.allclose(net.weight, other.weight, rtol=1e-5)
-    assert sg.allclose(net.weight.grad, other.weight.grad, rtol=1e-5)
-
-
-def test_a_step_that_gives_nothing_but_new_values():
-    state = sg.ones(3)
-
-    @sg.compile
-    def grow(x):
-        state.add_(x)
-
-    for k in range(5):
-        assert grow(sg.ones(3)) is None
-        if k % 2:  # looked at now and then
-            assert state[0].item() == k + 2
-    assert state.tolist() == [6.0] * 3
-
-
-@pytest.mark.parametrize("short", [False, True])
-def test_a_run_that_fails_gives_everything_back(short):
-    net, step = trainer()
-    fast, x = sg.compile(step), sg.ones(4, 3)
-    for _ in range(3):
-        fast(x)
-    before = net.weight.detach().clone()
-    fast(x)
-    after = net.weight.detach().clone()
-    net.load_state_dict({"weight": before, "bias": net.bias.detach().clone()})
-    fast(x)
-    path = next(iter(fast._steps.values()))[0]
-
-    def fails(*held):
-        raise MemoryError
-
-    held = memory(net.weight)
-    path.kernel._execute = fails
-    fast._shortcut = stepping(path) if short else no_shortcut
-    with pytest.raises(MemoryError):
-        fast(x)
-    assert memory(net.weight) is held
-    assert sg.isfinite(net.weight).all()
-    assert not sg.equal(before, after)
-
-
-def test_threads_that_train_and_look_at_the_same_parameters():
-    net, step = trainer()
-    fast, predict, x = sg.compile(step), sg.compile(net), sg.ones(4, 3)
-    for _ in range(3):
-        fast(x)
-    predict(x)
-    failures = []
-
-    def repeat(run):
-        try:
-            for _ in range(60):
-                run()
-        except Exception as error:
-            failures.append(error)
-
-    runs = [lambda: fast(x), lambda: fast(x), lambda: predict(x), lambda: net.weight.sum().item(), lambda: net.weight.grad.sum().item()]
-    threads = [threading.Thread(target=repeat, args=(run,)) for run in runs]
-    for t in threads:
-        t.start()
-    for t in threads:
-        t.join()
-    assert failures == []
-    assert sg.isfinite(net.weight).all()
+# parameters and arguments
 
 
 def test_parameters_that_kernels_read_move_to_the_device_unless_they_keep_coming_back():

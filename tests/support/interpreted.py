@@ -10,9 +10,9 @@ from symgrad.mode import Mode, local
 
 
 class Kernel:
-    on_device, executable, narrow = False, None, True
+    on_device, executable, narrow, packing = False, None, True, None
 
-    def __init__(self, graph, name="forward", options=None, donated=(), kept=()):
+    def __init__(self, graph, name="forward", options=None, donated=(), kept=(), packing=None):
         self.graph, self.name, self.donated = graph, name, ()
 
     def __call__(self, arrays):

@@ -1,0 +1,409 @@
+"""Steps of training keep what they write to, and the gradients that they leave, from run to run: in packs, which nobody notices."""
+
+from __future__ import annotations
+
+import copy
+import pickle
+import signal
+import threading
+
+import numpy as np
+import pytest
+
+import symgrad as sg
+from symgrad.buffers import Part, giving
+from symgrad.compiler.shortcut import no_shortcut
+from symgrad.compiler.stepping import stepping
+from symgrad.resident import is_resident, memory
+
+nn, optim = sg.nn, sg.optim
+
+
+def double(x):
+    return x * 2
+
+
+def kernel_result(*shape):
+    return sg.compile(double)(sg.ones(*shape))
+
+
+def trainer(dtype=sg.float32):
+    sg.manual_seed(0)
+    net = nn.Linear(3, 2).to(dtype)
+    optimizer = optim.SGD(net.parameters(), lr=0.1, momentum=0.9)
+
+    def step(x):
+        optimizer.zero_grad()
+        loss = net(x).square().sum()
+        loss.backward()
+        optimizer.step()
+        return loss
+
+    return net, step
+
+
+def test_state_stays_on_the_device_from_step_to_step():
+    net, step = trainer()
+    fast, x = sg.compile(step), sg.ones(4, 3)
+    for _ in range(3):
+        fast(x)
+    assert is_resident(net.weight)
+    assert is_resident(net.weight.grad)
+    held = memory(net.weight).pack.buffer
+    fast(x)
+    assert held.is_deleted()  # its memory was used for the new value: no copy
+
+
+def test_eager_code_between_steps_sees_and_changes_the_state():
+    (net, step), (other, eager) = trainer(sg.float64), trainer(sg.float64)
+    fast = sg.compile(step)
+    x = sg.linspace(-1, 1, 12, dtype=sg.float64).reshape(4, 3)
+    view, array = net.bias[:1].detach(), net.bias.detach().numpy()
+    for i in range(8):
+        assert fast(x).item() == pytest.approx(eager(x).item(), rel=1e-12)
+        if i == 3:
+            with sg.no_grad():
+                for n in (net, other):
+                    n.weight.mul_(0.5)
+                    n.bias += 1
+        if i == 5:
+            other.bias.detach().numpy()[0] = array[0] = 7
+        assert view[0].item() == array[0] == net.bias[0].item()
+    assert np.allclose(net.weight.detach().numpy(), other.weight.detach().numpy(), rtol=1e-12)
+    assert np.allclose(array, other.bias.detach().numpy(), rtol=1e-12)
+
+
+def test_a_state_dict_taken_between_steps_is_that_moment():
+    net, step = trainer()
+    fast, x = sg.compile(step), sg.ones(4, 3)
+    for _ in range(3):
+        fast(x)
+    kept = {k: v.clone() for k, v in net.state_dict().items()}
+    fast(x)
+    assert not sg.equal(kept["weight"], net.weight)
+    net.load_state_dict(kept)
+    assert sg.equal(kept["weight"], net.weight)
+    fast(x)
+    assert not sg.equal(kept["weight"], net.weight)
+
+
+def test_the_same_state_under_two_names_is_not_given_away_while_it_is_read():
+    state = sg.ones(3)
+
+    @sg.compile
+    def grow(x):
+        state.add_(x)
+        return x * 3
+
+    for expected in (2.0, 4.0, 8.0, 16.0):
+        result = grow(state.detach().clone())
+        assert state.tolist() == [expected] * 3
+    assert result.tolist() == [24.0] * 3
+    assert is_resident(state) is False
+    grow(sg.ones(3))
+    assert grow(kernel_result(3)).tolist() == [6.0] * 3
+
+
+@pytest.mark.parametrize("short", [False, True])
+def test_an_interrupt_between_run_and_new_values_finishes_the_step(short, monkeypatch):
+    (net, step), (other, eager) = trainer(), trainer()
+    fast, x = sg.compile(step), sg.ones(4, 3)
+    for _ in range(4):
+        fast(x)
+        eager(x)
+    path, interrupts = next(iter(fast._steps.values()))[0], [KeyboardInterrupt]
+    renew = path.lease._left.renew
+
+    def interrupted(new):
+        if interrupts:
+            raise interrupts.pop()
+        renew(new)
+
+    monkeypatch.setattr(path.lease._left, "renew", interrupted)
+    fast._shortcut = stepping(path) if short else no_shortcut
+    with pytest.raises(KeyboardInterrupt):
+        fast(x)
+    eager(x)
+    assert not interrupts
+    assert not giving.count
+    assert sg.allclose(net.weight, other.weight, rtol=1e-5)
+    assert sg.allclose(net.weight.grad, other.weight.grad, rtol=1e-5)
+    fast(x)
+
+
+@pytest.mark.parametrize("dtype", [sg.float32, sg.float64])
+def test_interrupts_at_any_moment_leave_a_step_done_or_not_done(dtype):
+    """By real signals, while the kernel runs and before and after that; float64 from the host takes the long way, and needs a context."""
+    import jax
+
+    net, step = trainer(dtype)
+    fast, x = sg.compile(step), sg.ones(4, 3, dtype=dtype)
+    for _ in range(3):
+        fast(x)
+
+    def interrupt(*_):
+        raise KeyboardInterrupt
+
+    before, caught = signal.signal(signal.SIGALRM, interrupt), 0
+    try:
+        for k in range(300):
+            try:
+                signal.setitimer(signal.ITIMER_REAL, 1e-5 + 2e-6 * k)
+                while True:
+                    fast(x)
+            except KeyboardInterrupt:
+                caught += 1
+            assert sg.isfinite(fast(x))
+            assert not giving.count
+            assert not jax.config.jax_enable_x64
+    finally:
+        signal.setitimer(signal.ITIMER_REAL, 0)
+        signal.signal(signal.SIGALRM, before)
+    assert caught == 300
+    assert all(sg.isfinite(p).all() and sg.isfinite(p.grad).all() for p in net.parameters())
+
+
+def test_a_step_that_gives_nothing_but_new_values():
+    state = sg.ones(3)
+
+    @sg.compile
+    def grow(x):
+        state.add_(x)
+
+    for k in range(5):
+        assert grow(sg.ones(3)) is None
+        if k % 2:  # looked at now and then
+            assert state[0].item() == k + 2
+    assert state.tolist() == [6.0] * 3
+
+
+@pytest.mark.parametrize("short", [False, True])
+def test_a_run_that_fails_gives_everything_back(short):
+    net, step = trainer()
+    fast, x = sg.compile(step), sg.ones(4, 3)
+    for _ in range(3):
+        fast(x)
+    before = net.weight.detach().clone()
+    fast(x)
+    after = net.weight.detach().clone()
+    net.load_state_dict({"weight": before, "bias": net.bias.detach().clone()})
+    fast(x)
+    path = next(iter(fast._steps.values()))[0]
+
+    def fails(*held):
+        raise MemoryError
+
+    held = memory(net.weight)
+    path.kernel._execute = fails
+    fast._shortcut = stepping(path) if short else no_shortcut
+    with pytest.raises(MemoryError):
+        fast(x)
+    assert memory(net.weight) is held
+    assert sg.isfinite(net.weight).all()
+    assert not sg.equal(before, after)
+
+
+def test_threads_that_train_and_look_at_the_same_parameters():
+    net, step = trainer()
+    fast, predict, x = sg.compile(step), sg.compile(net), sg.ones(4, 3)
+    for _ in range(3):
+        fast(x)
+    predict(x)
+    failures = []
+
+    def repeat(run):
+        try:
+            for _ in range(60):
+                run()
+        except Exception as error:
+            failures.append(error)
+
+    runs = [lambda: fast(x), lambda: fast(x), lambda: predict(x), lambda: net.weight.sum().item(), lambda: net.weight.grad.sum().item()]
+    threads = [threading.Thread(target=repeat, args=(run,)) for run in runs]
+    for t in threads:
+        t.start()
+    for t in threads:
+        t.join()
+    assert failures == []
+    assert sg.isfinite(net.weight).all()
+
+
+# packs
+
+
+class Two(nn.Module):
+    """A layer that is large, and a small one with statistics."""
+
+    def __init__(self):
+        super().__init__()
+        self.large, self.norm, self.small = nn.Linear(80, 60), nn.BatchNorm1d(60), nn.Linear(60, 2).double()
+
+    def forward(self, x):
+        return self.small(self.norm(self.large(x).tanh()).double())
+
+
+def pair(make=lambda p: optim.Adam(p, lr=0.01)):
+    """The same net twice, with a step for each; the first is compiled."""
+    found = []
+    for _ in range(2):
+        sg.manual_seed(1)
+        net = Two()
+        optimizer = make(net.parameters())
+
+        def step(x, net=net, optimizer=optimizer):
+            optimizer.zero_grad()
+            loss = net(x).square().mean()
+            loss.backward()
+            optimizer.step()
+            return loss
+
+        found.append((net, step))
+    (net, step), (other, eager) = found
+    return net, sg.compile(step), other, eager
+
+
+def same(net, other):
+    mine, wanted = net.state_dict(), other.state_dict()
+    for name, value in wanted.items():
+        np.testing.assert_allclose(mine[name].numpy(), value.numpy(), rtol=2e-4, atol=2e-6, err_msg=name)
+    for (name, p), q in zip(net.named_parameters(), other.parameters(), strict=True):
+        np.testing.assert_allclose(p.grad.numpy(), q.grad.numpy(), rtol=2e-3, atol=2e-5, err_msg=f"{name}.grad")
+
+
+def data(k=0):
+    return sg.from_numpy(np.random.default_rng(k).normal(size=(16, 80)).astype(np.float32))
+
+
+def test_small_tensors_of_one_type_share_a_buffer_and_large_ones_have_their_own():
+    net, fast, _, _ = pair()
+    for k in range(3):
+        fast(data(k))
+    packs = {name: memory(p).pack for name, p in (*net.named_parameters(), *net.named_buffers())}
+    assert packs["large.bias"] is packs["norm.weight"] is packs["norm.running_mean"]
+    assert packs["small.weight"] is packs["small.bias"]
+    assert len({id(pack) for pack in packs.values()}) == 4  # and the counter of the norm's
+    assert memory(net.large.weight).place is None
+    assert memory(net.large.bias.grad).pack is memory(net.norm.bias.grad).pack
+
+
+@pytest.mark.parametrize("between", range(9))
+def test_whatever_is_done_between_steps_is_as_in_eager_code(between):
+    net, fast, other, eager = pair()
+    predict, kept = sg.compile(lambda x: net.large(x)), []
+
+    def disturb(n, k):
+        if between == 1:
+            n.norm.weight.detach().mul_(0.5)  # written to
+        elif between == 2:
+            n.large.bias.numpy(force=True).sum()  # looked at
+            n.large.weight.tolist()
+        elif between == 3:
+            kept.append([p.detach() for p in n.parameters()])  # memory is shared from now on
+        elif between == 4:
+            n.norm.weight.grad = None
+            n.large.weight.grad *= 2
+        elif between == 5:
+            n.load_state_dict({name: value * 0.9 if value.is_floating_point() else value for name, value in n.state_dict().items()})
+        elif between == 6:
+            copy.deepcopy(n)
+            pickle.dumps(n.state_dict())
+        elif between == 7:
+            n.norm.bias.data = sg.ones(60)
+        elif between == 8:
+            n.large.weight.requires_grad_(k % 2 == 1)
+
+    for k in range(6):
+        np.testing.assert_allclose(fast(data(k)).item(), eager(data(k)).item(), rtol=1e-4)
+        for n in (net, other):
+            disturb(n, k)
+        np.testing.assert_allclose(predict(data(k)).numpy(force=True), other.large(data(k)).numpy(force=True), rtol=1e-4, atol=1e-5)
+    fast(data(9))
+    eager(data(9))
+    same(net, other)
+
+
+def test_two_steps_on_the_same_parameters_take_turns():
+    net, fast, other, eager = pair()
+    steps = []
+    for n in (net, other):
+        plain = optim.SGD(n.parameters(), lr=0.05)
+
+        def shrink(x, n=n, plain=plain):
+            plain.zero_grad()
+            (n.large(x).square().mean() + n.small.weight.square().sum()).backward()
+            plain.step()
+
+        steps.append(shrink)
+    second = sg.compile(steps[0])
+    for k in range(8):
+        fast(data(k))
+        eager(data(k))
+        if k % 3:
+            second(data(k))
+            steps[1](data(k))
+    same_state = zip(net.parameters(), other.parameters(), strict=True)
+    for p, q in same_state:
+        np.testing.assert_allclose(p.numpy(force=True), q.numpy(force=True), rtol=2e-4, atol=2e-6)
+
+
+@pytest.mark.parametrize(
+    "keep", [lambda p: p.grad, lambda p: p.grad.detach(), lambda p: p.grad.numpy(), lambda p: sg.compile(double)(p.grad)]
+)
+def test_a_gradient_that_somebody_keeps_does_not_change(keep):
+    net, fast, _, _ = pair()
+    for k in range(3):
+        fast(data(k))
+    kept = [keep(net.large.weight), keep(net.norm.bias)]
+    before = [np.array(x) for x in kept]
+    fast(data(5))
+    assert all(np.array_equal(x, y) for x, y in zip(before, kept, strict=True))
+    assert not np.array_equal(net.norm.bias.grad.numpy(), before[1])
+
+
+def test_a_result_recorded_before_a_step_is_not_differentiated_with_what_was_written_since():
+    net, fast, _, _ = pair()
+    predict = sg.compile(lambda x: net.large(x).square())
+    for k in range(3):
+        fast(data(k))
+    for _ in range(2):
+        result = predict(data())
+        fast(data())
+        with pytest.raises(RuntimeError, match="modified by an inplace operation"):
+            result.sum().backward()
+    predict(data()).sum().backward()
+
+
+def test_versions_count_steps():
+    net, fast, _, _ = pair()
+    for _ in range(3):
+        fast(data())
+    before = [p._version for p in net.parameters()]
+    for _ in range(4):
+        fast(data())
+    assert [p._version for p in net.parameters()] == [n + 4 for n in before]
+    net.norm.bias.tolist()
+    assert net.norm.bias._version == before[3] + 4
+    assert isinstance(memory(net.norm.weight), Part)
+
+
+def test_a_parameter_whose_memory_is_gone_is_an_error_and_nothing_else_changes():
+    net, fast, _, _ = pair()
+    for _ in range(3):
+        fast(data())
+    give = sg.compile(lambda w: w * 2, donate=True)
+    give(kernel_result(60, 80))
+    with sg.no_grad():
+        give(net.large.weight)
+    before = net.norm.bias.detach().clone()
+    with pytest.raises(RuntimeError, match="donated to a compiled function"):
+        fast(data())
+    assert sg.equal(net.norm.bias, before)
+
+
+def test_who_outlives_the_step_has_its_numbers():
+    net, fast, other, eager = pair()
+    for k in range(3):
+        fast(data(k))
+        eager(data(k))
+    del fast
+    same(net, other)
