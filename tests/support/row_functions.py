@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
+import ml_dtypes
 import numpy as np
 from row_graphs import WITHOUT_SHAPE, samples_of
 
@@ -19,6 +20,13 @@ WITHOUT_DERIVATIVE = ("floor_divide", "heaviside")
 
 REAL = ("complex", "nan_to_num", "prelu", "view_as_complex")
 """Rows whose kernels run on other types of float than they are meant for."""
+
+
+def fitting(a: Any, dtype: Any) -> Any:
+    """The array in another type; made smaller if that type would hold its numbers as infinities, on which rows need not agree (a matrix
+    product of them is NaN or not with the order of its sums)."""
+    most, largest = float(ml_dtypes.finfo(dtype).max), np.abs(a[np.isfinite(a)]).max(initial=0)
+    return (a if largest <= most else a * (most**0.5 / largest)).astype(dtype)
 
 
 @dataclass(frozen=True)
@@ -42,8 +50,7 @@ class Case:
 
     def cast(self, dtype: Any) -> Case | None:
         """The same in another type of float, if the row takes it and eager code runs."""
-        with np.errstate(over="ignore"):
-            args = tuple(a.astype(dtype) if isinstance(a, np.ndarray) and a.dtype.kind == "f" else a for a in self.args)
+        args = tuple(fitting(a, dtype) if isinstance(a, np.ndarray) and a.dtype.kind == "f" else a for a in self.args)
         if not any(isinstance(a, np.ndarray) and a.dtype == dtype for a in args) or kind(np.dtype(dtype)) not in TABLE[self.name].kinds:
             return None
         if self.name in REAL and (kind(np.dtype(dtype)) == "c" or self.name == "complex"):
