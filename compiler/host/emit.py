@@ -26,7 +26,7 @@ from symgrad.ops.kernels import select
 from symgrad.ops.namespace import raw
 
 _RESERVED = frozenset(("np", "kernels", "masked", "select", "ml_dtypes", "workspace", "buffers", "reversed"))
-_WEAK = frozenset(("promote", "float", "compare", "where", "first"))
+_WEAK = frozenset(("promote", "float", "compare", "where"))
 """Policies of rows whose kernels take Python numbers."""
 
 

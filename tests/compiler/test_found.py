@@ -244,3 +244,12 @@ def test_a_detached_result_keeps_nothing_alive():
     loss, shown = sg.compile(lambda x: ((x * x).sum(), (x * x).detach()), backend="numpy")(x)
     assert loss.grad_fn is not None
     assert shown.grad_fn is None
+
+
+def test_a_write_into_a_number_that_is_known():
+    def f(x):
+        one = x.sum() ** 0
+        one.view(-1)[0] = 1.5
+        return one * x
+
+    assert sg.compile(f, backend="numpy")(sg.ones(2)).tolist() == [1.5, 1.5]
