@@ -124,7 +124,7 @@ class Capture:
             silent = self.recorded and not local.mode.recording
             self.enter(t, detached(v) if silent else v, way)
             if way is not None:
-                self.boxes[id(t._array)].silent |= silent
+                self.boxes[id(t._array)].silent |= silent or not self._joint(t._owner)
                 self.apart.viewed(args[0], t, v)
 
     def _saved(self, edge: Any, args: tuple[Any, ...], operands: tuple[Any, ...]) -> None:
@@ -158,7 +158,7 @@ class Capture:
         value = xp.expand(xp.cast(self.value(result), dtype=x._array.dtype), shape=x._array.shape)
         self.value(x)  # so that it is known
         box, owner, quiet = self.boxes[id(x._array)], x if x._owner is None else x._owner, x._node is None or not local.mode.recording
-        joint = id(owner) in self.known or id(owner._array) not in self.boxes  # else seen through detach() or .data
+        joint = self._joint(owner)
         root = box.assign(value, quiet) if joint else self.apart.stored(x, box, value, quiet, self.boxes[id(owner._array)])
         if root.outside is not None:
             self.written_outside[id(root.outside)] = root.outside, root
@@ -168,6 +168,10 @@ class Capture:
                 box = self.boxes[id(t._array)]
                 box.node = key_of(t._node)
                 self.nodes[box.node] = box.now()
+
+    def _joint(self, owner: Tensor) -> bool:
+        """Whether a tensor has a part in the history of its memory, else it sees that through detach() or .data."""
+        return id(owner) in self.known or id(owner._array) not in self.boxes
 
     # what leaves, and what comes from elsewhere
 

@@ -142,7 +142,29 @@ def writes_to_a_leaf(w, x, state):
     return w * x
 
 
-@pytest.mark.parametrize("f", [averages, writes_a_region, writes_two_regions, writes_and_goes_on, writes_to_a_view, writes_to_a_leaf])
+def reads_through_a_view(w, x, state):
+    v = w * x
+    d = v.detach()
+    seen = d.view(2, 1)
+    d[0] = 2
+    return v + seen.sum() * 3
+
+
+def reads_a_new_history_through_a_view(w, x, state):
+    v = w * x
+    d = v.detach()
+    seen, part = d.view(2, 1), d[1:]
+    d[0] = w.sum()
+    return v + seen.sum() * 3 + part
+
+
+WRITERS = [
+    averages, writes_a_region, writes_two_regions, writes_and_goes_on, writes_to_a_view, writes_to_a_leaf, reads_through_a_view,
+    reads_a_new_history_through_a_view,
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("f", WRITERS)
 def test_what_is_written_to_memory_without_its_history(f):
     """Who sees the memory with its history keeps that; the other one has a history of its own."""
 
