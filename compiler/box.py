@@ -28,7 +28,7 @@ class Box:
         self.node: Any = None
         """The key of the history of the tensor whose memory it is."""
         self.silent: bool = parent is not None and parent.silent
-        """Whether it is a view that was made under no_grad, or through detach(): it sees what is written, and has no part in its history."""
+        """Whether it is a view made under no_grad, or through detach(): it sees what is written, and has no part in its history."""
         self.writes = 0
         self.seen = 0 if parent is None else self.root()[0].writes
 

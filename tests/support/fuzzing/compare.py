@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 
 import symgrad as sg
-from fuzzing.program import Program, as_called
+from fuzzing.program import Program, as_called, respelled
 from fuzzing.world import Seen, Watch, World, compiled, eager
 
 NEAR = 1e-3
@@ -99,6 +99,8 @@ def check(program: Program, backends: tuple[str, ...], order: int = 1) -> Verdic
 
 def excused(program: Program, wanted: Seen, found: Seen, order: int) -> str:
     """Why a difference need not be a fault."""
+    if overwritten(program, order):
+        return "what backward() reads was overwritten through .data"
     with Watch() as watch:
         World(program, lambda f: f, order=order).run()
     if watch.largest > (1e5 if program.single else 1e8):
@@ -117,3 +119,15 @@ def excused(program: Program, wanted: Seen, found: Seen, order: int) -> str:
         if {d.partition(" is ")[0] for d in differences(wanted, found, rtol, program.pure)} <= spread:
             return "rounding is magnified"
     return ""
+
+
+def overwritten(program: Program, order: int) -> bool:
+    """Whether what backward() reads was overwritten through `.data`, of which autograd is not told: then eager gradients, as PyTorch's, are
+    not those of what was computed, and those of a kernel are. Through detach() it is told."""
+    if ".data" not in program.text():
+        return False
+    try:
+        eager(replace(program, body=tuple(respelled(part, ".data", ".detach()") for part in program.body)), order=order)
+    except RuntimeError as error:
+        return "has been modified by an inplace operation" in str(error)
+    return False

@@ -147,6 +147,13 @@ def renamed(part: Any, names: dict[str, str]) -> Any:
     return replace(part, uses=uses, body=tuple(renamed(p, names) for p in part.body), other=tuple(renamed(p, names) for p in part.other))
 
 
+def respelled(part: Any, old: str, new: str) -> Any:
+    """With one text in place of another."""
+    if isinstance(part, Line):
+        return replace(part, text=part.text.replace(old, new))
+    return replace(part, body=tuple(respelled(p, old, new) for p in part.body), other=tuple(respelled(p, old, new) for p in part.other))
+
+
 def tensor_text(leaf: Leaf, value: Any) -> str:
     if leaf.kind == "array":
         return f"np.array({value.tolist()}, np.{leaf.dtype})"
