@@ -167,7 +167,7 @@ def _operands(
         arrays = [x._array if isinstance(x, Tensor) else float(x) if x.__class__ is Exact else x for x in args]  # type: ignore[misc]
         if local.mode.capture is not None:
             arrays = [a.number if is_weak(a) else a for a in arrays]  # type: ignore[attr-defined]
-    if row.policy not in ("each", "same") and (not agree or (row.policy == "float" and dtype.kind != "f")):
+    if row.policy not in ("each", "same") and (not agree or (row.policy in ("float", "count") and dtype.kind != "f")):
         arrays = _promoted(row, arrays, attrs)
     return arrays, tuple(needs), args
 

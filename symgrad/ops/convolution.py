@@ -250,7 +250,7 @@ def _max_pool_rule(xp, g, out, x, **geometry):
 
 row(
     "max_pool", "x / kernel stride padding dilation ceil_mode", kernels.max_pool, (_max_pool_rule,), saves="out1", policy="each",
-    type=max_pool_type, outputs=2, tie=True, kinds="bif", jax=_max_pool_text,
+    type=max_pool_type, outputs=2, tie=True, kinds="if", jax=_max_pool_text,
     display=lambda node: f"MaxPool{len(node.attrs['kernel'])}DWithIndicesBackward0",
 )  # fmt: skip
 row(

@@ -6,6 +6,7 @@ A row's `policy` says what happens to the common type:
     compare   operands meet, the result is bool      lt, eq
     first     the first operand's type               index_put, scatter
     where     all but the first meet                 where
+    count     whole numbers and truth values become int64    cumsum
     each      operands keep their own types          gather's indices
     same      all must have one type already         matmul, solve
 """
@@ -139,6 +140,6 @@ def compute_type(policy: str, operands: tuple[Any, ...]) -> np.dtype[Any] | None
         first: np.dtype[Any] = operands[0].dtype
         return first
     dtype = result_type(*operands)
-    if policy == "float" and kind(dtype) in "bi":
-        return _default
+    if policy in ("float", "count") and kind(dtype) in "bi":
+        return _default if policy == "float" else INT64
     return dtype

@@ -75,10 +75,10 @@ def _reversible(function: str) -> Any:
 
 row(
     "cumsum", "x / axis reverse", _cumsum, (lambda xp, g, out, x, *, axis, reverse: xp.cumsum(g, axis=axis, reverse=not reverse),),
-    policy="each", type=summing_type, jax=_reversible("cumsum"),
+    policy="count", type=summing_type, jax=_reversible("cumsum"),
 )  # fmt: skip
 row(
-    "cumprod", "x / axis reverse", _cumprod, (_cumprod_rule,), saves="x out", policy="each", type=summing_type, jax=_reversible("cumprod"),
+    "cumprod", "x / axis reverse", _cumprod, (_cumprod_rule,), saves="x out", policy="count", type=summing_type, jax=_reversible("cumprod"),
 )  # fmt: skip
 row(
     "logcumsumexp", "x / axis reverse", _logcumsumexp, (_logcumsumexp_rule,), saves="x out", policy="float", kinds="f", type=scan_type,

@@ -73,7 +73,8 @@ def _keep_rest(xp, g, out, x, src, indices, *, axis):
 def _text(operation: str) -> Any:
     def lower(x: str, src: str, indices: str, *, axis: int) -> str:
         grid = f"jnp.indices({indices}.shape, sparse=True)"
-        return f"{x}.at[{grid}[:{axis}] + ({indices},) + {grid}[{axis + 1}:]].{operation}({src})"
+        given = f"jnp.asarray({src}, {x}.dtype)" if operation == "set" else src  # a number has a type of its own
+        return f"{x}.at[{grid}[:{axis}] + ({indices},) + {grid}[{axis + 1}:]].{operation}({given})"
 
     return lower
 

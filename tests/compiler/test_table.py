@@ -1,4 +1,4 @@
-"""Every row of the table, compiled, is what it is eagerly: value, VJP, JVP and second order; in every type of float that it takes.
+"""Every row of the table, compiled, is what it is eagerly: value, VJP, JVP and second order; in every type of number that it takes.
 
 Many rows are one function, since what compiling costs is mostly a kernel's own. The interpreter and NumPy run all of it at every time;
 XLA runs values and VJPs of some that are not elementwise (for those see test_rows.py), and all of it where slow tests run.
@@ -28,9 +28,10 @@ KINDS = {
     "float32": (np.float32, 1e-3), "float16": (np.float16, 3e-2), "bfloat16": (ml_dtypes.bfloat16, 2e-1),
     "complex128": (np.complex128, 1e-9),
 }  # fmt: skip
+WHOLE = ("bool", "int8", "uint8", "int32", "int64")
 
 
-def close(found, wanted, names, rtol):
+def close(found, wanted, names, rtol, least=1e-12):
     for a, b, name in zip(found, wanted, names, strict=True):
         if b is None or a is None:
             assert not np.any(0 if a is None and b is None else (b if a is None else a)._array), name
@@ -38,7 +39,7 @@ def close(found, wanted, names, rtol):
         assert a._array.dtype == b._array.dtype, name
         x, y = (np.asarray(t._array, complex if t.is_complex() else float) for t in (a, b))
         scale = np.abs(y[np.isfinite(y)]).max(initial=0)
-        np.testing.assert_allclose(x, y, rtol=rtol, atol=rtol * scale + 1e-12, err_msg=name)
+        np.testing.assert_allclose(x, y, rtol=rtol, atol=rtol * scale + least, err_msg=name)
 
 
 def agree(some, order=1, rtol=1e-9, **options):
@@ -104,6 +105,22 @@ def test_other_types(name):
             agree(some, 1, rtol)
 
 
+def agree_in_whole_numbers(name, some, **options):
+    """Counts and sums of integers are exact. Functions of them are floats, whose error is that of numbers near 1."""
+    together = Together([case for case in (case.cast(np.dtype(name)) for case in some) if case is not None])
+    leaves, fast = together.leaves(), sg.compile(together, **options)
+    wanted = together(*leaves)
+    for i, (x, y) in enumerate(zip(fast(*leaves), wanted, strict=True)):
+        close([x], [y], [together.names[i]], 1e-4 if y.is_floating_point() or y.is_complex() else 0, 1e-6 if y.is_floating_point() else 0)
+    assert len(together.cases) > 30
+
+
+@pytest.mark.parametrize("name", WHOLE)
+def test_whole_numbers(name):
+    for batch in ALL:
+        agree_in_whole_numbers(name, batch, backend="numpy")
+
+
 def test_values_and_slopes_through_xla():
     assert {case.name for case in SOME} == set(TELLING)
     agree(SOME)
@@ -126,3 +143,10 @@ def test_forward_derivatives_through_xla(batch):
 @pytest.mark.parametrize("batch", range(8))
 def test_other_types_through_xla(batch, name):
     agree(*of_kind(name, ALL[batch])[:1], 1, KINDS[name][1])
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", WHOLE)
+@pytest.mark.parametrize("batch", range(8))
+def test_whole_numbers_through_xla(batch, name):
+    agree_in_whole_numbers(name, ALL[batch])

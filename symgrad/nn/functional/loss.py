@@ -9,6 +9,7 @@ from typing import Any
 from symgrad.dispatch import tensors as ops
 from symgrad.mode import local
 from symgrad.nn.functional.activation import log_softmax
+from symgrad.nn.functional.checks import require_floats
 from symgrad.nn.functional.normalization import held
 from symgrad.ops.promotion import INT64, UINT8, word
 from symgrad.tensor import Tensor
@@ -199,6 +200,7 @@ def nll_loss(
 ) -> Tensor:
     """Minus the logarithm of the probability of the target class, from log-probabilities."""
     reduction = legacy(size_average, reduce, reduction)
+    require_floats("nll_loss_out_frame", input)
     _check_target_shape("nll_loss", input, target)
     _not_differentiated("nll_loss", weight=weight)
     axis = 1 if input.ndim > 1 else 0

@@ -12,6 +12,7 @@ from symgrad.nn.functional.activation import relu
 from symgrad.nn.functional.checks import require_floats
 from symgrad.nn.functional.convolution import Sizes, batched, spread
 from symgrad.ops.kernels import pooled_shape
+from symgrad.ops.promotion import BOOL
 from symgrad.tensor import Tensor
 
 __all__ = [
@@ -44,6 +45,8 @@ def _window(name: str, n: int, x: Tensor, kernel: Any, stride: Any, padding: Any
 
 def _max_pool(n: int, input: Tensor, kernel_size: Any, stride: Any, padding: Any, dilation: Any, ceil_mode: bool) -> tuple[Tensor, Tensor]:
     name = f"max_pool{n}d"
+    if input._array.dtype == BOOL:
+        raise NotImplementedError(f"\"{name}\" not implemented for 'Bool'")
     x, had_batch = batched(name, input, n)
     window = _window(name, n, x, kernel_size, stride, padding, dilation, ceil_mode)
     values, indices = ops.max_pool(x, dilation=spread(name, dilation, n), **window)
