@@ -40,7 +40,7 @@ class TorchFunction:
     def __repr__(self) -> str:
         return f"<{getattr(self, '__name__', 'function')} on PyTorch's tensors>"
 
-    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+    def __call__(self, /, *args: Any, **kwargs: Any) -> Any:
         found, structure = flatten((args, kwargs), lambda x: isinstance(x, self.torch.Tensor))
         own = [wrap(_array(self.torch, x)) for x in found]
         given = {id(t): x for t, x in zip(own, found, strict=True)}

@@ -37,7 +37,7 @@ class Bucketed:
     def __repr__(self) -> str:
         return repr(self.compiled)
 
-    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+    def __call__(self, /, *args: Any, **kwargs: Any) -> Any:
         if tracing():
             return self.compiled(*args, **kwargs)
         bound = self.compiled.signature.signature.bind(*args, **kwargs)

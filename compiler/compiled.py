@@ -77,7 +77,7 @@ class Compiled(Methods, Inspection, Wrapping):
         programs = {0: "no program yet", 1: "1 program"}.get(made, f"{made} programs")
         return f"<compiled {self.signature}: {programs}>"
 
-    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+    def __call__(self, /, *args: Any, **kwargs: Any) -> Any:
         if not kwargs:
             found = self._shortcut(args)
             if found is not MISS:

@@ -84,7 +84,7 @@ class Derivation:
             raise KeyError(f"{names!r}: this derivation has the derivatives in {known}")
         return found[wanted].expression
 
-    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+    def __call__(self, /, *args: Any, **kwargs: Any) -> Any:
         """The value, the gradients, and the higher derivatives, computed by the formula: as tensors if `wrt` was one name, else as tuples
         with one entry for each name; a Hessian in several is a tuple of tuples. Without derivatives, the value alone."""
         value, *rest = self.evaluate(self._source.arrays(args, kwargs))

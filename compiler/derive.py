@@ -46,7 +46,7 @@ class Deriver:
     def __repr__(self) -> str:
         return f"<derive {self.signature}: call it with tensors, or with spec(shape), to see the formula>"
 
-    def __call__(self, *args: Any, **kwargs: Any) -> Derivation:
+    def __call__(self, /, *args: Any, **kwargs: Any) -> Derivation:
         return of_call(self.signature, self.plan, args, kwargs)
 
 

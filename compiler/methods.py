@@ -202,35 +202,35 @@ class Methods:
             self._points.clear()
         self._points[key] = point.program, point.chosen, point.single
 
-    def value_and_grad(self, *args: Any, wrt: Any = None, **kwargs: Any) -> tuple[Tensor, Any]:
+    def value_and_grad(self, /, *args: Any, wrt: Any = None, **kwargs: Any) -> tuple[Tensor, Any]:
         """The scalar result and its gradients: one tensor if `wrt` is one name or position, else a tuple."""
         (value, *grads), single = self._computed("value_and_grad", args, kwargs, wrt)
         return value, grads[0] if single else tuple(grads)
 
-    def grad(self, *args: Any, wrt: Any = None, **kwargs: Any) -> Any:
+    def grad(self, /, *args: Any, wrt: Any = None, **kwargs: Any) -> Any:
         """The gradients of the scalar result, as `value_and_grad` gives them."""
         grads, single = self._computed("grad", args, kwargs, wrt)
         return grads[0] if single else tuple(grads)
 
-    def vjp(self, *args: Any, wrt: Any = None, **kwargs: Any) -> Pullback:
+    def vjp(self, /, *args: Any, wrt: Any = None, **kwargs: Any) -> Pullback:
         """The VJP at these arguments: `fast.vjp(x, w)(v)` gives the cotangents of the inputs for a cotangent v of the result."""
         return Pullback(self._point("vjp", args, kwargs, wrt), self._name)
 
-    def jvp(self, *args: Any, wrt: Any = None, **kwargs: Any) -> Pushforward:
+    def jvp(self, /, *args: Any, wrt: Any = None, **kwargs: Any) -> Pushforward:
         """The JVP at these arguments: `fast.jvp(x, w)(tx, tw)` gives the tangent of the result for tangents of the inputs."""
         return Pushforward(self._point("jvp", args, kwargs, wrt), self._name)
 
-    def jacobian(self, *args: Any, wrt: Any = None, **kwargs: Any) -> Any:
+    def jacobian(self, /, *args: Any, wrt: Any = None, **kwargs: Any) -> Any:
         """The Jacobian, shaped (*result, *input), in the containers of the results; by the VJP or the JVP, whichever is less work."""
         point = self._point("jacobian", args, kwargs, wrt)
         return point.by_output(point.compute("jacobian"), len(point.chosen), point.one_or_all)
 
-    def hessian(self, *args: Any, wrt: Any = None, **kwargs: Any) -> Any:
+    def hessian(self, /, *args: Any, wrt: Any = None, **kwargs: Any) -> Any:
         """The Hessian, shaped (*result, *input, *input): one tensor if `wrt` is one name or position, else a tuple of tuples."""
         point = self._point("hessian", args, kwargs, wrt)
         return point.by_output(point.compute("hessian"), len(point.chosen) ** 2, point.square)
 
-    def hvp(self, *args: Any, v: Any, wrt: Any = None, **kwargs: Any) -> Any:
+    def hvp(self, /, *args: Any, v: Any, wrt: Any = None, **kwargs: Any) -> Any:
         """The Hessian of the scalar result times `v`, without the Hessian: a tensor if `wrt` is one name or position, else `v` and the
         result are tuples."""
         point = self._point("hvp", args, kwargs, wrt)

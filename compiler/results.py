@@ -9,7 +9,7 @@ import numpy as np
 
 from symgrad import dtypes
 from symgrad.compiler.lines import user_line
-from symgrad.compiler.tree import LEAF, children, flatten, unflatten
+from symgrad.compiler.tree import LEAF, children, exchanged, flatten
 from symgrad.errors import TraceError, describe
 from symgrad.ops.weak import is_weak
 from symgrad.tensor import Tensor
@@ -25,7 +25,7 @@ def results(result: Any, effects: bool = False) -> tuple[list[Tensor], Any]:
         raise no_tensor(result)
     _check(structure, "the result")
     if len(tensors) < len(leaves):  # a Python number that depends on the arguments is a constant of the program, which is guarded
-        structure = unflatten(structure, [x.itself() if is_weak(x) else LEAF for x in leaves])
+        structure = exchanged(structure, [x.itself() if is_weak(x) else LEAF for x in leaves])
     return tensors, structure
 
 

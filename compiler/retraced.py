@@ -19,7 +19,7 @@ from symgrad.compiler.tree import LEAF, unflatten
 class Retraced(Compiled):
     """A compiled function that finds its program by running the Python code on types alone."""
 
-    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+    def __call__(self, /, *args: Any, **kwargs: Any) -> Any:
         if tracing():
             return self.signature.function(*args, **kwargs)
         call = self._bound(args, kwargs)

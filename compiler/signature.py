@@ -224,6 +224,8 @@ def _foreign(x: Any) -> bool:
 
 
 def _leaf(x: Any, name: str, taken: tuple[type, ...]) -> Any:
+    if isinstance(x, np.ndarray):
+        return _array_of_numpy(x, name)
     if is_data(x):
         return x
     if isinstance(x, np.generic):  # taken as the Python number of the same value, as ops on tensors do
@@ -237,6 +239,19 @@ def _leaf(x: Any, name: str, taken: tuple[type, ...]) -> Any:
     if _foreign(x):
         raise TypeError(f"{name} is or has {describe(x)} of another library: pass from_dlpack({name})")
     return x
+
+
+def _array_of_numpy(x: Any, name: str) -> Any:
+    try:
+        dtypes.of(x.dtype)
+    except TypeError:
+        known = ", ".join(d.name for d in dtypes.ALL)
+        raise TypeError(f"{name} is or has {describe(x)}, which is no type of tensors: pass an array of {known}") from None
+    if x.dtype.isnative:
+        return x
+    native = x.astype(x.dtype.newbyteorder("="))
+    native.flags.writeable = False  # what is written to a copy would be lost
+    return native
 
 
 def _array_of_jax(x: Any, name: str, jax: Any) -> Any:

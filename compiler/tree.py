@@ -68,15 +68,20 @@ def unflatten(structure: Any, leaves: Iterable[Any]) -> Any:
     return _give(structure, iter(leaves))
 
 
-def _give(structure: Any, leaves: Iterator[Any]) -> Any:
+def exchanged(structure: Any, leaves: Iterable[Any]) -> Any:
+    """The structure with something else in the places of its leaves, LEAF where they stay: still a structure."""
+    return _give(structure, iter(leaves), lambda record, parts: Record(record.cls, parts, record.whole))
+
+
+def _give(structure: Any, leaves: Iterator[Any], made: Callable[[Record, dict[str, Any]], Any] = Record.filled) -> Any:
     if structure is LEAF:
         return next(leaves)
     if isinstance(structure, dict):
-        return _filled(structure, {k: _give(v, leaves) for k, v in structure.items()})
+        return _filled(structure, {k: _give(v, leaves, made) for k, v in structure.items()})
     if isinstance(structure, (list, tuple)):
-        return _rebuilt(structure, [_give(v, leaves) for v in structure])
+        return _rebuilt(structure, [_give(v, leaves, made) for v in structure])
     if isinstance(structure, Record):
-        return structure.filled({name: _give(part, leaves) for name, part in structure.parts.items()})
+        return made(structure, {name: _give(part, leaves, made) for name, part in structure.parts.items()})
     return structure
 
 

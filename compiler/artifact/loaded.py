@@ -75,12 +75,12 @@ class LoadedFunction:
         """The StableHLO of a program."""
         return self._texts[f"{self._known(what)}.mlir"]
 
-    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+    def __call__(self, /, *args: Any, **kwargs: Any) -> Any:
         if tracing():
             raise TraceError(f"{user_line()}: {self.__name__} was loaded from a file, as a kernel that cannot be traced: call it outside")
         return structure.build(self.description.structure, list(self._operation(*self._inputs(args, kwargs))))
 
-    def value_and_grad(self, *args: Any, wrt: Any = None, **kwargs: Any) -> tuple[Tensor, Any]:
+    def value_and_grad(self, /, *args: Any, wrt: Any = None, **kwargs: Any) -> tuple[Tensor, Any]:
         """The scalar result and its gradients: one tensor if `wrt` is one name or position, else a tuple."""
         if not self.description.is_scalar:
             raise ValueError(f"only a function with one floating-point number as its result has a gradient, and this is {self.signature}")
@@ -96,7 +96,7 @@ class LoadedFunction:
         grads = tuple(found[i] for i in chosen)
         return wrap(value), grads[0] if len(chosen) == 1 and isinstance(wrt, (str, int)) else grads
 
-    def grad(self, *args: Any, wrt: Any = None, **kwargs: Any) -> Any:
+    def grad(self, /, *args: Any, wrt: Any = None, **kwargs: Any) -> Any:
         """The gradients of the scalar result, as `value_and_grad` gives them."""
         return self.value_and_grad(*args, wrt=wrt, **kwargs)[1]
 

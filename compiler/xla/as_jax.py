@@ -51,7 +51,7 @@ class JaxFunction:
     def __repr__(self) -> str:
         return f"<{self.signature} on jax arrays, with its {self.mode.upper()}>"
 
-    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+    def __call__(self, /, *args: Any, **kwargs: Any) -> Any:
         bound = self.signature.signature.bind(*args, **kwargs)
         bound.apply_defaults()
         found, tree = jax.tree_util.tree_flatten_with_path(tuple(bound.arguments.values()))

@@ -59,7 +59,7 @@ class JaxOperation:
     def __repr__(self) -> str:
         return f"<{_name_of(self.function)}({', '.join(self.signature.parameters)}) of JAX's, on tensors>"
 
-    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+    def __call__(self, /, *args: Any, **kwargs: Any) -> Any:
         bound = self.signature.bind(*args, **kwargs)
         bound.apply_defaults()
         found, tree = jax.tree_util.tree_flatten_with_path(tuple(bound.arguments.values()))

@@ -98,6 +98,28 @@ def test_containers_of_every_kind_in_and_out(dtype):
     assert len(runs) == 3
 
 
+@dataclasses.dataclass(frozen=True)
+class Scaled:
+    x: Any
+    rate: float
+
+
+def test_a_number_that_comes_in_goes_out_again_in_any_container():
+    fast = sg.compile(lambda s: [Scaled(s.x * s.rate, s.rate * 2), Pair(s.x + s.rate, s.rate)])
+    for rate in (1.5, 2.5, 1.5):
+        found, pair = fast(Scaled(sg.ones(2), rate))
+        assert (type(found), found.rate, pair.y) == (Scaled, 2 * rate, rate)
+        assert found.x.tolist() == [rate, rate]
+        assert pair.x.tolist() == [1 + rate, 1 + rate]
+
+
+def test_an_argument_may_have_any_name():
+    fast = sg.compile(lambda *xs, **named: (sum(xs) + sum(named.values())).sum())
+    x = sg.ones(2)
+    assert fast(x, self=x, args=x).item() == 6
+    assert fast.grad(x, self=x, wrt="self").tolist() == [1, 1]
+
+
 def test_names_of_leaves_are_paths():
     fast = sg.compile(lambda batch, *rest, **more: batch.x + batch.parts[0] + rest[0]["a"] + more["z"])
     one = sg.ones(2)
@@ -383,6 +405,16 @@ def test_arrays_of_numpy_and_jax():
 
     with pytest.raises(RuntimeError, match="read-only"):
         writes(jnp.ones(2))
+
+
+def test_arrays_of_other_types_are_refused_and_bytes_put_in_order():
+    double = sg.compile(lambda batch: batch["x"] * 2)
+    for array in (np.array(["a"]), np.array([None, 1]), np.ones(2, np.uint16), np.ones(2, np.longdouble)):
+        with pytest.raises(TypeError, match=r"batch is or has ndarray.*no type of tensors: pass an array of float64"):
+            double({"x": array})
+    assert double({"x": np.array([1.0, 2.0], ">f4")}).tolist() == [2, 4]
+    with pytest.raises(RuntimeError, match="read-only"):
+        sg.compile(lambda x: x.add_(1))(np.ones(2, ">f8"))
 
 
 @pytest.mark.peer
