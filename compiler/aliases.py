@@ -46,8 +46,10 @@ def overlaps(arrays: Sequence[Any]) -> tuple[tuple[int, int, bool], ...]:
 
 
 def conflict(capture: Any) -> str | None:
-    """Two inputs of a trace that share memory, of which one was written to, or an argument that is also brought along: what a program would
-    make of that is not what eager code does."""
+    """What is done once only; two inputs of a trace that share memory, of which one is written to, or an argument that is
+    also brought along: what a program would make of that is not what eager code does."""
+    if capture.once is not None:
+        return capture.once  # type: ignore[no-any-return]
     asking = {id(t): label for t, label in zip(capture.outside[: capture.arguments], capture.labels, strict=False)}
     for t in (*capture.closed, *(x for makeup in capture.modules.values() for x in makeup.tensors())):
         if id(t) in asking:

@@ -1,8 +1,8 @@
-"""The backward of a Function of the user's, run while the function around it is traced."""
+"""The backward of a Function of the user's, and hooks that replace gradients, run while the function around them is traced."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
@@ -44,11 +44,37 @@ def _backward(
     for t, value in zip(results, unknown, strict=True):
         g = gs[t._node.index] = wrap(np.zeros(value.shape, value.dtype), True)
         capture.enter(g, value)
+    found = _unseen(capture, lambda: row.pullback(TensorLane(), node, tuple(gs), list(needs)))  # type: ignore[misc]
+    return [None if g is None else capture.value(g) for g, need in zip(found, needs, strict=True) if need]
+
+
+def _unseen(capture: Any, run: Callable[[], Any]) -> Any:
+    """What the user's code makes of gradients that have no values yet."""
     mode = local.mode
     recording, mode.recording = mode.recording, True
     followed, capture.follow = capture.follow, False  # zeros have no truth
     try:
-        found = row.pullback(TensorLane(), node, tuple(gs), list(needs))  # type: ignore[misc]
+        return run()
     finally:
         mode.recording, capture.follow = recording, followed
-    return [None if g is None else capture.value(g) for g, need in zip(found, needs, strict=True) if need]
+
+
+def follow_hook(capture: Any, t: Tensor, hook: Callable[[Tensor], Any], how: str) -> None:
+    """A hook of a tensor that the function made: from here on it is an identity with a backward of its own."""
+    value = capture.value(t)
+    if any(value is a for v in capture.lines for a in v.args):
+        capture.unheard(f"{how} comes after a use of its tensor, in which derivatives would not see it; register it before")
+        return
+    (unknown,) = holes([value])
+    g = wrap(np.zeros(value.shape, value.dtype), True)
+    capture.enter(g, unknown)
+    try:
+        found = _unseen(capture, lambda: hook(g))
+    except TraceError as error:
+        capture.unheard(f"no graph can follow a hook: {error}")
+        return
+    (new,) = custom([value], [value], [capture.value(g if found is None else found)])
+    box = capture.boxes[id(t._array)]
+    box.value = new
+    if box.node is not None:
+        capture.nodes[box.node] = new

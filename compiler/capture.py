@@ -17,9 +17,10 @@ from symgrad.compiler.backwards import follow_backward
 from symgrad.compiler.box import Box, step_of
 from symgrad.compiler.builder import apply, detached, xp
 from symgrad.compiler.formula.user import of_function
+from symgrad.compiler.gradients import Gradients
 from symgrad.compiler.ir import Value, input_value, literal
 from symgrad.compiler.journal import Journal
-from symgrad.compiler.leaving import refusal
+from symgrad.compiler.leaving import REBINDING, refusal, unrepeatable
 from symgrad.compiler.lines import user_line as user_line
 from symgrad.compiler.sizes import SIZED, sized
 from symgrad.compiler.sources import Captured, Draw, Scalar
@@ -43,7 +44,7 @@ def _state_of_random() -> tuple[int, bytes]:
     return default_generator.uses, Generator.get_state(default_generator).tobytes()
 
 
-class Capture:
+class Capture(Gradients):
     """What the dispatcher calls while a function is traced: see `symgrad.mode.Mode.capture`.
 
     If it follows, Python may ask for the truth of a tensor, and take the way that it takes. With `effects` the function may write to
@@ -51,6 +52,7 @@ class Capture:
     """
 
     def __init__(self, abstract: bool, names: Mapping[int, str], follow: bool = False, effects: bool = False) -> None:
+        super().__init__()
         self.abstract = abstract
         self.numbers = follow and not effects
         """Whether single numbers that the function brings along stand in the graph as they are now; else they are inputs."""
@@ -81,18 +83,13 @@ class Capture:
         self.draws: list[tuple[Any, Callable[[], Any]]] = []
         self.dependencies: list[tuple[Callable[[], Any], Any]] = []
         self.scalars: dict[Any, Tensor] = {}
+        self.readings: dict[Any, tuple[Callable[[], float], float]] = {}
         self.fixed: set[Any] = set()
         self.outside: list[Tensor] = []
         """The tensors behind the inputs."""
-        self.had: dict[int, Any] = {}
-        """The gradients that tensors had before the call, by their ids."""
-        self.graded: dict[int, tuple[Tensor, bool]] = {}
-        """Tensors from outside whose `.grad` was asked for or added to, and whether there was one before the call."""
-        self.dropped: set[int] = set()  # those for which it was replaced before anybody asked
         self.written_outside: dict[int, tuple[Tensor, Box]] = {}
-        self.backward_ran = False
-        self.histories: list[str] = []
-        """Arguments that were computed from tensors that require grad."""
+        self.once: str | None = None
+        """What the function did that no program does again."""
         self.lines: dict[Value, str] = {}
         """Where in the user's code values come from."""
         self.prints: list[tuple[str, list[Value], dict[str, Value]]] = []
@@ -177,11 +174,15 @@ class Capture:
 
     def left(self, t: Any, how: str) -> None:
         if self.effects and how.startswith("backward()"):
-            self._refuse_histories()
-            self.backward_ran = True
+            self.going_back()
+            return
+        if how == "autograd.grad()":
+            self.differentiated = True
             return
         asked = next((kind for start, kind in _ANSWERS.items() if how.startswith(start)), None)
-        if self.follow and asked is not None and t._array.size == 1:
+        if asked is not None and t._array.size != 1:
+            return  # as eagerly, that is an error
+        if self.follow and asked is not None:
             self.path.answered(self.value(t), asked(t._array.item()), f"{how.partition(')')[0]}) at {user_line()}")
             return
         if self.follow and how == "tolist()" and t._array.dtype.kind in "biu" and t._array.size <= _MOST_NUMBERS:
@@ -200,14 +201,6 @@ class Capture:
         self.boxes[id(frozen._array)].outside = None
         self.path.constants.add(self.value(frozen))
         self.path.answered(same, True, f"whether tolist() at {user_line()} gives {t._array.tolist()}")
-
-    def _refuse_histories(self) -> None:
-        """backward() would go on through what was recorded before the call, and no program could do that again."""
-        for label in self.histories:
-            raise TraceError(
-                f"{user_line()}: backward() is called inside a traced function, and {label} was computed from tensors that require grad"
-                f" outside of it; pass {label}.detach(), or let the function compute {label} itself"
-            )
 
     def meaning(self, row: Row, args: tuple[Any, ...]) -> Any:
         """A Function that says what it means is traced as that, with recorded ops; its own forward and backward do not run."""
@@ -236,6 +229,12 @@ class Capture:
         """How to take back what is being done to Python's objects."""
         self.journal.undo(action)
 
+    def done_once(self, how: str) -> None:
+        """Something that only Python does, such as a schedule that goes on: the call counts, later ones run as they are written, too."""
+        if not self.effects:
+            raise TraceError(f"{user_line()}: {how} changes Python's objects inside a traced function; call it outside")
+        self.once = self.once or f"{how} at {user_line()} is done by Python, and no program does it again; call it after the function"
+
     def settle(self, names: Sequence[Name]) -> None:
         """After the trace: names that the function reads are dependencies, unless it has changed them itself."""
         for name in names:
@@ -243,6 +242,10 @@ class Capture:
                 self.modules.setdefault(id(name.value), name.makeup)
         for makeup in self.modules.values():
             makeup.settle()
+        for key, (read, before) in self.readings.items():
+            if read() != before:
+                changed = f"the function itself changes {key[-1]} of an optimizer, and no program does that again; change it between calls"
+                self.once = self.once or changed
         arguments = set(map(id, self.outside[: self.arguments]))
         unchanged = [(t, had) for t, had in self.graded.values() if t._grad is self.had.get(id(t), t._grad) and id(t) not in arguments]
         self.dependencies += [(HasGradient(t, self.names.get(id(t)), not self.effects), had) for t, had in unchanged]
@@ -262,6 +265,7 @@ class Capture:
                 self.depends(read)
             return read()
         if key not in self.scalars:
+            self.readings[key] = read, read()
             t = self.scalars[key] = wrap(np.asarray(read(), np.float64))
             self.argument(t, {"lr": "rate"}.get(key[-1], key[-1]))
             self.sources.append(Scalar(read))
@@ -310,6 +314,13 @@ class Capture:
     def shared(self, t: Tensor) -> None:
         """Another tensor without history is about to be made around the memory of `t`: `t` is the one to be known, and to get gradients."""
         self.value(t)
+
+    def rebound(self, t: Tensor, how: str) -> None:
+        """A tensor is about to get other memory, or another shape. The function may turn round what it made itself."""
+        reshaped = how not in REBINDING
+        if reshaped and id(t._array) in self.boxes and all(t is not other for other in self.outside):
+            return
+        raise unrepeatable(how)
 
     # tensors and their values
 
@@ -372,29 +383,3 @@ class Capture:
         """What makes loops and branches values of the graph."""
         from symgrad.compiler.control.trace import Tracer
         return Tracer(self)
-
-    def asked_for_grad(self, t: Tensor) -> None:
-        """`.grad` is asked for: what the function does depends on whether there is one."""
-        box = self.boxes.get(id(t._array))
-        if id(t) not in self.graded and id(t) not in self.dropped and (box is None or box.outside is t):
-            self.graded[id(t)] = t, self.had.get(id(t), t._grad) is not None
-            if t._grad is not None:
-                self._note_grad(t)
-
-    def regraded(self, t: Tensor) -> None:
-        """A tensor that may get another gradient."""
-        self.asked_for_grad(t)
-        self._note_grad(t)
-
-    def replaced(self, t: Tensor) -> None:
-        """A tensor gets another gradient, whatever the one was that it had."""
-        if id(t) not in self.graded:
-            self.dropped.add(id(t))
-        self._note_grad(t)
-
-    def _note_grad(self, t: Tensor) -> None:
-        """Remember the gradient that a tensor has. It is an input, also if only its gradient takes part."""
-        self.had.setdefault(id(t), t._grad)
-        self.journal.grading(t)
-        self.alive.append(t)
-        self.value(t)

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import functools
 import os
-import warnings
 from collections.abc import Callable
 from typing import Any
 
@@ -16,6 +15,7 @@ from symgrad.compiler.aliases import conflict
 from symgrad.compiler.capture import tracing
 from symgrad.compiler.effects import Effects, escaped
 from symgrad.compiler.inspection import Inspection
+from symgrad.compiler.lines import warn
 from symgrad.compiler.methods import Methods
 from symgrad.compiler.naming import titles
 from symgrad.compiler.options import DEFAULT, Options
@@ -190,10 +190,7 @@ class Compiled(Methods, Inspection, Wrapping):
 
     def _made(self, call: Call, traced: Trace, times: dict[str, float]) -> tuple[Any, Program | None]:
         effects, name, key = Effects(traced), self._name, call.key()
-        if effects.any and self.options.buckets:
-            raise TraceError(f"{self.signature} has effects, or draws random numbers: rows that buckets add would take part in them")
-        if not effects.any and not traced.graph.outputs:
-            raise no_tensor(None)
+        self._refuse(traced, effects)
         if not effects.any:
             traced.forget()  # the result, whose history may hold what the function made
         shared = conflict(traced.capture)
@@ -201,6 +198,8 @@ class Compiled(Methods, Inspection, Wrapping):
         if shared is not None:
             self.traces.warn(shared, f"{self.signature}: {shared}: such calls run as they are written")
         elif left:
+            if traced.capture.hooks and not effects.any:
+                raise TraceError(f"{self.signature}: a hook keeps gradients, which programs do not have; leave the function eager")
             self._escapes += 1
             if self._escapes >= _MOST_ESCAPES:
                 self.traces.warn("escapes", _ESCAPES.format(self.signature))
@@ -216,6 +215,15 @@ class Compiled(Methods, Inspection, Wrapping):
             return traced.result, None
         found = step.attempt(call.tensors())
         return traced.result if found is MISS else found, None
+
+    def _refuse(self, traced: Trace, effects: Effects) -> None:
+        """What was traced, and would be wrong as a program."""
+        if effects.recorded and traced.capture.deaf is not None:
+            raise TraceError(traced.capture.deaf)
+        if effects.any and self.options.buckets:
+            raise TraceError(f"{self.signature} has effects, or draws random numbers: rows that buckets add would take part in them")
+        if not effects.any and not traced.graph.outputs:
+            raise no_tensor(None)
 
     def _failures(self, call: Call) -> list[str]:
         """What is not as it was in the programs for arguments of these types."""
@@ -258,10 +266,9 @@ class Compiled(Methods, Inspection, Wrapping):
         steps.insert(0, step)
         if len(steps) > _MOST_PATHS:
             steps.pop()
-            warnings.warn(
+            warn(
                 f"{self.signature} has taken more than {_MOST_PATHS} paths, for arguments of one type, through its branches on values; the"
-                " oldest is forgotten. Use where(condition, x, y), or leave the function eager",
-                stacklevel=4,
+                " oldest is forgotten. Use where(condition, x, y), or leave the function eager"
             )
 
     def as_jax(self, mode: str = "vjp") -> Any:

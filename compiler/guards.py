@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
+from symgrad.autograd.hooks import registered
 from symgrad.compiler.ir import Value
 from symgrad.compiler.trace import Trace
 from symgrad.mode import changes
@@ -18,17 +19,21 @@ Dependency = tuple[Callable[[], Any], Any]
 class Guards:
     """Conditions on the numbers among the arguments, and other things that are read again before each run."""
 
-    __slots__ = ("any", "captured", "conditions", "dependencies", "labels", "modules", "seen")
+    __slots__ = ("any", "brought", "captured", "conditions", "dependencies", "hooks", "labels", "modules", "seen")
 
     def __init__(self, traced: Trace) -> None:
         self.modules = list(traced.capture.modules.values())
-        self.captured = [(t, _kind(t)) for t in traced.captured]
+        self.hooks = traced.capture.differentiated
+        """Whether hooks of tensors have been called."""
+        self.captured = [(t, self._kind(t)) for t in traced.captured]
         """Tensors that the function brings along, with their types, and whether they ask for gradients."""
         self.seen = changes.count
         """When modules and tensors were last looked at."""
         self.conditions: tuple[Condition, ...] = tuple(traced.path.conditions)
         self.dependencies: list[Dependency] = traced.capture.dependencies
         self.labels = traced.graph.labels
+        known = {id(t): label for t, label in zip(traced.capture.outside, traced.capture.labels, strict=True)}
+        self.brought = [known.get(id(t), "a constant") for t in traced.captured]
         self.any = bool(self.modules or self.captured or self.conditions or self.dependencies)
 
     def hold(self, leaves: Sequence[Any] = ()) -> bool:
@@ -64,19 +69,20 @@ class Guards:
             failed = makeup.failed()
             if failed is not None:
                 return failed
-        for (t, before), label in zip(self.captured, self.labels[len(self.labels) - len(self.captured) :], strict=True):
-            if _kind(t) != before:
-                return f"{label}, which the function brings along: {_words(before)} -> {_words(_kind(t))}"
+        for (t, before), label in zip(self.captured, self.brought, strict=True):
+            now = self._kind(t)
+            if now != before:
+                change = "other hooks" if now[:3] == before[:3] else f"{_words(before)} -> {_words(now)}"
+                return f"{label}, which the function brings along: {change}"
         return None
 
-
-def _kind(t: Tensor) -> tuple[Any, ...]:
-    held = memory(t)
-    return tuple(held.shape), held.dtype, t._requires_grad
+    def _kind(self, t: Tensor) -> tuple[Any, ...]:
+        held = memory(t)
+        return tuple(held.shape), held.dtype, t._requires_grad, registered(t) if self.hooks else ()
 
 
 def _words(kind: tuple[Any, ...]) -> str:
-    shape, dtype, asked = kind
+    shape, dtype, asked, _ = kind
     return f"{dtype}{list(shape)}{' that requires grad' if asked else ''}"
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import weakref
 from collections.abc import Callable
 from typing import Any
 
@@ -19,15 +20,19 @@ class Journal:
 
     def __init__(self) -> None:
         self._random = default_generator.get_state()
-        self._written: dict[int, tuple[Tensor, Any, dict[str, Any]]] = {}
+        self._written: list[tuple[weakref.ref[Tensor], Any, Any, dict[str, Any]]] = []
+        """Tensors are held weakly: it is seen whether one that the function makes, such as `w.data`, lives on."""
+        self._seen: dict[int, weakref.ref[Tensor]] = {}
         self._grads: dict[int, tuple[Tensor, Any]] = {}
         self._actions: list[Callable[[], None]] = []
 
     def writing(self, t: Tensor) -> None:
         """A tensor from outside is about to be written to."""
-        if id(t) in self._written or not t._array.flags.writeable:
+        known = self._seen.get(id(t))
+        if (known is not None and known() is t) or not t._array.flags.writeable:
             return
-        self._written[id(t)] = t, t._array.copy(), {name: getattr(t, name) for name in _HISTORY}
+        self._seen[id(t)] = weakref.ref(t)
+        self._written.append((self._seen[id(t)], t._array, t._array.copy(), {name: getattr(t, name) for name in _HISTORY}))
         if t._owner is not None:
             self.writing(t._owner)
 
@@ -41,11 +46,13 @@ class Journal:
 
     def roll_back(self) -> None:
         """Everything as it was before the call."""
-        for t, values, history in reversed(self._written.values()):
-            for name, value in history.items():
-                setattr(t, name, value)
-            np.copyto(t._array, values)
-            mark_written(t)
+        for reference, array, values, history in reversed(self._written):
+            np.copyto(array, values)
+            t = reference()
+            if t is not None:
+                for name, value in history.items():
+                    setattr(t, name, value)
+                mark_written(t)
         for t, grad in self._grads.values():
             t._grad = grad
         for action in reversed(self._actions):
@@ -55,4 +62,4 @@ class Journal:
 
     def clear(self) -> None:
         """The call has succeeded: keep no values of it."""
-        self._written, self._grads, self._actions = {}, {}, []
+        self._written, self._seen, self._grads, self._actions = [], {}, {}, []

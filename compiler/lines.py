@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 import sys
+import warnings
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +18,15 @@ _TRANSFORMING = str(Path("jax", "_src")), str(Path("torch", "_functorch"))
 @functools.cache
 def _is_inner(file: str) -> bool:
     return file.startswith(_PACKAGE) or any(part in file for part in _TRANSFORMING)
+
+
+def warn(message: str) -> None:
+    """A warning that stands at the line of the user's."""
+    frame: Any = sys._getframe(1)
+    level = 2
+    while frame.f_back is not None and _is_inner(frame.f_code.co_filename):
+        frame, level = frame.f_back, level + 1
+    warnings.warn(message, stacklevel=level)
 
 
 def user_line() -> str:

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import logging
-import warnings
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from symgrad.compiler.lines import warn
 from symgrad.compiler.signature import Call, held_by
 from symgrad.compiler.tree import frozen, settings
 
@@ -146,4 +146,4 @@ class Traces:
         if topic not in self._warned:
             self._warned.add(topic)
             logger.info(message)
-            warnings.warn(message, stacklevel=6)
+            warn(message)

@@ -10,10 +10,10 @@ from __future__ import annotations
 import dis
 import functools
 import types
-import warnings
 from collections.abc import Callable, Iterator
 from typing import Any
 
+from symgrad.compiler.lines import warn
 from symgrad.tensor import Tensor
 
 _VALUES = (bool, int, float, complex, str, bytes, type(None))
@@ -53,7 +53,7 @@ class Name:
         """The traced code itself has changed it. An object may keep a list or the like of its own, as long as it decides nothing."""
         if self.attribute and not self.plain:
             return
-        warnings.warn(f"{self.title} {_CHANGED}; keep it in a tensor that is written in place, or leave the function eager", stacklevel=6)
+        warn(f"{self.title} {_CHANGED}; keep it in a tensor that is written in place, or leave the function eager")
 
 
 def names(function: Any) -> list[Name]:
@@ -89,9 +89,19 @@ def _attributes(function: Any) -> Iterator[tuple[Any, str, Callable[[], Any]]]:
 
 
 def _own(owner: Any) -> Iterator[tuple[Any, str, Callable[[], Any]]]:
-    for name, value in getattr(owner, "__dict__", {}).items():
+    title, own = type(owner).__name__, getattr(owner, "__dict__", {})
+    for name, value in own.items():
         if not isinstance(value, _PASSED_OVER):
-            yield (id(owner), name), f"{type(owner).__name__}.{name}", functools.partial(owner.__dict__.get, name, _MISSING)
+            yield (id(owner), name), f"{title}.{name}", functools.partial(own.get, name, _MISSING)
+    for name in _slots(type(owner)):
+        if not isinstance(getattr(owner, name, _MISSING), _PASSED_OVER):
+            yield (id(owner), name), f"{title}.{name}", functools.partial(getattr, owner, name, _MISSING)
+
+
+def _slots(cls: type) -> Iterator[str]:
+    for base in cls.__mro__:
+        given = base.__dict__.get("__slots__", ())
+        yield from (name for name in ([given] if isinstance(given, str) else given) if name not in ("__dict__", "__weakref__"))
 
 
 def _is_ours(x: Any) -> bool:
@@ -200,6 +210,4 @@ class Makeup:
         """After the trace: what the module's own code has changed cannot be held fixed. It is not done again by a program."""
         for name in [name for name, value in self.plain.items() if self.own.get(name, _MISSING) != value]:
             del self.plain[name]
-            warnings.warn(
-                f"{type(self.module).__name__}.{name} {_CHANGED}; make it a buffer, or leave the function eager", stacklevel=6,
-            )
+            warn(f"{type(self.module).__name__}.{name} {_CHANGED}; make it a buffer, or leave the function eager")

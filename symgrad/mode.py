@@ -22,10 +22,11 @@ class Mode:
     `capture.left(tensor, how)`; of tensors made of one number, of any numbers, and of random ones `capture.filled(tensor, number)`,
     `capture.made(tensor)`, `capture.drew(array, draw)` (see `drawn`); before a `.grad` is read, added to or
     replaced `capture.asked_for_grad(tensor)`, `capture.regraded(tensor)` or `capture.replaced(tensor)`, before a tensor's memory gets a
-    second one without history `capture.shared(tensor)`. What code depends on besides tensors it says with `capture.depends(read)` and
-    `capture.scalar(key, read)`; a module that is called with `capture.entered(module)`; how to take back what it does to Python's objects,
-    if the call fails, with `capture.undo(action)`. `capture.meaning(row, args)` gives what stands for a call of a Function that says what
-    it means, `capture.called(row, args, results)` tells it of one that does not.
+    second one without history `capture.shared(tensor)`, before it gets other memory or another shape `capture.rebound(tensor, how)`. What
+    code depends on besides tensors it says with `capture.depends(read)` and `capture.scalar(key, read)`; a module that is called with
+    `capture.entered(module)`; how to take back what it does to Python's objects, if the call fails, with `capture.undo(action)`; and what
+    no program can do again with `capture.done_once(how)`. `capture.meaning(row, args)` gives what stands for a Function that says what
+    it means, `capture.called(row, args, results)` tells it of one that does not, `capture.hooked(tensor, hook, how)` of a hook.
     `capture.printed(text, tensors, named)` tells it of `debug.print`, and says whether there are values to be printed now.
     If `capture.abstract`, kernels do not run: results have a type and no values.
     """
@@ -54,7 +55,10 @@ class Changes:
 changes = Changes()
 
 
-_TOLD = {"stored", "filled", "made", "drew", "depends", "scalar", "asked_for_grad", "regraded", "replaced", "shared", "entered", "undo"}
+_TOLD = {
+    "stored", "filled", "made", "drew", "depends", "scalar", "asked_for_grad", "regraded", "replaced",
+    "rebound", "shared", "entered", "undo", "done_once", "hooked",
+}
 
 
 class Observer:

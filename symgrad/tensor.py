@@ -251,6 +251,8 @@ class Tensor:
             raise TypeError(f"Variable data has to be a tensor, but got {type(value).__name__}")
         if self._requires_grad and kind(value._array.dtype) not in "fc":
             raise RuntimeError("data set to a tensor that requires gradients must be floating point or complex dtype")
+        if local.mode.capture is not None and value._array is not self._array:  # w.data -= x gives it what it has
+            local.mode.capture.rebound(self, ".data = tensor")
         if self._base is not None:
             self._cell, self._base, self._owner = [], None, None
             self._path, self._made, self._depth = (), None, 0

@@ -373,6 +373,8 @@ def inplace_ufunc(row: Row) -> Callable[..., Tensor]:
 
 def rearrange(x: Tensor, row: str, attrs: dict[str, Any], undo: tuple[str, dict[str, Any]]) -> Tensor:
     """`x` becomes a view of itself; `undo` is the step back, from which views made before find their way."""
+    if local.mode.capture is not None:
+        local.mode.capture.rebound(x, f"{row}_()")
     tracked(x)
     t = apply(TABLE[row], (shadow(x),), attrs)
     x._array, x._node, x._constant = t._array, t._node, None

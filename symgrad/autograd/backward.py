@@ -242,8 +242,7 @@ def grad(
     """The gradients of `outputs` in `inputs`, as a tuple; `.grad` is left alone."""
     if allow_unused is False and materialize_grads:
         raise ValueError("Expected allow_unused to be True or not passed when materialize_grads=True, but got: allow_unused=False.")
-    if not create_graph:
-        leaving(outputs, "autograd.grad() without create_graph=True")
+    leaving(outputs, "autograd.grad()")
     sources, wanted = _many(outputs), _many(inputs)
     if not wanted:
         raise RuntimeError("`inputs` argument to `grad()` cannot be empty.")
@@ -256,7 +255,7 @@ def grad(
     seeds = _many(grad_outputs, len(sources))
     if is_grads_batched:
         return _batched(sources, wanted, seeds, keep, create_graph, allow_unused, materialize_grads)
-    lane: Any = _recorded if create_graph else _arrays
+    lane = _lane(create_graph)
     roots = _roots(sources, seeds, lane)
     keys = [key_of(_edge(t)) for t in wanted]
     captures: dict[Any, Any] = dict.fromkeys(keys)

@@ -16,6 +16,7 @@ from typing import Any
 from symgrad.dtypes import type_word
 from symgrad.engine import is_leaf
 from symgrad.graph import Node, Output
+from symgrad.mode import changes, local
 from symgrad.tensor import Tensor, refresh, wrap
 
 _next_id = itertools.count().__next__
@@ -40,6 +41,7 @@ class RemovableHandle:
             calls = reference()
             if calls is not None:
                 calls.pop(self.id, None)
+        changes.count += 1
 
     def __enter__(self) -> RemovableHandle:
         return self
@@ -62,7 +64,23 @@ def _reference(calls: Any) -> Callable[[], Any]:
 def add(calls: Any, hook: Callable[..., Any]) -> RemovableHandle:
     handle = RemovableHandle(calls)
     calls[handle.id] = hook
+    changes.count += 1
     return handle
+
+
+def registered(leaf: Tensor) -> tuple[int, ...]:
+    """Which hooks a leaf has."""
+    hooks = leaf._hooks
+    if hooks is None:
+        return ()
+    return tuple(id for calls in (*hooks.tensor.values(), hooks.pre, hooks.accumulated, hooks.post) for id in calls)
+
+
+def _tell(t: Tensor | None, hook: Callable[..., Any] | None, how: str) -> None:
+    """A function that is being traced has a hook of its own for the gradient of a tensor."""
+    capture = local.mode.capture
+    if capture is not None:
+        capture.hooked(t, hook, how)
 
 
 class Hooks:
@@ -179,6 +197,7 @@ def register_hook(self: Tensor, hook: Callable[[Tensor], Tensor | None]) -> Remo
     """Call `hook(gradient)` each time a gradient of this tensor is computed. What it returns, if not None, replaces the gradient."""
     if not self.requires_grad:
         raise RuntimeError("cannot register a hook on a tensor that doesn't require gradient")
+    _tell(self, hook, "register_hook()")
     hooks, index = _place(self)
     return add(hooks.tensor.setdefault(index, _Calls()), hook)
 
@@ -189,6 +208,7 @@ def register_post_accumulate_grad_hook(self: Tensor, hook: Callable[[Tensor], No
         raise RuntimeError("cannot register a hook on a tensor that doesn't require gradient")
     if not self.is_leaf:
         raise RuntimeError("post accumulate grad hooks cannot be registered on non-leaf tensors")
+    _tell(self, None, "register_post_accumulate_grad_hook()")
     return add(hooks_of(self).accumulated, hook)
 
 
@@ -275,11 +295,13 @@ def metadata(self: Node) -> dict[Any, Any]:
 
 def register_node_hook(self: Node, hook: Callable[..., Any]) -> RemovableHandle:
     """Call `hook(grad_inputs, grad_outputs)` each time this node has run; a tuple that it returns replaces grad_inputs."""
+    _tell(None, None, "register_hook() of a node")
     return add(hooks_of(self).post, hook)
 
 
 def register_node_prehook(self: Node, hook: Callable[..., Any]) -> RemovableHandle:
     """Call `hook(grad_outputs)` each time before this node runs; a tuple that it returns replaces them."""
+    _tell(None, None, "register_prehook() of a node")
     return add(hooks_of(self).pre, hook)
 
 

@@ -8,6 +8,7 @@ import numpy as np
 
 from symgrad.errors import describe
 from symgrad.functional.names import METHODS
+from symgrad.mode import local
 from symgrad.ops.shapes import normalize_axis
 from symgrad.ops.shaping import squeezed
 from symgrad.ops.table import TABLE
@@ -103,6 +104,8 @@ def resize_(self: Tensor, *shape: Any, memory_format: Any = None) -> Tensor:
         raise RuntimeError("cannot resize variables that require grad")
     if self._base is not None:
         raise RuntimeError("resize_: this tensor is a view, whose memory belongs to another tensor; clone() it first")
+    if local.mode.capture is not None:
+        local.mode.capture.rebound(self, "resize_()")
     self._array = np.resize(self._array, wanted) if np.prod(wanted) <= self._array.size else _grown(self._array, wanted)
     self._constant = None
     mark_written(self)

@@ -10,6 +10,7 @@ from typing import Any
 from symgrad.autograd import is_grad_enabled
 from symgrad.autograd.function import Function
 from symgrad.autograd.hooks import RemovableHandle
+from symgrad.mode import local
 from symgrad.tensor import Tensor
 
 Hooks = OrderedDict[int, Any]
@@ -142,6 +143,8 @@ class BackwardHooks:
         self.grad_output: Any = None
         self.count = 0
         self.has_input = False
+        if local.mode.capture is not None and _hooks(module, "_backward_hooks"):  # they see what comes in and what goes out together
+            local.mode.capture.hooked(None, None, f"a full backward hook of {type(module).__name__}")
 
     def inputs(self, args: tuple[Any, ...]) -> tuple[Any, ...]:
         gated = _gated(args, self.at_input, zeros=True)

@@ -23,6 +23,65 @@ def _kernels(monkeypatch):
 # what cannot be done again
 
 
+@pytest.mark.parametrize("how", [
+    lambda w, x: setattr(w, "data", w.data - x), lambda w, x: w.unsqueeze_(0), lambda w, x: w.resize_(1), lambda w, x: x.unsqueeze_(0),
+    lambda w, x: setattr(x, "data", w),
+])  # fmt: skip
+def test_a_tensor_that_gets_other_memory_or_another_shape_is_refused(how):
+    w, x = sg.zeros(2), sg.ones(2)
+
+    def f(x):
+        w.add_(1)
+        how(w, x)
+        return w + x
+
+    with pytest.raises(TraceError, match=r"test_failing_calls.py:\d+: .* makes another tensor of one that the program is to find again"):
+        sg.compile(f)(x)
+    assert (w.tolist(), x.tolist()) == ([0, 0], [1, 1])
+
+
+def test_what_the_function_makes_may_change_its_shape():
+    def f(x):
+        y = x * 2
+        return y.unsqueeze_(0).t_()
+
+    assert sg.compile(f)(sg.ones(2)).tolist() == [[2], [2]]
+
+
+def test_numbers_are_written_into_data():
+    w = sg.ones(2, requires_grad=True)
+
+    def step(x):
+        w.grad = None
+        loss = (w * x).pow(2).sum()
+        loss.backward()
+        w.data -= 0.25 * w.grad
+        return loss
+
+    fast = sg.compile(step)
+    assert [fast(sg.ones(2)).item() for _ in range(4)] == [2, 0.5, 0.125, 0.03125]
+    assert len(fast.recompiles()) == 1
+
+
+def test_the_truth_of_many_elements_is_refused_in_the_same_words():
+    with pytest.raises(RuntimeError, match="Boolean value of Tensor with more than one value is ambiguous"):
+        sg.compile(lambda x: x * 2 if x else x)(sg.ones(2))
+
+
+def test_warnings_stand_at_the_line_of_the_caller():
+    count = 0
+
+    @sg.compile
+    def f(x):
+        nonlocal count
+        count += 1
+        return x * count
+
+    with pytest.warns(UserWarning, match="closure cell count is changed") as caught:
+        f(sg.ones(2))
+    assert caught[0].filename == __file__
+
+
 def test_python_state_that_the_function_changes_is_a_warning():
     count = 0
 

@@ -131,3 +131,50 @@ def test_a_differentiable_step_sees_them_as_well():
         g = w.detach() * 2
         wanted = adam.functional_step([w.detach()], [g])[0][0].sum()
         np.testing.assert_allclose(fast(w.detach(), g).item(), wanted.item(), rtol=1e-12)
+
+
+def test_a_schedule_that_goes_on_inside_the_function_is_done_by_python():
+    w = sg.ones(2, requires_grad=True)
+    optimizer = sg.optim.SGD([w], lr=1.0)
+    schedule = S.StepLR(optimizer, step_size=2, gamma=0.5)
+    fails = False
+
+    def step(x):
+        optimizer.zero_grad()
+        (w * x).sum().backward()
+        optimizer.step()
+        schedule.step()
+        if fails:
+            raise ValueError("stop")
+
+    fast = sg.compile(step)
+    with pytest.warns(UserWarning, match=r"scheduler.step\(\) at .*test_schedules.py:\d+ is done by Python.*run as they are written"):
+        fast(sg.ones(2))
+    rates = [1.0]
+    for _ in range(4):
+        fast(sg.ones(2))
+        rates.append(optimizer.param_groups[0]["lr"])
+    assert rates == [1, 0.5, 0.5, 0.25, 0.25]
+    assert w.tolist() == [1 - 1 - 1 - 0.5 - 0.5 - 0.25] * 2
+    fails = True
+    with pytest.raises(ValueError, match="stop"):
+        fast(sg.ones(2))
+    assert (optimizer.param_groups[0]["lr"], schedule.last_epoch, w.tolist()) == (0.25, 5, [-2.25] * 2)
+
+
+def test_a_rate_that_the_function_changes_is_changed_at_every_call():
+    w = sg.ones(2, requires_grad=True)
+    optimizer = sg.optim.SGD([w], lr=1.0)
+
+    def step(x):
+        optimizer.zero_grad()
+        (w * x).sum().backward()
+        optimizer.step()
+        optimizer.param_groups[0]["lr"] *= 0.5
+
+    fast = sg.compile(step)
+    with pytest.warns(UserWarning, match="the function itself changes lr of an optimizer"):
+        fast(sg.ones(2))
+    for _ in range(2):
+        fast(sg.ones(2))
+    assert (w.tolist(), optimizer.param_groups[0]["lr"]) == ([-0.75, -0.75], 0.125)

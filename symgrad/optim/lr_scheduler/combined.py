@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from symgrad.optim.lr_scheduler.plateau import ReduceLROnPlateau
-from symgrad.optim.lr_scheduler.scheduler import LRScheduler, assign, values
+from symgrad.optim.lr_scheduler.scheduler import LRScheduler, assign, told, values
 from symgrad.optim.optimizer import Optimizer
 
 
@@ -65,6 +65,7 @@ class SequentialLR(Combined):
 
     def step(self) -> None:  # type: ignore[override]
         """Go on by an epoch of the schedule whose turn it is."""
+        told(self)
         self.last_epoch += 1
         i = bisect_right(self._milestones, self.last_epoch)
         scheduler = self._schedulers[i]
@@ -97,6 +98,7 @@ class ChainedScheduler(Combined):
 
     def step(self) -> None:  # type: ignore[override]
         """Go on by an epoch of every schedule."""
+        told(self)
         for scheduler in self._schedulers:
             scheduler.step()
         self._last_lr = values(self.optimizer, "lr")

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from typing import Any
 
-from symgrad.optim.lr_scheduler.scheduler import LRScheduler
+from symgrad.optim.lr_scheduler.scheduler import LRScheduler, told
 from symgrad.optim.optimizer import Optimizer
 
 
@@ -56,6 +56,7 @@ class CosineAnnealingWarmRestarts(LRScheduler):
 
     def step(self, epoch: float | None = None) -> None:
         """Go on by an epoch, or to one."""
+        told(self)
         if epoch is None and self.last_epoch < 0:
             epoch = 0
         if epoch is None:

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import functools
 import warnings
 from typing import Any
 
+from symgrad.mode import local
 from symgrad.optim.optimizer import Optimizer
 from symgrad.optim.options import Group
 from symgrad.tensor import Tensor
@@ -25,6 +27,20 @@ EPOCH_GIVEN = (
     " form, where available. Please open an issue if you are unable to replicate your use case:"
     " https://github.com/pytorch/pytorch/issues/new/choose."
 )
+
+
+def told(scheduler: Any) -> None:
+    """A schedule goes on: of a function that is being traced, that is what no program does again."""
+    capture = local.mode.capture
+    if capture is not None:
+        groups = [(group, dict(group)) for group in scheduler.optimizer.param_groups]
+        capture.undo(functools.partial(_put_back, [(vars(scheduler), dict(vars(scheduler))), *groups]))
+        capture.done_once("scheduler.step()")
+
+
+def _put_back(kept: list[tuple[dict[str, Any], dict[str, Any]]]) -> None:
+    for own, before in kept:
+        own.update(before)
 
 
 def require_optimizer(optimizer: Any) -> None:
@@ -126,6 +142,7 @@ class LRScheduler:
 
     def step(self, epoch: int | None = None) -> None:
         """Go on by an epoch, or by whatever the schedule counts."""
+        told(self)
         if self._step_count == 1:
             if not hasattr(self.optimizer.step, "hooked"):
                 warnings.warn(OVERRIDDEN, UserWarning, stacklevel=2)
