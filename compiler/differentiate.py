@@ -36,7 +36,11 @@ def pull(cotangents: Mapping[Value, Value], wrt: Sequence[Value]) -> list[Value]
         if value in wanted:
             wanted[value] = pending.get(value)
         if value in on_the_way and value.op not in (INPUT, OUTPUT):
-            _pull_one(value, pending, on_the_way)
+            try:
+                _pull_one(value, pending, on_the_way)
+            except GraphError as error:
+                error.value = value if error.value is None else error.value  # who knows which line of the user's it is from can say so
+                raise
     zeros = {v: filled(xp, 0, Meta(v.shape, v.dtype)) for v, g in wanted.items() if g is None}
     return [zeros[v] if v in zeros else wanted[v] for v in wrt]  # type: ignore[misc]
 
@@ -157,6 +161,8 @@ def grad(graph: Graph, wrt: Sequence[int] | None = None) -> Graph:
         given = ", ".join(type_text(v) for v in graph.outputs)
         raise GraphError(f"grad can be implicitly created only for scalar outputs, got {given}: return one number, such as a sum")
     (y,) = graph.outputs
+    if kind(y.dtype) == "c":
+        raise GraphError(f"grad can be implicitly created only for real scalar outputs, got {type_text(y)}: return a real number, or use vjp")
     if kind(y.dtype) not in "fc":
         raise GraphError(f"only floating-point outputs have a gradient, got {type_text(y)}")
     seed = filled(xp, 1, Meta(y.shape, y.dtype))

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import sys
 import warnings
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -18,6 +20,19 @@ _TRANSFORMING = str(Path("jax", "_src")), str(Path("torch", "_functorch"))
 @functools.cache
 def _is_inner(file: str) -> bool:
     return file.startswith(_PACKAGE) or any(part in file for part in _TRANSFORMING)
+
+
+@contextlib.contextmanager
+def at_lines(lines: Mapping[Any, str]) -> Iterator[None]:
+    """An error about a value of a graph names the line that it is from."""
+    try:
+        yield
+    except errors.GraphError as error:
+        about = error.value
+        line = next((lines[v] for v in lines if v is about or any(a is about for a in v.args)), None) if about is not None else None
+        if line is None:
+            raise
+        raise errors.GraphError(f"{line}: {error}") from None
 
 
 def warn(message: str) -> None:

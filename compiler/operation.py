@@ -14,6 +14,7 @@ from symgrad.application import apply, make_node
 from symgrad.compiler import differentiate
 from symgrad.compiler.backend import Kernel, make_kernel
 from symgrad.compiler.ir import Graph
+from symgrad.compiler.lines import at_lines
 from symgrad.compiler.nans import Lines, inspect
 from symgrad.compiler.options import DEFAULT, Options
 from symgrad.compiler.progress import compiling, stage
@@ -131,7 +132,7 @@ class Operation:
     def transpose(self, wanted: tuple[int, ...]) -> Operation:
         """The operation of the inputs and a cotangent for each output, which gives the cotangents of the inputs `wanted`."""
         if wanted not in self._transposes:
-            with stage("differentiate"):
+            with stage("differentiate"), at_lines(self.lines):
                 graph = verify(differentiate.vjp(self.graph, wanted))
             self._transposes[wanted] = Operation(graph, f"{self.row.name}_vjp", self.options, (), self.lines)
         return self._transposes[wanted]

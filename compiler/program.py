@@ -10,6 +10,7 @@ from symgrad.compiler import differentiate, jacobians
 from symgrad.compiler.backend import Kernel, make_kernel
 from symgrad.compiler.guards import Guards
 from symgrad.compiler.ir import Graph
+from symgrad.compiler.lines import at_lines
 from symgrad.compiler.nans import inspect, looked_for
 from symgrad.compiler.operation import Operation
 from symgrad.compiler.options import DEFAULT, Options
@@ -88,7 +89,7 @@ class Program:
             return self.operation.kernel
         key = what, wrt, options.backend
         if key not in self._kernels:
-            with stage("differentiate", self.times):
+            with stage("differentiate", self.times), at_lines(self.operation.lines):
                 graph = self.graph if what == "forward" else verify(self._derived(what, wrt))
             self._kernels[key] = make_kernel(graph, what, options, kept=self.operation.kept)
         return self._kernels[key]

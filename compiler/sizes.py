@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from symgrad.compiler.builder import xp
+from symgrad.compiler.builder import detached, xp
 from symgrad.compiler.fold import filled
 from symgrad.compiler.ir import Value
 from symgrad.compiler.lines import user_line
@@ -114,4 +114,6 @@ def sized(path: Way, row: Row, operands: tuple[Any, ...], attrs: dict[str, Any],
     values, size, n = found
     if size is not None:
         path.answered(size, n, f"the size of {row.name} at {user_line()}")
-    return values
+    if row.differentiable:
+        return values
+    return tuple(map(detached, values)) if isinstance(values, tuple) else detached(values)  # the row has no derivative, its form would

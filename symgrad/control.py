@@ -72,6 +72,9 @@ def fori_loop(lower: Any, upper: Any, body: Callable[[Any, Any], Any], init: Any
     if all(isinstance(x, (int, np.integer)) for x in (lower, upper)):
         places = tensor(np.arange(int(lower), int(upper), dtype=np.int64))
         return scan(lambda carry, i: (body(i, carry), None), init, places)[0]
+    for x in (lower, upper):
+        if not isinstance(x, (Tensor, int, np.integer)):
+            raise TypeError(f"fori_loop: bounds are whole numbers, or tensors of them, got {describe(x)}")
     start, end = (x if isinstance(x, Tensor) else tensor(int(x)) for x in (lower, upper))
     _, last = while_loop(lambda state: state[0] < end, lambda state: (state[0] + 1, body(state[0], state[1])), (start, init))
     return last

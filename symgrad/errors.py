@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 
 class SymgradError(RuntimeError):
     """Base of the errors that only symgrad knows."""
@@ -21,6 +23,9 @@ class LinAlgError(SymgradError):
 
 class GraphError(SymgradError):
     """A frozen graph is not well formed, or holds what no graph can hold."""
+
+    value: Any = None
+    """The value that it is about."""
 
 
 class FormulaError(SymgradError):

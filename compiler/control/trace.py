@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 
 from symgrad.application import apply
+from symgrad.compiler.box import Box
 from symgrad.compiler.builder import weak_value, xp
 from symgrad.compiler.capture import Capture, user_line
 from symgrad.compiler.control import reverse as reverse  # enters the rules of derivatives
@@ -71,6 +72,8 @@ class Body(Capture):
     def __init__(self, lent: Lent, random: bool = False) -> None:
         super().__init__(True, lent.outer.names)
         self.lent, self.outer, self.random = lent, lent.outer, random
+        self.given: list[Box] = []
+        """What is in the tensors that it gets."""
         self.weaks: dict[int, tuple[Weak, Weak]] = {}
         self.started = self.latest = Generator.get_state(default_generator)
 
@@ -78,6 +81,7 @@ class Body(Capture):
         """The values of what the function gives for these inputs."""
         for t, value in zip(inputs, _inputs(inputs), strict=True):
             self.enter(t, value)
+            self.given.append(self.boxes[id(t._array)])
         mode = local.mode
         before, mode.capture = mode.capture, self
         try:
@@ -161,6 +165,11 @@ class Body(Capture):
         box = self.boxes.get(id(t._array))
         while box is not None and box.parent is not None:
             box = box.parent
+        if any(box is given for given in self.given):
+            raise TraceError(
+                f"{user_line()}: what a step gets is written to in place, and one tensor stands for it in all steps; write c = c + x in place"
+                " of c += x, or clone() it first"
+            )
         if box is None or box.outside is not None:
             raise TraceError(
                 f"{user_line()}: a tensor from outside is written to in the body of a loop or branch (running statistics of a layer,"
@@ -168,6 +177,9 @@ class Body(Capture):
             )
 
     def left(self, t: Any, how: str) -> None:
+        if how == "autograd.grad()":
+            self.outer.differentiated = True
+            return
         way = "use sg.cond(pred, true_fn, false_fn) or where(pred, x, y)" if how.startswith("bool") else "compute with tensors instead"
         raise TraceError(
             f"{user_line()}: {how} asks for a value in the body of a loop or branch, which is traced once for all steps and has no values;"

@@ -84,6 +84,8 @@ def test_which_gradients():
     assert len(fast.grad(ARGS[0].detach(), *ARGS[1:])) == 2
     with pytest.raises(ValueError, match="wrt='c': the tensor arguments are x, w, b"):
         fast.grad(*ARGS, wrt="c")
+    with pytest.raises(GraphError, match="only for real scalar outputs, got complex64"):
+        sg.compile(lambda x: (x * x).sum()).grad(sg.ones(2) * 1j)
     with pytest.raises(GraphError, match="only for scalar outputs"):
         sg.compile(lambda x: x * 2).grad(values(3))
 

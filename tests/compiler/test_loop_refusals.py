@@ -4,6 +4,7 @@ import pytest
 from doubles import tensor
 
 import symgrad as sg
+from symgrad.errors import GraphError, TraceError
 
 
 def test_a_question_in_a_body_names_the_line_and_the_way_out():
@@ -113,3 +114,30 @@ def test_the_mode_of_a_module_inside_a_body_is_looked_at():
     sg.manual_seed(1)
     assert sg.allclose(found, f.signature.function(x))
     assert len(f.recompiles()) == 2
+
+
+@pytest.mark.parametrize("init", [sg.zeros(2), sg.zeros(2, dtype=sg.int64)])
+def test_what_a_step_gets_is_not_written_to(init):
+    def f(xs):
+        return sg.scan(lambda c, x: (c.add_(x), None), init, xs)[0]
+
+    with pytest.raises(TraceError, match=r"test_loop_refusals.py:\d+: what a step gets is written to in place"):
+        sg.compile(f)(sg.ones(3, 2, dtype=init.dtype))
+
+    def g(xs):
+        return sg.scan(lambda c, x: (c.clone().add_(x), None), init, xs)[0]
+
+    assert sg.compile(g)(sg.ones(3, 2, dtype=init.dtype)).tolist() == [3, 3]
+
+
+def test_bounds_are_whole_numbers():
+    for bounds in ((0, 2.5), (0.0, 2)):
+        with pytest.raises(TypeError, match="fori_loop: bounds are whole numbers, or tensors of them, got float"):
+            sg.fori_loop(*bounds, lambda i, c: c * 2, sg.ones(2))
+
+
+def test_a_loop_without_a_derivative_is_named_by_its_line():
+    fast = sg.compile(lambda x: sg.while_loop(lambda c: c.sum() < 10, lambda c: c * 2, x).sum())
+    for ask in (lambda: fast.grad(sg.ones(2)), lambda: fast(sg.ones(2, requires_grad=True)).backward()):
+        with pytest.raises(GraphError, match=r"test_loop_refusals.py:\d+: a while_loop has no derivative in reverse"):
+            ask()

@@ -123,3 +123,10 @@ def test_what_has_no_size_before_it_runs_is_refused_elsewhere():
         sg.derive(lambda x: x[x > 0].sum())(sg.tensor([1.0, -1.0]))
     with pytest.raises(RuntimeError, match="negative"):
         sg.compile(lambda x, n: sg.repeat_interleave(x, n))(sg.ones(2), sg.tensor([1, -1]))
+
+
+@pytest.mark.parametrize("form", [sg.unique, sg.unique_consecutive])
+def test_distinct_elements_have_no_derivative_as_in_eager_code(form):
+    x = sg.tensor([1.0, 1.0, 2.0], requires_grad=True)
+    assert not form(x).requires_grad
+    assert not sg.compile(form)(x).requires_grad
