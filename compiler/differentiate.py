@@ -162,7 +162,7 @@ def grad(graph: Graph, wrt: Sequence[int] | None = None) -> Graph:
         raise GraphError(f"grad can be implicitly created only for scalar outputs, got {given}: return one number, such as a sum")
     (y,) = graph.outputs
     if kind(y.dtype) == "c":
-        raise GraphError(f"grad can be implicitly created only for real scalar outputs, got {type_text(y)}: return a real number, or use vjp")
+        raise GraphError(f"grad can be implicitly created only for real scalar outputs, got {type_text(y)}: return a real one, or use vjp")
     if kind(y.dtype) not in "fc":
         raise GraphError(f"only floating-point outputs have a gradient, got {type_text(y)}")
     seed = filled(xp, 1, Meta(y.shape, y.dtype))

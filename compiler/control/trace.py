@@ -167,7 +167,7 @@ class Body(Capture):
             box = box.parent
         if any(box is given for given in self.given):
             raise TraceError(
-                f"{user_line()}: what a step gets is written to in place, and one tensor stands for it in all steps; write c = c + x in place"
+                f"{user_line()}: what a step gets is written to in place, where one tensor stands for all steps; write c = c + x in place"
                 " of c += x, or clone() it first"
             )
         if box is None or box.outside is not None:
