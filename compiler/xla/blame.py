@@ -40,7 +40,8 @@ class explained:
             error.add_note(f"{_line(trace)}: inside of {self.name}, which JAX traces for tensors given at {user_line()}")
             return
         words = " ".join(str(error).partition("\n")[0].split())
-        way = "" if way is None else f" {way}"
+        way = "" if way is None else f"; {way}"
+        words = words.rstrip(".") if way else words
         raise TraceError(f"{_line(trace)}: {self.name} cannot be {self.done} by JAX: {words}{way}") from error
 
 

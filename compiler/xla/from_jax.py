@@ -98,6 +98,11 @@ class JaxOperation:
             bound = inspect.BoundArguments(self.signature, dict(zip(names, values, strict=True)))
             found, structure = jax.tree_util.tree_flatten(self.function(*bound.args, **bound.kwargs))
             results[:] = [structure]
+            for x in found:
+                if not isinstance(x, (jax.Array, np.ndarray, np.generic, bool, int, float, complex)):
+                    raise TraceError(f"{user_line()}: {_name_of(self.function)} must return arrays, and returns {describe(x)}")
+                if jnp.issubdtype(jnp.result_type(x), jax.dtypes.extended):
+                    raise TraceError(f"{user_line()}: {_name_of(self.function)} gives {x.dtype}, which tensors do not have; use it inside")
             return found
 
         avals = [_aval(memory(x), w) for x, w in zip(leaves, weak, strict=True) if isinstance(x, Tensor)]

@@ -288,7 +288,7 @@ def called_back(x):
 
 
 CASES = [
-    (lambda x: x if x.sum() > 0 else -x, r"function cannot be traced by JAX: Attempted boolean conversion.* use jnp.where"),
+    (lambda x: x if x.sum() > 0 else -x, r"function cannot be traced by JAX: Attempted boolean conversion.*; use jnp.where"),
     (lambda x: x * float(x[0]), r"function cannot be traced by JAX: Abstract tracer value.*compute with jax.numpy"),
     (lambda x: np.sin(x), r"cannot be traced.*use jax.numpy in place of NumPy"),
     (lambda x: x[x > 0], r"cannot be traced.*use jnp.where\(mask"),
@@ -326,6 +326,10 @@ def test_refusals():
         sg.from_jax(lambda key, x: x)(jax.random.key(0), sg.ones(1))
     with pytest.raises(TraceError, match="must return arrays, and returns none"):
         sg.from_jax(lambda x: None)(sg.ones(1))
+    with pytest.raises(TraceError, match=r"test_from_jax.py:\d+: function must return arrays, and returns str"):
+        sg.from_jax(lambda x: {"x": x, "name": "a"})(sg.ones(1))
+    with pytest.raises(TraceError, match=r"function gives key<fry>, which tensors do not have"):
+        sg.from_jax(lambda x: jax.random.key(0))(sg.ones(1))
     with pytest.raises(TypeError, match="dot_general requires") as caught:
         sg.from_jax(lambda x: x @ jnp.ones(5))(sg.ones(3))
     assert "inside of function, which JAX traces for tensors given at" in "".join(caught.value.__notes__)
