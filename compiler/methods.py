@@ -13,7 +13,7 @@ import numpy as np
 
 from symgrad.compiler.ir import Value, type_text
 from symgrad.compiler.program import MISS, Program
-from symgrad.compiler.shortcut import Run, derivative
+from symgrad.compiler.shortcut import Run, derivative, no_shortcut
 from symgrad.compiler.signature import Call, positions, types_of
 from symgrad.compiler.state import Step
 from symgrad.compiler.tree import LEAF, leaves_like, unflatten
@@ -153,6 +153,7 @@ def _named(wrt: Any) -> Any:
 
 
 _MOST_POINTS = 256
+_NOTHING = object()
 
 
 class Methods:
@@ -164,6 +165,8 @@ class Methods:
     """The short way to derivatives: program, inputs and whether it is one, by what was asked for."""
     _ways: dict[Any, Run]
     """The shortest way to gradients, for arguments like the last ones."""
+    _latest_way: tuple[Any, Any, Run] = (None, None, no_shortcut)
+    """What was asked for last, by identity: looking that up costs nothing."""
 
     def _prepare(self, args: Any, kwargs: Any, what: str) -> tuple[Call, Program]:
         raise NotImplementedError
@@ -184,9 +187,10 @@ class Methods:
 
     def _computed(self, what: str, args: Any, kwargs: Any, wrt: Any) -> tuple[list[Tensor], bool]:
         """What a kernel gives, and whether it is the derivative in one input."""
-        asked = what, _named(wrt)
-        if not kwargs and asked in self._ways:
-            found = self._ways[asked](args)
+        if not kwargs:
+            latest = self._latest_way
+            way = latest[2] if latest[0] is what and latest[1] is wrt else self._way(what, wrt)
+            found = way(args)
             if found is not MISS:
                 return found  # type: ignore[no-any-return]
         point = self._point(what, args, kwargs, wrt)
@@ -194,8 +198,16 @@ class Methods:
         if not kwargs and not point.program.answers and point.plain:
             if len(self._ways) >= _MOST_WAYS:
                 self._ways.clear()
-            self._ways[asked] = derivative(point.program, point.program.kernel(what, point.chosen), point.single, wrt is None)
+            kernel = point.program.kernel(what, point.chosen)
+            self._ways[what, _named(wrt)] = derivative(point.program, kernel, point.single, wrt is None)
+            self._way(what, wrt)
         return results, point.single
+
+    def _way(self, what: str, wrt: Any) -> Run:
+        """The shortest way that is known; a list may be another one the next time."""
+        way = self._ways.get((what, _named(wrt)), no_shortcut)
+        self._latest_way = what, _NOTHING if isinstance(wrt, list) else wrt, way
+        return way
 
     def _keep(self, key: Any, point: Point) -> None:
         if len(self._points) >= _MOST_POINTS:

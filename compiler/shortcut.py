@@ -25,6 +25,7 @@ Run = Callable[[tuple[Any, ...]], Any]
 ndarray = np.ndarray
 SMALL = 1 << 14
 """Bytes: bringing so much to the host costs less than asking whether to."""
+_ELSEWHERE = (None,)
 REFUSED = (TypeError, ValueError, RuntimeError)
 """Arguments of other types, or what the long way has words for."""
 
@@ -106,12 +107,23 @@ def derivative(program: Program, kernel: Kernel, single: bool, asked: bool) -> R
     launch = launcher(kernel, program.guards, program.captured)
     if launch is None:
         return no_shortcut
-    alone = len(kernel.graph.outputs) == 1
+    execute: Any = kernel.executable
+    alone, plain = len(kernel.graph.outputs) == 1, not (program.guards.any or asked)
 
     def run(args: tuple[Any, ...]) -> Any:
         if local.mode.capture is not None:
             return MISS
-        found = launch(args, asked)
+        held = []
+        for a in args if plain else _ELSEWHERE:
+            if type(a) is not Resident:
+                found = launch(args, asked)
+                break
+            held.append(a._held)
+        else:  # all are on the device
+            try:
+                found = execute(*held)
+            except REFUSED:
+                return MISS
         return MISS if found is MISS else ([resident(x) for x in ((found,) if alone else found)], single)
 
     return run
