@@ -73,7 +73,7 @@ class Capture(Gradients):
         self.unused: set[int] = set()
         """Inputs of arguments that are other arguments, too."""
         self.modules: dict[int, Makeup] = {}
-        """The modules that were called, as they were then."""
+        """The modules that were called, and optimizers that made steps, as they were then."""
         self.inputs: list[Value] = []
         self.labels: list[str] = []
         self.taken: set[str] = set()
@@ -221,9 +221,10 @@ class Capture(Gradients):
         """The program holds as long as this has the value that it has now."""
         self.dependencies.append((read, read()))
 
-    def entered(self, module: Any) -> None:
-        """A module is called: the program holds as long as it consists of what it consists of now."""
-        self.modules.setdefault(id(module), Makeup(module))
+    def entered(self, module: Any, makeup: Callable[[Any], Any] = Makeup) -> None:
+        """A module is called, or an optimizer steps: the program holds as long as it consists of what it consists of now."""
+        if id(module) not in self.modules:
+            self.modules[id(module)] = makeup(module)
 
     def undo(self, action: Callable[[], None]) -> None:
         """How to take back what is being done to Python's objects."""

@@ -145,8 +145,8 @@ class Body(Capture):
     def depends(self, read: Callable[[], Any]) -> None:
         self.outer.depends(read)
 
-    def entered(self, module: Any) -> None:
-        self.outer.entered(module)
+    def entered(self, module: Any, *makeup: Any) -> None:
+        self.outer.entered(module, *makeup)
 
     def undo(self, action: Callable[[], None]) -> None:
         self.outer.undo(action)

@@ -11,10 +11,10 @@ from symgrad import dtypes
 from symgrad.autograd import no_grad
 from symgrad.autograd.hooks import RemovableHandle
 from symgrad.conversion import parse_to
+from symgrad.counted import Group, HookGroup
 from symgrad.creation import empty_like
 from symgrad.mode import local
 from symgrad.nn import state
-from symgrad.nn.groups import Group, HookGroup
 from symgrad.nn.hooks import (
     ANYWHERE,
     GROUPS as HOOK_GROUPS,

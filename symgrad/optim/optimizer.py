@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import copy
 import functools
-import operator
 import warnings
 from collections import OrderedDict, defaultdict
 from collections.abc import Callable, Iterable
@@ -12,9 +11,11 @@ from typing import Any, TypeAlias
 
 from symgrad.autograd import enable_grad, set_grad_enabled
 from symgrad.autograd.hooks import RemovableHandle
+from symgrad.counted import HookGroup, Items
 from symgrad.functional import view_as_real
 from symgrad.mode import local, tracing
-from symgrad.optim.options import Fixed, Group, State, counter
+from symgrad.optim.holdings import Holdings, Options, counting
+from symgrad.optim.options import Group, State, counter
 from symgrad.tensor import Tensor
 
 Parameters: TypeAlias = Iterable[Tensor] | Iterable[dict[str, Any]] | Iterable[tuple[str, Tensor]]
@@ -28,7 +29,8 @@ def _hooked(step: Callable[..., Any]) -> Callable[..., Any]:
 
     @functools.wraps(step)
     def call(self: Optimizer, *args: Any, **kwargs: Any) -> Any:
-        self._opt_called = True
+        if not self._opt_called:
+            self._opt_called = True
         if not self._hooks["step_pre"] and not self._hooks["step_post"]:
             return step(self, *args, **kwargs)
         given: tuple[Any, ...] = (self, *args)
@@ -68,7 +70,7 @@ class Optimizer:
 
     def _prepare(self) -> None:
         """What is not kept when an optimizer is copied or pickled."""
-        self._hooks: dict[str, OrderedDict[int, Any]] = {name: OrderedDict() for name in _HOOKS}
+        self._hooks: dict[str, OrderedDict[int, Any]] = {name: HookGroup() for name in _HOOKS}
         self._opt_called = self._scheduled = False
         self._traced = tracing()
         """Whether it was made while a function was traced."""
@@ -84,7 +86,11 @@ class Optimizer:
     def __setstate__(self, state: dict[str, Any]) -> None:
         if "_hooks" not in self.__dict__:
             self._prepare()
-        self.__dict__.update(state)
+        for name, value in state.items():
+            setattr(self, name, value)
+
+    def __setattr__(self, name: str, value: Any) -> None:
+        super().__setattr__(name, counting(name, value))
 
     def __repr__(self) -> str:
         groups = []
@@ -99,7 +105,7 @@ class Optimizer:
         """Add parameters with options of their own; what is not given is taken from the defaults."""
         if not isinstance(param_group, dict):
             raise TypeError(f"param_group must be a dict, but got {type(param_group)}")
-        group = {**self.defaults, **param_group, **_named(param_group["params"])}
+        group = Options({**self.defaults, **param_group, **_named(param_group["params"])})
         for p in group["params"]:
             self._check_parameter(p)
         if len(group["params"]) != len(set(group["params"])):
@@ -146,11 +152,9 @@ class Optimizer:
         with set_grad_enabled(bool(self.defaults.get("differentiable"))):
             for group in self.param_groups:
                 if local.mode.capture is not None:
-                    local.mode.capture.depends(Fixed(group))
+                    local.mode.capture.entered(self, Holdings)
                     local.mode.capture.undo(functools.partial(_restore, self.state, {p: dict(kept) for p, kept in self.state.items()}))
                 self._step_group(group)
-        if local.mode.capture is not None:
-            local.mode.capture.depends(_Holdings(self))
         return loss
 
     def _step_group(self, group: Group) -> None:
@@ -164,6 +168,7 @@ class Optimizer:
                 state = self._begun(p, group)
                 if state:
                     kept[p] = state
+                    state = kept[p]
             if group["maximize"]:
                 g = -g
             if plain and not p.is_complex():
@@ -224,7 +229,9 @@ class Optimizer:
         for i, p in enumerate(p for group in self.param_groups for p in group["params"]):
             order.setdefault(p, i)
         groups = [{**_without(group, "params"), "params": [order[p] for p in group["params"]]} for group in self.param_groups]
-        packed = {order[key] if isinstance(key, Tensor) else key: value for key, value in self.state.items()}
+        kept: dict[Any, Any] = self.state  # whatever users put there
+        plain = {key: dict(value) if isinstance(value, dict) else value for key, value in kept.items()}
+        packed = {order[key] if isinstance(key, Tensor) else key: value for key, value in plain.items()}
         state_dict: dict[str, Any] = {"state": packed, "param_groups": groups}
         for hook in self._hooks["state_dict_post"].values():
             state_dict = _or(hook(self, state_dict), state_dict)
@@ -289,23 +296,6 @@ class Optimizer:
         return self._register("load_state_dict_post", hook, prepend)
 
 
-class _Holdings:
-    """What load_state_dict replaces: called before each run of a traced step, it says whether all of it is still there."""
-
-    def __init__(self, optimizer: Optimizer) -> None:
-        self.optimizer, self.state, self.groups = optimizer, optimizer.state, [*optimizer.param_groups]
-        self.count = len(self.state)
-
-    def __call__(self) -> bool:
-        now = self.optimizer
-        if now.state is not self.state or len(self.state) != self.count or len(now.param_groups) != len(self.groups):
-            return False
-        return all(map(operator.is_, now.param_groups, self.groups))
-
-    def describe(self, *_: Any) -> str:
-        return f"{type(self.optimizer).__name__}: other state, or other groups of parameters"
-
-
 def _restore(state: Any, before: dict[Any, State]) -> None:
     """The state of an optimizer as it was before a step that failed; tensors are put back by whoever traced it."""
     for p in [p for p in state if p not in before]:
@@ -331,10 +321,10 @@ def _named(params: Any) -> dict[str, list[Any]]:
     listed = [params] if isinstance(params, Tensor) else list(params)
     names = [pair[0] for pair in listed if isinstance(pair, tuple)]
     if not names:
-        return {"params": listed}
+        return {"params": Items(listed)}
     if len(names) != len(listed):
         raise ValueError("all optimizer params should be with/without names. Some param names are missing")
-    return {"params": [p for _, p in listed], "param_names": names}
+    return {"params": Items(p for _, p in listed), "param_names": names}
 
 
 def _loaded_state(p: Tensor, value: Any, name: str = "") -> Any:

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from operator import is_
 from typing import Any
 
 from symgrad.creation import full
@@ -95,18 +93,6 @@ def betas(group: Group) -> tuple[Any, Any]:
     )
 
 
-_KINDS: dict[str, Callable[[Any], Any]] = {
-    "momentum": lambda x: x if isinstance(x, Tensor) else x == 0,
-    "betas": lambda x: x if any(isinstance(beta, Tensor) for beta in x) else len(x),
-}
-"""Of options that are inputs of a program, what it depends on."""
-
-
-def _held(name: str, group: Group) -> Any:
-    value = group.get(name)
-    return _KINDS[name](value) if name in _KINDS and value is not None and not group.get("differentiable") else value
-
-
 def advance(state: State, group: Group, p: Tensor) -> Any:
     """Count a step; the number of steps so far."""
     step = state["step"].add_(1)
@@ -122,35 +108,3 @@ def decayed(g: Any, p: Any, group: Group, lr: Any) -> Any:
         return g + p * weight_decay
     p.mul_(1 - lr * weight_decay)
     return g
-
-
-class Fixed:
-    """What a traced step holds fixed in a group: all options but those that are its inputs, and which parameters there are. Called, it says
-    whether all is as it was; a group that nobody has touched is compared as a whole."""
-
-    def __init__(self, group: Group) -> None:
-        self.group, self.before, self.params = group, dict(group), list(group["params"])
-        self._seen = self.before
-
-    def __call__(self) -> bool:
-        group, params, seen = self.group, self.group["params"], self._seen
-        if len(params) != len(self.params) or not all(map(is_, params, self.params)):
-            return False
-        if params is seen["params"] and group.get("lr") is seen.get("lr") and group == seen:
-            return True
-        if self.changed() is not None:
-            return False
-        self._seen = dict(group)
-        return True
-
-    def changed(self) -> str | None:
-        """An option that is not as it was."""
-        before, now = self.before, self.group
-        names = (name for name in {**before, **now} if name not in ("params", "lr"))
-        return next((n for n in names if before.get(n) is not now.get(n) and _held(n, before) != _held(n, now)), None)
-
-    def describe(self, *_: object) -> str:
-        name = self.changed()
-        if name is None:
-            return "optimizer: other parameters in a group"
-        return f"optimizer, {name}: {self.before.get(name)} -> {self.group.get(name)}"
