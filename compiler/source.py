@@ -9,6 +9,7 @@ from __future__ import annotations
 import ast
 import keyword
 import math
+import threading
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
@@ -23,6 +24,14 @@ PLAIN = frozenset(("tuple", "slice", "range", "len", "int", "max", "min"))
 """Built-in names that the source may use."""
 WIDTH = 60
 """About how many characters an expression may have before it gets a line of its own."""
+
+_parsing = threading.Lock()
+
+
+def parsed(text: str) -> list[ast.stmt]:
+    """Source of our own as a syntax tree. One thread at a time: Python 3.11 counts in one place how deep all of them are in trees."""
+    with _parsing:
+        return ast.parse(text).body
 
 
 def text(module: ast.Module) -> str:

@@ -141,7 +141,7 @@ class _Emitter:
         names = [None if is_none(operand) else f"operand_{i}" for i, operand in enumerate(operands)]
         holes = {name: operand for name, operand in zip(names, operands, strict=True) if name is not None}
         text: str = row.jax(*names, **attrs)  # type: ignore[misc, operator]
-        tree = ast.parse(text, mode="eval").body
+        tree = _expression(text)
         mentions = _mentions(row.name, text, frozenset(holes))
         for hole, operand in holes.items():
             if mentions[hole] > 1 and not isinstance(operand, (ast.Name, ast.Constant)):
@@ -166,10 +166,17 @@ def default_name(v: Value) -> str | None:
     return v.row.numpy.__name__ if isinstance(v.row.numpy, np.ufunc) else v.op
 
 
+def _expression(text: str) -> ast.expr:
+    (statement,) = syntax.parsed(text)
+    if not isinstance(statement, ast.Expr):
+        raise GraphError(f"a jax column gives an expression, got {text!r}")
+    return statement.value
+
+
 @functools.lru_cache(1024)
 def _mentions(name: str, text: str, holes: frozenset[str]) -> Counter[str]:
     """How often a row's own text mentions each name; GraphError if it may not."""
-    nodes = list(ast.walk(ast.parse(text, mode="eval").body))
+    nodes = list(ast.walk(_expression(text)))
     own = {node.arg for node in nodes if isinstance(node, ast.arg)}
     own |= {node.id for node in nodes if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store)}
     allowed = {*holes, *own, *_MODULES, *PLAIN}

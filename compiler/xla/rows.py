@@ -10,6 +10,7 @@ import ast
 from collections.abc import Iterable
 
 from symgrad.compiler.ir import Value
+from symgrad.compiler.source import parsed
 
 ROWS = "rows"
 _MANY = 8
@@ -31,4 +32,4 @@ def takes_many_rows(v: Value) -> bool:
 
 def helpers(used: Iterable[str]) -> list[ast.stmt]:
     """The functions that the source needs beside its own."""
-    return ast.parse(_SOURCE).body if ROWS in used else []
+    return parsed(_SOURCE) if ROWS in used else []

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gc
 import logging
+import sys
 import threading
 import warnings
 import weakref
@@ -14,6 +15,7 @@ import pytest
 
 import symgrad as sg
 from symgrad import nn, optim
+from symgrad.compiler.source import parsed
 
 THREADS, CALLS = 8, 500
 
@@ -48,6 +50,31 @@ def ways(x):
 
 def mixed(x, y):
     return x[:2] * y + x[1:]
+
+
+def test_sources_are_parsed_in_eight_threads():
+    """Objects that are let go of in the middle of it run Python code, and other threads."""
+
+    class Cycle:
+        def __init__(self):
+            self.me = self
+
+        def __del__(self):
+            sum(range(50))
+
+    def work(number):
+        for _ in range(200):
+            [Cycle() for _ in range(3)]
+            parsed("jnp.sum(operand_0, axis=(0, 1), keepdims=False) + f(a, b, [c, (d, e)])")
+
+    before, interval = gc.get_threshold(), sys.getswitchinterval()
+    gc.set_threshold(1)
+    sys.setswitchinterval(1e-6)
+    try:
+        in_threads(work)
+    finally:
+        gc.set_threshold(*before)
+        sys.setswitchinterval(interval)
 
 
 def test_mixed_calls_in_eight_threads():
