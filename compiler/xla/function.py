@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import functools
 from collections.abc import Callable
 from typing import Any
 
@@ -41,7 +42,19 @@ def function(graph: Graph, name: str, narrow: bool = False) -> Callable[..., Any
     tree = _Narrow().visit(module(graph, name)) if narrow else module(graph, name)
     scope: dict[str, Any] = {v.row.foreign.name: v.row.foreign for v in walk(graph) if v.row is not None and v.row.foreign is not None}
     exec(compile(tree, f"<symgrad {graph.hash[:12]}>", "exec"), scope)  # our own syntax tree, never text
-    return scope[name]  # type: ignore[no-any-return]
+    return _as_emitted(scope[name])
+
+
+def _as_emitted(source: Callable[..., Any]) -> Callable[..., Any]:
+    """The source means what it says, however strict the user has set JAX: it relies on broadcasting, and casts where that is needed."""
+    import jax
+
+    @functools.wraps(source)
+    def run(*arrays: Any) -> Any:
+        with jax.numpy_rank_promotion("allow"), jax.numpy_dtype_promotion("standard"):
+            return source(*arrays)
+
+    return run
 
 
 class _Narrow(ast.NodeTransformer):

@@ -107,3 +107,16 @@ def test_nothing_is_said(tmp_path, caplog, capfd):
     work(tmp_path, 2.5)
     assert not [r for r in caplog.records if r.levelno >= logging.WARNING]
     assert capfd.readouterr() == ("", "")
+
+
+def test_kernels_do_not_depend_on_how_strict_the_user_has_set_jax():
+    def f(x, w):
+        return ((x + w) * sg.arange(2)).sum(0)
+
+    x, w = sg.ones(3, 2), sg.ones(2)
+    with jax.numpy_rank_promotion("raise"), jax.numpy_dtype_promotion("strict"):
+        fast = sg.compile(f)
+        assert fast(x, w).tolist() == [0, 6]
+        assert fast.jacobian(x, w, wrt="w").tolist() == [[0, 0], [0, 3]]
+        assert jax.jit(fast.as_jax())(x.numpy(), w.numpy()).tolist() == [0, 6]
+        assert "stablehlo" in fast.hlo(optimized=False)
