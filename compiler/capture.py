@@ -12,6 +12,7 @@ from typing import Any
 
 import numpy as np
 
+from symgrad.compiler.alike import Alike, join
 from symgrad.compiler.apart import Apart, joined
 from symgrad.compiler.backwards import follow_backward
 from symgrad.compiler.box import Box, step_of
@@ -85,6 +86,9 @@ class Capture(Gradients):
         self.scalars: dict[Any, Tensor] = {}
         self.readings: dict[Any, tuple[Callable[[], float], float]] = {}
         self.fixed: set[Any] = set()
+        self.groups: dict[Any, Alike] = {}
+        """Tensors that are one input, since they hold the same number."""
+        self.computed: dict[Any, Any] = {}
         self.outside: list[Tensor] = []
         """The tensors behind the inputs."""
         self.written_outside: dict[int, tuple[Tensor, Box]] = {}
@@ -271,6 +275,17 @@ class Capture(Gradients):
             self.argument(t, {"lr": "rate"}.get(key[-1], key[-1]))
             self.sources.append(Scalar(read))
         return self.scalars[key]
+
+    def alike(self, key: Any, t: Tensor) -> None:
+        """A number that is kept for one of many things, and is the same for all: those with this key are one input as long as they are."""
+        join(self, key, t)
+
+    def common(self, key: Any, t: Tensor, compute: Callable[[], Any]) -> Any:
+        """What is computed from a tensor: once for all that have the same value."""
+        key = key, self.value(t)
+        if key not in self.computed or not self.effects:
+            self.computed[key] = compute()
+        return self.computed[key]
 
     def drew(self, array: Any, draw: Callable[[], Any]) -> None:
         """Random numbers that are drawn anew at every run."""

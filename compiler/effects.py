@@ -22,7 +22,10 @@ class Effects:
     def __init__(self, traced: Trace) -> None:
         capture = traced.capture
         places = {id(t): i for i, t in enumerate(capture.outside)}
-        self.writes = [(places[id(t)], box.now()) for t, box in capture.written_outside.values()]
+        written = [(places.get(id(t)), t, box.now()) for t, box in capture.written_outside.values()]
+        self.writes = sorted(((i, v) for i, _, v in written if i is not None), key=lambda write: write[0])
+        """In the order of the inputs: XLA gives the first result of a type the memory of the first input of that type, and copies what is
+        still read."""
         dropped = capture.dropped  # for these it makes no difference whether there was a gradient
         changed = [(i, t) for i, t in enumerate(capture.outside) if t._grad is not capture.had[id(t)] or id(t) in dropped]
         self.grads = [(i, None if t._grad is None else capture.value(t._grad)) for i, t in changed]
@@ -34,6 +37,12 @@ class Effects:
         self.any |= bool(asked or gradients(capture))  # what no operation looks at
         self.values: list[Value] = [*(v for _, v in self.writes), *(v for _, v in self.grads if v is not None)]
         self.values += [v for p in self.prints for v in p.values]
+        alike = [(t, v) for i, t, v in written if i is None]
+        known = dict.fromkeys(self.values)
+        self.values += dict.fromkeys(v for _, v in alike if v not in known)
+        index = {v: k for k, v in reversed([*enumerate(self.values)])}
+        self.alike = [(t, index[v]) for t, v in alike]
+        """Tensors that have no input of their own, see `symgrad.compiler.alike`, and which value they get."""
         self.recorded = any(t.requires_grad and _can_go_back(t) for t in _leaves(traced.result))
         """Whether results have a history that backward() can go through after the call."""
 
@@ -82,7 +91,7 @@ def escaped(traced: Trace) -> bool:
     expected = {id(x) for t in _leaves(traced.result) for x in (t, t._owner, t._base)}
     expected |= {id(x) for t in capture.outside for x in (t, t._grad, *(() if t._grad is None else (t._grad._owner, t._grad._base)))}
     made = [weakref.ref(t) for t in capture.alive if isinstance(t, Tensor) and id(t) not in expected and id(t) not in capture.had]
-    for held in (capture.alive, capture.nodes, capture.boxes, capture.written_outside):
+    for held in (capture.alive, capture.nodes, capture.boxes, capture.written_outside, capture.computed):
         held.clear()
     if all(ref() is None for ref in made):
         return False

@@ -20,16 +20,16 @@ from symgrad.compiler.packing import Group, Packing, places, types
 from symgrad.resident import in_use, is_alone, is_resident, lease, leased, memory, tell
 from symgrad.tensor import Tensor
 
+Tensors = Mapping[int, Sequence[Tensor]]
 Run = Callable[[list[Any], list[Any]], Any]
 """Runs the kernel on what is held, and appends what its executable gives."""
 
 
 class Lease:
-    """`written` are the tensors that are written to, by the inputs that they are; `gradients` are owners, by the outputs for `.grad`."""
+    """`written` are the tensors that are written to, by the inputs that they are (several if they are alike); `gradients` are the owners of
+    gradients, by the outputs that these are; what is `cleared` has none."""
 
-    def __init__(
-        self, kernel: Kernel, graph: Graph, packing: Packing, written: Mapping[int, Tensor], gradients: Mapping[int, Tensor], cleared: Any
-    ) -> None:
+    def __init__(self, kernel: Kernel, graph: Graph, packing: Packing, written: Tensors, gradients: Tensors, cleared: Any) -> None:
         self.kernel, self.single = kernel, len(packing.outputs) == 1
         self.first = next(k for k, group in enumerate(packing.inputs) if group[0] in written)
         """How many inputs of the kernel are not ours."""
@@ -120,14 +120,15 @@ class Lease:
 
 
 def _members(
-    values: Sequence[Value], groups: Sequence[Group], tensors: Mapping[int, Tensor], terms: Terms, put: Callable[[Any], Any]
+    values: Sequence[Value], groups: Sequence[Group], tensors: Tensors, terms: Terms, put: Callable[[Any], Any]
 ) -> list[tuple[Pack, list[tuple[Tensor, Part]]]]:
     """A pack for each group, and which part of it is whose."""
     found = []
     for (shape, dtype), group in zip(types(values, groups), groups, strict=True):
         pack = Pack(shape, dtype, terms, put)
-        parts = [Part(pack, values[i].shape, dtype, place) for i, place in zip(group, places(values, group), strict=True)]
-        found.append((pack, [(tensors[i], part) for i, part in zip(group, parts, strict=True)]))
+        each = zip(group, places(values, group), strict=True)
+        parts = [Part(pack, values[i].shape, dtype, place, len(tensors[i]) > 1) for i, place in each]
+        found.append((pack, [(t, part) for i, part in zip(group, parts, strict=True) for t in tensors[i]]))
     return found
 
 
@@ -135,10 +136,11 @@ def _filled(pack: Pack, members: Sequence[tuple[Tensor, Part]], held: Sequence[A
     """A buffer with the numbers that tensors have now. A tensor by itself gives its own, unless that is read as another input, too."""
     try:
         if members[0][1].place is not None:
-            return pack.put(np.concatenate([np.asarray(memory(t)).ravel() for t, _ in members]))
+            firsts = {part: t for t, part in reversed(members)}
+            return pack.put(np.concatenate([np.asarray(memory(t)).ravel() for t in reversed(firsts.values())]))
         now = memory(members[0][0])
         now = now.cut() if now.__class__ is Part else now
-        mine = now.__class__ is not np.ndarray and not any(now is x for x in held)
+        mine = now.__class__ is not np.ndarray and now.shape and not any(now is x for x in held)  # others may hold a single number, too
         if mine and now.is_deleted():
             raise Donated(f"a tensor that this step writes to {DONATED}")
         return now if mine else pack.put(np.asarray(now))
@@ -150,7 +152,7 @@ class _Gradients:
     """What a step leaves in `.grad`: the same tensors again, unless somebody has kept one, or has looked."""
 
     def __init__(
-        self, graph: Graph, groups: Sequence[Group], owners: Mapping[int, Tensor], first: int, put: Callable[[Any], Any]
+        self, graph: Graph, groups: Sequence[Group], owners: Tensors, first: int, put: Callable[[Any], Any]
     ) -> None:
         self._groups, self._first = groups, first
         self._values, self._owners, self._put = graph.outputs, owners, put

@@ -150,12 +150,12 @@ def _asks(tensors: Sequence[Tensor]) -> bool:
 
 
 def usable(graph: Graph, positions: Iterable[int]) -> tuple[int, ...]:
-    """The inputs whose memory fits a result: XLA can use no other."""
+    """The inputs whose memory fits a result: XLA can use no other. That of a single number is not worth it, and others may hold it, too."""
     free = Counter((v.shape, v.dtype) for v in graph.outputs)
     found = []
     for i in positions:
         of = graph.inputs[i].shape, graph.inputs[i].dtype
-        if free[of]:
+        if free[of] and graph.inputs[i].shape:
             free[of] -= 1
             found.append(i)
     return tuple(found)

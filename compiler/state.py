@@ -63,6 +63,7 @@ class Step:
         brought = capture.outside[arguments:]
         self.outside: list[Any] = [None] * arguments  # the arguments of later calls are others
         self.outside += [source if isinstance(source, Gradient) else t for t, source in zip(brought, self.sources, strict=True)]
+        brought = [*brought, *(t for t, _ in effects.alike)]
         self.own = {id(x) for t in brought for x in (t, t._base) if x is not None} if effects.writes else set()
         """Tensors that must not be arguments, too, since something is written to."""
         self.operation = None if effects.any else Operation(self.graph, name, options, lines=self.lines)
@@ -78,6 +79,8 @@ class Step:
         """What it writes to, and the gradients that it leaves, if that is the same for all calls."""
         self.leased = {i for i, _ in effects.writes} if self.lease is not None else set()
         self.others = [source for i, source in enumerate(self.sources, arguments) if i not in self.leased]
+        self.numbers = [i for i, _ in effects.writes if i not in self.kernel.donated]
+        """What is written to, and is not worth giving away."""
         self.in_use = {i: InUse(self.graph.inputs[i].shape, self.graph.inputs[i].dtype) for i in self.kernel.donated if self.lease is None}
         self.free = not self.guards.conditions and all(i >= arguments for i, _ in effects.writes)
         """Whether it makes no difference to it which arguments share memory, and what numbers are among them."""
@@ -96,7 +99,7 @@ class Step:
         """Whether it writes to something, and all of that, and all whose `.grad` it looks at or sets, are tensors of the function's own."""
         effects, count = self.effects, self.arguments
         written = [i for i, _ in effects.writes]
-        if not written or self.answers or self.recorder or self.operation:
+        if not written or self.answers or self.recorder or self.operation or any(k >= len(written) for _, k in effects.alike):
             return False
         touched = {*written, *(i for i, _ in effects.grads), *(i for i, _ in effects.had_grads)}
         if any(i < count or isinstance(self.outside[i], Gradient) for i in touched):
@@ -116,7 +119,9 @@ class Step:
 
     def _lease(self, packing: Packing) -> Lease:
         written, left = self._places()
-        tensors, owners = {i: self.outside[i] for i in written}, {k: self.outside[i] for i, k in left.items()}
+        tensors, owners = {i: [self.outside[i]] for i in written}, {k: [self.outside[i]] for i, k in left.items()}
+        for t, k in self.effects.alike:
+            tensors[self.effects.writes[k][0]].append(t)
         return Lease(self.kernel, self.graph, packing, tensors, owners, [self.outside[i] for i, v in self.effects.grads if v is None])
 
     def holds(self, tensors: Sequence[Any]) -> bool:
@@ -203,7 +208,7 @@ class Step:
         found: list[Any] = []
         taken: list[bool] = []
         try:
-            if not take(owners, gifts, nothing, taken):
+            if not take(owners, gifts, nothing, taken) or any(self._tensor(i, tensors)._held is not held[i] for i in self.numbers):
                 raise Donated(f"{self.name} is run by another thread")
             self.kernel.launch(held, found)
         finally:
@@ -289,6 +294,8 @@ class Step:
         for i, value in self.effects.grads:
             t = outside[i] if i >= arguments else tensors[i]
             t._grad = None if value is None else resident(next(new))
+        for t, k in self.effects.alike:
+            write(t, values[k].copy() if values[k].__class__ is np.ndarray else values[k])
         self._show(new)
 
     def _show(self, values: Iterator[Any]) -> None:

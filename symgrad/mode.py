@@ -23,10 +23,12 @@ class Mode:
     `capture.made(tensor)`, `capture.drew(array, draw)` (see `drawn`); before a `.grad` is read, added to or
     replaced `capture.asked_for_grad(tensor)`, `capture.regraded(tensor)` or `capture.replaced(tensor)`, before a tensor's memory gets a
     second one without history `capture.shared(tensor)`, before it gets other memory or another shape `capture.rebound(tensor, how)`. What
-    code depends on besides tensors it says with `capture.depends(read)` and `capture.scalar(key, read)`; a module that is called with
-    `capture.entered(module)`; how to take back what it does to Python's objects, if the call fails, with `capture.undo(action)`; and what
-    no program can do again with `capture.done_once(how)`. `capture.meaning(row, args)` gives what stands for a Function that says what
-    it means, `capture.called(row, args, results)` tells it of one that does not, `capture.hooked(tensor, hook, how)` of a hook.
+    code depends on besides tensors it says with `capture.depends(read)` and `capture.scalar(key, read)`, which numbers are the same for
+    many parameters with `capture.alike(key, tensor)`, and what it computes from such a one with `capture.common(key, tensor, compute)`; a
+    module that is called, or an optimizer, with `capture.entered(module)`; how to take back what it does to Python's objects, if the call
+    fails, with `capture.undo(action)`; and what no program can do again with `capture.done_once(how)`. `capture.meaning(row, args)` gives
+    what stands for a Function that says what it means, `capture.called(row, args, results)` tells it of one that does not,
+    `capture.hooked(tensor, hook, how)` of a hook.
     `capture.printed(text, tensors, named)` tells it of `debug.print`, and says whether there are values to be printed now.
     If `capture.abstract`, kernels do not run: results have a type and no values.
     """
@@ -56,7 +58,7 @@ changes = Changes()
 
 
 _TOLD = {
-    "stored", "filled", "made", "drew", "depends", "scalar", "asked_for_grad", "regraded", "replaced",
+    "stored", "filled", "made", "drew", "depends", "scalar", "alike", "asked_for_grad", "regraded", "replaced",
     "rebound", "shared", "entered", "undo", "done_once", "hooked",
 }
 
@@ -95,6 +97,9 @@ class Observer:
 
     def printed(self, text: str, tensors: Any, named: Any) -> bool:
         return True if self.outer is None else bool(self.outer.printed(text, tensors, named))
+
+    def common(self, key: Any, tensor: Any, compute: Callable[[], Any]) -> Any:
+        return compute() if self.outer is None else self.outer.common(key, tensor, compute)
 
     def left(self, tensor: Any, how: str) -> None:
         if self.outer is not None:

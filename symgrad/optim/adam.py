@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from symgrad.creation import zeros_like
+from symgrad.optim import options
 from symgrad.optim.optimizer import Optimizer, Parameters
 from symgrad.optim.options import Group, State, advance, betas, check_betas, check_kind, check_positive, check_rate, counter, decayed, rate
 from symgrad.optim.pieces import pieces
@@ -51,7 +52,7 @@ class Adam(Optimizer):
     def _move(self, param: Any, grad: Any, state: State, group: Group) -> None:
         step, lr, eps = advance(state, group, param), rate(group), group["eps"]
         beta1, beta2 = betas(group)
-        size, root = lr / (1 - beta1**step), (1 - beta2**step) ** 0.5
+        size, root = options.once(group, "sizes", step, lambda: (lr / (1 - beta1**step), (1 - beta2**step) ** 0.5))
         largest = (state["max_exp_avg_sq"],) if group["amsgrad"] else ()
         for p, g, mean, square, *most in pieces(param, grad, state["exp_avg"], state["exp_avg_sq"], *largest):
             g = decayed(g, p, group, lr)

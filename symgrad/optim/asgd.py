@@ -14,6 +14,8 @@ from symgrad.tensor import Tensor
 class ASGD(Optimizer):
     """Gradient descent with a falling step size; `ax` in the state is the average of the parameters from step t0 on."""
 
+    _numbers = ("step", "eta", "mu")
+
     def __init__(
         self,
         params: Parameters,

@@ -14,6 +14,8 @@ from symgrad.tensor import Tensor
 class NAdam(Optimizer):
     """Adam that looks one step of its momentum ahead; the momentum grows towards beta1 at the rate of `momentum_decay`."""
 
+    _numbers = ("step", "mu_product")
+
     def __init__(
         self,
         params: Parameters,

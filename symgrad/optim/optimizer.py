@@ -54,6 +54,7 @@ class Optimizer:
     """Subclasses give defaults, `_begin`, which makes the state of a parameter, and `_move`, which takes a step with one parameter."""
 
     _as_reals = True  # whether a complex parameter is moved as pairs of real numbers
+    _numbers: tuple[str, ...] = ("step",)  # in the state of each parameter, and mostly the same for all
 
     def __init__(self, params: Parameters, defaults: dict[str, Any]) -> None:
         self.defaults = defaults
@@ -158,7 +159,7 @@ class Optimizer:
         return loss
 
     def _step_group(self, group: Group) -> None:
-        kept, plain = self.state, not group["differentiable"]
+        kept, plain, capture = self.state, not group["differentiable"], local.mode.capture
         for p in group["params"]:
             g = p.grad
             if g is None:
@@ -169,6 +170,10 @@ class Optimizer:
                 if state:
                     kept[p] = state
                     state = kept[p]
+            if capture is not None and plain:
+                for name in self._numbers:
+                    if isinstance(state.get(name), Tensor):
+                        capture.alike((id(group), name), state[name])
             if group["maximize"]:
                 g = -g
             if plain and not p.is_complex():

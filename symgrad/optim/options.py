@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 from symgrad.creation import full
@@ -96,7 +97,13 @@ def betas(group: Group) -> tuple[Any, Any]:
 def advance(state: State, group: Group, p: Tensor) -> Any:
     """Count a step; the number of steps so far."""
     step = state["step"].add_(1)
-    return step.to(p.dtype) if _asked_for_tensors(group) else number(step, group)
+    return step.to(p.dtype) if _asked_for_tensors(group) else once(group, "step", step, lambda: number(step, group))
+
+
+def once(group: Group, name: str, step: Any, compute: Callable[[], Any]) -> Any:
+    """What follows from the number of steps and the options of a group: in a program once for all parameters that took as many."""
+    capture = local.mode.capture
+    return compute() if capture is None or not isinstance(step, Tensor) else capture.common((id(group), name), step, compute)
 
 
 def decayed(g: Any, p: Any, group: Group, lr: Any) -> Any:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 import pickle
+import re
 import signal
 import threading
 
@@ -407,3 +408,32 @@ def test_who_outlives_the_step_has_its_numbers():
         eager(data(k))
     del fast
     same(net, other)
+
+
+def test_new_values_take_the_memory_of_the_old_ones():
+    """XLA matches given memory with results by type and order: another tensor's it would have to copy first."""
+    _, fast, _, _ = pair()
+    for _ in range(2):
+        fast(data())
+    (aliases,) = re.findall(r"input_output_alias=\{(.*?)\}, entry", fast.hlo())
+    found = {(int(out), int(given)) for out, given in re.findall(r"\{(\d+)\}: \((\d+),", aliases)}
+    assert found == {(j, k) for k, _, j in fast._latest.lease._packs}
+    assert len(found) >= 5
+
+
+def test_counters_that_are_alike_are_one_part_of_a_pack():
+    made = []
+    net, fast, other, eager = pair(lambda p: made.append(optim.Adam(p, lr=0.01)) or made[-1])
+    for k in range(3):
+        fast(data(k))
+        eager(data(k))
+    counters = [[state["step"] for state in o.state.values()] for o in made]
+    parts = {id(memory(t)) for t in counters[0]}
+    assert len(parts) == 1
+    counters[0][2].add_(5)  # it leaves, and is no longer alike
+    counters[1][2].add_(5)
+    for k in range(3, 6):
+        fast(data(k))
+        eager(data(k))
+    same(net, other)
+    assert [t.item() for t in counters[0]] == [t.item() for t in counters[1]] == [6, 6, 11, 6, 6, 6]
