@@ -141,13 +141,12 @@ class Capture(Gradients):
     def written(self, t: Tensor) -> None:
         """Called before memory is written to: may it be?"""
         box = self.boxes.get(id(t._array))
-        made = box is not None and box.parent is not None
         while box is not None and box.parent is not None:
             box = box.parent
         if box is not None and box.outside is None:
             return  # the function made it
         if self.effects:
-            self.journal.writing(t if not made or t._owner is None else t._owner)
+            self.journal.writing(t if box is None or box.outside is None else box.outside)
         elif box is not None or t._owner is not None:
             raise EffectError(
                 f"{user_line()}: a tensor from outside is written to in place inside a traced function; write y = x + 1 in place of"
@@ -178,7 +177,7 @@ class Capture(Gradients):
 
     def left(self, t: Any, how: str) -> None:
         if self.effects and how.startswith("backward()"):
-            self.going_back()
+            self.going_back(t)
             return
         if how == "autograd.grad()":
             self.differentiated = True
@@ -331,6 +330,18 @@ class Capture(Gradients):
         """Another tensor without history is about to be made around the memory of `t`: `t` is the one to be known, and to get gradients."""
         self.value(t)
 
+    def forgotten(self, t: Tensor) -> None:
+        """A tensor has no history any more: detach_()."""
+        self.value(t)
+        box = self.boxes[id(t._array)]
+        box.value, box.slope, box.node = xp.detach(box.now()), None, None
+
+    def copied(self, array: Any, copy: Any) -> None:
+        """An array that is about to be written over, and was saved for backward(), is copied."""
+        if id(array) in self.boxes:
+            self.boxes[id(copy)] = Box(self.boxes[id(array)].now())
+            self.alive.append(copy)
+
     def rebound(self, t: Tensor, how: str) -> None:
         """A tensor is about to get other memory, or another shape. The function may turn round what it made itself."""
         reshaped = how not in REBINDING
@@ -391,8 +402,9 @@ class Capture(Gradients):
         self.boxes[id(t._array)].outside = t
         self.outside.append(t)
         self._note_grad(t)
+        self.before[id(t)] = t._node, t._requires_grad
         if t._node is not None and t.requires_grad:
-            self.histories.append(label)
+            self.histories[key_of(t._node)] = label
         return value
 
     def control(self) -> Any:

@@ -7,12 +7,11 @@ import weakref
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
+from symgrad.compiler.histories import can_go_back
 from symgrad.compiler.ir import Value
 from symgrad.compiler.trace import Trace
 from symgrad.compiler.tree import flatten
 from symgrad.debug import show
-from symgrad.engine import node_of
-from symgrad.graph import Node
 from symgrad.tensor import Tensor
 
 
@@ -35,6 +34,8 @@ class Effects:
         self.prints = [Printed(*given) for given in capture.prints]
         self.any = bool(self.writes or self.grads or self.draws or self.prints or capture.scalars or capture.backward_ran)
         self.any |= bool(asked or gradients(capture))  # what no operation looks at
+        self.histories = capture.after
+        self.any |= self.histories.any
         self.values: list[Value] = [*(v for _, v in self.writes), *(v for _, v in self.grads if v is not None)]
         self.values += [v for p in self.prints for v in p.values]
         alike = [(t, v) for i, t, v in written if i is None]
@@ -43,8 +44,9 @@ class Effects:
         index = {v: k for k, v in reversed([*enumerate(self.values)])}
         self.alike = [(t, index[v]) for t, v in alike]
         """Tensors that have no input of their own, see `symgrad.compiler.alike`, and which value they get."""
-        self.recorded = any(t.requires_grad and _can_go_back(t) for t in _leaves(traced.result))
-        """Whether results have a history that backward() can go through after the call."""
+        self.lasting = self.histories.lasts or any(t.requires_grad and can_go_back(t) for t in _leaves(traced.result))
+        """Whether there is a history that backward() can go through after the call."""
+        self.recorded = self.lasting or bool(self.histories.written)
 
 
 class Printed:
@@ -69,19 +71,6 @@ def gradients(capture: Any) -> dict[int, int]:
 
 def _leaves(result: Any) -> list[Tensor]:
     return flatten(result, lambda x: isinstance(x, Tensor))[0]
-
-
-def _can_go_back(t: Tensor) -> bool:
-    """Whether no node of its history has let go of what it saved."""
-    stack, seen = [t._node], set()
-    while stack:
-        node = node_of(stack.pop())
-        if isinstance(node, Node) and node not in seen:
-            seen.add(node)
-            if node.saved is None:
-                return False
-            stack += node.inputs
-    return True
 
 
 def escaped(traced: Trace) -> bool:

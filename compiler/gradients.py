@@ -7,6 +7,7 @@ from typing import Any
 
 from symgrad.compiler.backwards import follow_hook
 from symgrad.compiler.box import Box
+from symgrad.compiler.histories import refuse_backward
 from symgrad.compiler.ir import Value
 from symgrad.compiler.journal import Journal
 from symgrad.compiler.lines import user_line
@@ -35,8 +36,12 @@ class Gradients:
         """Whether gradients go through hooks that the function has registered."""
         self.deaf: str | None = None
         """Why derivatives of the results would be wrong."""
-        self.histories: list[str] = []
-        """Arguments that were computed from tensors that require grad."""
+        self.before: dict[int, tuple[Any, bool]] = {}
+        """The nodes that tensors from outside had before the call, and whether they required grad, by their ids."""
+        self.after: Any = None
+        """Which of them have other ones after it: see `symgrad.compiler.histories`."""
+        self.histories: dict[Any, str] = {}
+        """Inputs that were computed from tensors that require grad: the keys of their nodes, and their names."""
 
     def value(self, t: Tensor) -> Value:
         raise NotImplementedError
@@ -44,14 +49,10 @@ class Gradients:
     def done_once(self, how: str) -> None:
         raise NotImplementedError
 
-    def going_back(self) -> None:
+    def going_back(self, tensors: Any) -> None:
         """backward() is called. It must not go on through what was recorded before the call, since no program could do that again."""
+        refuse_backward(tensors, self.histories)
         self.backward_ran = self.differentiated = True
-        for label in self.histories:
-            raise TraceError(
-                f"{user_line()}: backward() is called inside a traced function, and {label} was computed from tensors that require grad"
-                f" outside of it; pass {label}.detach(), or let the function compute {label} itself"
-            )
 
     def hooked(self, t: Tensor | None, hook: Callable[[Tensor], Any] | None, how: str) -> None:
         """A hook for gradients: backward() inside of the function calls it, and what is differentiated outside has what it does in its
@@ -93,6 +94,8 @@ class Gradients:
     def _note_grad(self, t: Tensor) -> None:
         """Remember the gradient that a tensor has. It is an input, also if only its gradient takes part."""
         self.had.setdefault(id(t), t._grad)
-        self.journal.grading(t)
         self.alive.append(t)
         self.value(t)
+        box = self.boxes.get(id(t._array))
+        if box is not None and box.outside is t:  # what the function made is gone after a call that fails, anyway
+            self.journal.meeting(t)

@@ -25,9 +25,10 @@ class Guards:
         self.modules = list(traced.capture.modules.values())
         self.hooks = traced.capture.differentiated
         """Whether hooks of tensors have been called."""
-        self.captured = [(t, self._kind(t)) for t in traced.captured]
+        before = traced.capture.before
+        self.captured = [(t, self._kind(t, before[id(t)][1] if id(t) in before else t._requires_grad)) for t in traced.captured]
         """Tensors that the function brings along, with their types, and whether they ask for gradients."""
-        self.seen = changes.count
+        self.seen = -1
         """When modules and tensors were last looked at."""
         self.conditions: tuple[Condition, ...] = tuple(traced.path.conditions)
         self.dependencies: list[Dependency] = traced.capture.dependencies
@@ -70,15 +71,15 @@ class Guards:
             if failed is not None:
                 return failed
         for (t, before), label in zip(self.captured, self.brought, strict=True):
-            now = self._kind(t)
+            now = self._kind(t, t._requires_grad)
             if now != before:
                 change = "other hooks" if now[:3] == before[:3] else f"{_words(before)} -> {_words(now)}"
                 return f"{label}, which the function brings along: {change}"
         return None
 
-    def _kind(self, t: Tensor) -> tuple[Any, ...]:
+    def _kind(self, t: Tensor, asked: bool) -> tuple[Any, ...]:
         held = memory(t)
-        return tuple(held.shape), held.dtype, t._requires_grad, registered(t) if self.hooks else ()
+        return tuple(held.shape), held.dtype, asked, registered(t) if self.hooks else ()
 
 
 def _words(kind: tuple[Any, ...]) -> str:

@@ -23,7 +23,7 @@ class Journal:
         self._written: list[tuple[weakref.ref[Tensor], Any, Any, dict[str, Any]]] = []
         """Tensors are held weakly: it is seen whether one that the function makes, such as `w.data`, lives on."""
         self._seen: dict[int, weakref.ref[Tensor]] = {}
-        self._grads: dict[int, tuple[Tensor, Any]] = {}
+        self._met: dict[int, tuple[Tensor, tuple[Any, ...]]] = {}
         self._actions: list[Callable[[], None]] = []
 
     def writing(self, t: Tensor) -> None:
@@ -36,9 +36,10 @@ class Journal:
         if t._owner is not None:
             self.writing(t._owner)
 
-    def grading(self, t: Tensor) -> None:
-        """The gradient of a tensor may be about to be replaced."""
-        self._grads.setdefault(id(t), (t, t._grad))
+    def meeting(self, t: Tensor) -> None:
+        """The gradient of a tensor, or its history, may be about to be replaced."""
+        if id(t) not in self._met:
+            self._met[id(t)] = t, (t._grad, t._node, t._requires_grad, t._epoch)
 
     def undo(self, action: Callable[[], None]) -> None:
         """What takes back a change of Python's objects."""
@@ -53,8 +54,8 @@ class Journal:
                 for name, value in history.items():
                     setattr(t, name, value)
                 mark_written(t)
-        for t, grad in self._grads.values():
-            t._grad = grad
+        for t, before in self._met.values():
+            t._grad, t._node, t._requires_grad, t._epoch = before
         for action in reversed(self._actions):
             action()
         default_generator.set_state(self._random)
@@ -62,4 +63,4 @@ class Journal:
 
     def clear(self) -> None:
         """The call has succeeded: keep no values of it."""
-        self._written, self._seen, self._grads, self._actions = [], {}, {}, []
+        self._written, self._seen, self._met, self._actions = [], {}, {}, []

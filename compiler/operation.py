@@ -21,7 +21,7 @@ from symgrad.compiler.progress import compiling, stage
 from symgrad.compiler.sources import launch
 from symgrad.compiler.verify import verify
 from symgrad.engine import check_saved
-from symgrad.graph import Constant, Output
+from symgrad.graph import Constant, Node, Output
 from symgrad.mode import local
 from symgrad.ops.spec import Meta, Row
 from symgrad.resident import resident
@@ -67,15 +67,20 @@ class Operation:
             self.record(tensors, held, results)
         return results
 
-    def record(self, tensors: Sequence[Tensor], held: Sequence[Any], results: Sequence[Tensor]) -> None:
-        """Give the results their history, as the dispatcher does: all inputs are saved."""
-        if not _asks(tensors):
-            return
+    def record(
+        self, tensors: Sequence[Tensor], held: Sequence[Any], results: Sequence[Tensor], copied: Sequence[int] = (), sure: int = 0
+    ) -> Node | None:
+        """Give the results their history, as the dispatcher does, the last ones for `sure`. All inputs are saved; what was `copied` before
+        nobody writes to."""
+        if not sure and not _asks(tensors):
+            return None
         recorded = self._recorded(tensors)
+        recorded = (*recorded[: len(recorded) - sure], *(True,) * sure)
         if not any(recorded):
-            return
+            return None
         edges = tuple([_edge(t, m) for t, m in zip(tensors, held, strict=True)])
-        node = make_node(self.row, edges, {}, tuple(held), None, tuple([version_cell(t) for t in tensors]))
+        cells = tuple([version_cell(t) if i not in copied else [] for i, t in enumerate(tensors)])
+        node = make_node(self.row, edges, {}, tuple(held), None, cells)
         metas = [Meta(v.shape, v.dtype) for v in self.graph.outputs]
         if self.single:
             node.shape, node.dtype = metas[0].shape, metas[0].dtype
@@ -84,6 +89,7 @@ class Operation:
         for i, (t, asked) in enumerate(zip(results, recorded, strict=True)):
             if asked:
                 t._requires_grad, t._node = True, node if self.single else Output(node, i)
+        return node
 
     def _recorded(self, tensors: Sequence[Tensor]) -> tuple[bool, ...]:
         """Which results have a derivative in an input that asks for one: others are as if they were made under no_grad."""

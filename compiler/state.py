@@ -9,6 +9,7 @@ ones, nothing is written, and the call takes another path.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -52,7 +53,7 @@ class Step:
         outputs = (*traced.graph.outputs, *effects.values, *traced.path.values)
         with stage("simplify", self.times):
             graph = stabilise(Graph(traced.graph.inputs, outputs, traced.graph.labels))
-            self.graph = verify(graph if effects.recorded or not effects.any else undetached(graph))
+            self.graph = verify(graph if effects.lasting or not effects.any else undetached(graph))
         self.answers, self.questions = traced.path.outcomes, traced.path.questions
         self.missed: str | None = None
         """Which question had another answer at the latest call."""
@@ -67,9 +68,10 @@ class Step:
         self.own = {id(x) for t in brought for x in (t, t._base) if x is not None} if effects.writes else set()
         """Tensors that must not be arguments, too, since something is written to."""
         self.operation = None if effects.any else Operation(self.graph, name, options, lines=self.lines)
-        results = Graph(self.graph.inputs, self.graph.outputs[: self.count])
-        self.recorder = Operation(results, name, options, lines=self.lines) if effects.recorded else None
-        """What the results are recorded as; only its backward runs."""
+        self.recorder = self._recorder(traced, options) if effects.recorded else None
+        """What the results, and tensors that are written to, are recorded as; only its backward runs."""
+        self.same = dict(traced.same)
+        """Results that are tensors which were written to, by their positions."""
         kept = [i for i, source in enumerate(self.sources, arguments) if not isinstance(source, Draw)]
         if self.operation is not None:
             self.operation.kept = kept
@@ -85,13 +87,17 @@ class Step:
         self.free = not self.guards.conditions and all(i >= arguments for i, _ in effects.writes)
         """Whether it makes no difference to it which arguments share memory, and what numbers are among them."""
 
+    def _recorder(self, traced: Trace, options: Options) -> Operation:
+        graph = Graph(traced.graph.inputs, (*traced.graph.outputs, *self.effects.histories.values))
+        return Operation(stabilise(graph) if self.effects.lasting else graph, self.name, options, lines=self.lines)
+
     def _kernel(self, options: Options, kept: Sequence[int], packed: bool) -> Kernel:
         if packed:
             packing = self._packing()
             first = len(self.graph.inputs) - len(self.effects.writes)
             return make_kernel(self.graph, options=options, donated=range(first, len(packing.inputs)), kept=kept, packing=packing)
         writes = [i for i, _ in self.effects.writes]
-        given = () if self.answers or self.recorder else (*writes, *(range(self.arguments) if options.donate else ()))
+        given = () if self.answers or self.effects.lasting else (*writes, *(range(self.arguments) if options.donate else ()))
         donated = usable(self.graph, dict.fromkeys(given))  # but not what is needed if the path turns out to be another, or for backward
         return make_kernel(self.graph, options=options, donated=donated, kept=kept)
 
@@ -100,6 +106,8 @@ class Step:
         effects, count = self.effects, self.arguments
         written = [i for i, _ in effects.writes]
         if not written or self.answers or self.recorder or self.operation or any(k >= len(written) for _, k in effects.alike):
+            return False
+        if self.same or effects.histories.any:
             return False
         touched = {*written, *(i for i, _ in effects.grads), *(i for i, _ in effects.had_grads)}
         if any(i < count or isinstance(self.outside[i], Gradient) for i in touched):
@@ -136,7 +144,7 @@ class Step:
 
     def is_like(self, other: Step) -> bool:
         """Whether the kernels of one are those of the other."""
-        kinds = [(s.operation is None, s.recorder is None, s.kernel.donated, s.kernel.packing) for s in (self, other)]
+        kinds = [(s.operation is None, s.recorder and s.recorder.graph, s.kernel.donated, s.kernel.packing) for s in (self, other)]
         return self.graph == other.graph and kinds[0] == kinds[1]
 
     def adopt(self, other: Step) -> None:
@@ -155,6 +163,8 @@ class Step:
         if self.operation is not None:
             values = self.operation(*tensors, *self.captured)
             return self._results(values) if self._answered(map(memory, values[self.count :])) else MISS
+        if self.effects.histories.any:
+            self.effects.histories.check(find := partial(self._tensor, tensors=tensors))
         before = default_generator.mark() if self.effects.draws else None
         held: list[Any] = []
         try:
@@ -166,9 +176,25 @@ class Step:
             _put_back(before)
             return MISS
         results = [resident(a) for a in values[: self.count]]
+        if self.effects.histories.any:
+            self.effects.histories.mark(find)
         if self.recorder is not None and local.mode.recording:
-            self.recorder.record([self._behind(i, x, tensors) for i, x in enumerate(held)], held, results)
+            self._record(held, tensors, results)
+        for j, i in self.same.items():
+            results[j] = self._tensor(i, tensors)
         return self._results(results)
+
+    def _record(self, held: Sequence[Any], tensors: Sequence[Any], results: list[Tensor]) -> None:
+        """Give the results, and tensors that were written to, their history."""
+        histories, lasting = self.effects.histories, self.effects.lasting
+        saved = held if lasting else self.graph.inputs  # types alone: the function has called backward(), and nobody else can
+        inputs = [self._behind(i, x, tensors) for i, x in enumerate(saved)]
+        written = [resident(saved[i]) for i, _ in histories.written]
+        assert self.recorder is not None
+        node = self.recorder.record(inputs, saved, [*results, *written], [i for i, _ in self.effects.writes], len(written))
+        if node is not None and not lasting:
+            node.saved = node.cells = None
+        histories.leave(partial(self._tensor, tensors=tensors), written)
 
     def _run(self, held: list[Any], tensors: Sequence[Any]) -> Any:
         """The same after random numbers are drawn; `held` is filled with what the kernel was given."""
@@ -195,7 +221,7 @@ class Step:
             rest = values[self.count :]
             if not self._answered(rest[len(self.effects.values) :]):
                 return MISS
-            if self.recorder is None:
+            if not self.effects.lasting:
                 held.clear()  # an array that nobody else holds is replaced by its new values, others are copied into
             self._leave(tensors, rest)
             return values
@@ -250,7 +276,7 @@ class Step:
         held += [source.find(kernel, draws, tensors) for source in self.others]
         if self.lease is not None:
             return held + self.lease.room
-        if self.recorder is not None:
+        if self.effects.lasting:
             for i, _ in self.effects.writes:
                 held[i] = held[i].copy() if held[i].__class__ is np.ndarray else held[i]  # backward may need what is written over
         return held

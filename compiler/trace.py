@@ -11,10 +11,12 @@ import numpy as np
 
 from symgrad.compiler.aliases import overlaps
 from symgrad.compiler.capture import Capture, tracing
+from symgrad.compiler.histories import Histories, hand_over
 from symgrad.compiler.ir import Graph
 from symgrad.compiler.lines import user_line
 from symgrad.compiler.results import results
 from symgrad.compiler.signature import held_by
+from symgrad.compiler.tree import unflatten
 from symgrad.compiler.way import Way
 from symgrad.errors import TraceError
 from symgrad.mode import local
@@ -35,6 +37,8 @@ class Trace:
     capture: Capture
     result: Any
     """What the function returned when it was traced."""
+    same: tuple[tuple[int, int], ...] = ()
+    """Results that are tensors from outside which were written to: their positions, and those of the inputs."""
 
     def forget(self) -> None:
         """Let go of the result."""
@@ -80,12 +84,19 @@ def trace(
         result = function(given)
         mode.capture, mode.recording = before
         leaves, structure = results(result, effects)
+        outputs = [capture.value(t) for t in leaves]
+        capture.after = Histories(capture)
+        given_back = hand_over(capture, inputs, args, leaves) if effects else {}
+        if any(id(t) in given_back for t in leaves):  # the function returns an argument, or what it has made of it in place
+            result = unflatten(structure, [given_back.get(id(t), t) for t in leaves])
     except BaseException:
         mode.capture, mode.recording = before
         capture.journal.roll_back()
         raise
-    outputs = [capture.value(t) for t in leaves]
-    return Trace(Graph(capture.inputs, outputs, capture.labels), tuple(capture.captured), structure, capture.path, capture, result)
+    written = {id(t): i for i, t in enumerate(capture.outside) if id(t) in capture.written_outside}
+    same = tuple((j, written[id(t)]) for j, t in enumerate(leaves) if id(t) in written)
+    graph = Graph(capture.inputs, outputs, capture.labels)
+    return Trace(graph, tuple(capture.captured), structure, capture.path, capture, result, same)
 
 
 def _related(args: Sequence[Any]) -> set[int]:
@@ -99,10 +110,10 @@ def _stand_in(arg: Any, effects: bool, related: bool) -> Tensor:
     effects it shares the argument's memory, and if gradients are asked for, or it is related to others, it is the argument itself, since
     the traced call is the first one; without, derivatives inside may be asked of it."""
     if effects and isinstance(arg, Tensor):
-        if arg.requires_grad or related:
+        if related or (arg.requires_grad and (arg._owner is None or arg._node is None)):
             return arg
-        t = wrap(arg._array.view())
-        t._base = root_of(arg)
+        t = wrap(arg._array.view(), arg._requires_grad, arg._node)
+        t._base, t._made, t._grad = root_of(arg), arg._made, arg._grad
         return t
     array = np.asarray(arg._held) if isinstance(arg, Tensor) else arg
     array = array.view() if isinstance(array, np.ndarray) else np.broadcast_to(np.zeros((), arg.dtype), arg.shape)

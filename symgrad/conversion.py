@@ -10,7 +10,7 @@ import numpy as np
 
 from symgrad import devices, dtypes, legacy, views
 from symgrad.dispatch import tensors as ops
-from symgrad.mode import leaving, local
+from symgrad.mode import changes, leaving, local
 from symgrad.ops.promotion import kind
 from symgrad.tensor import Tensor, fill
 from symgrad.typing import Array
@@ -136,6 +136,10 @@ def detach_(input: Tensor) -> Tensor:
     """Forget the history: the tensor becomes a leaf."""
     if input._owner is not None:
         raise RuntimeError("Can't detach views in-place. Use detach() instead.")
+    if local.mode.capture is not None:
+        local.mode.capture.forgotten(input)
+    if input._requires_grad:
+        changes.count += 1
     input._node, input._requires_grad = None, False
     input._epoch += 1
     return input

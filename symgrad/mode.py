@@ -22,7 +22,9 @@ class Mode:
     `capture.left(tensor, how)`; of tensors made of one number, of any numbers, and of random ones `capture.filled(tensor, number)`,
     `capture.made(tensor)`, `capture.drew(array, draw)` (see `drawn`); before a `.grad` is read, added to or
     replaced `capture.asked_for_grad(tensor)`, `capture.regraded(tensor)` or `capture.replaced(tensor)`, before a tensor's memory gets a
-    second one without history `capture.shared(tensor)`, before it gets other memory or another shape `capture.rebound(tensor, how)`. What
+    second one without history `capture.shared(tensor)`, before it gets other memory or another shape `capture.rebound(tensor, how)`,
+    before it loses its own history `capture.forgotten(tensor)`, and of a copy of an array that backward will ask for
+    `capture.copied(array, copy)`. What
     code depends on besides tensors it says with `capture.depends(read)` and `capture.scalar(key, read)`, which numbers are the same for
     many parameters with `capture.alike(key, tensor)`, and what it computes from such a one with `capture.common(key, tensor, compute)`; a
     module that is called, or an optimizer, with `capture.entered(module)`; how to take back what it does to Python's objects, if the call
@@ -59,7 +61,7 @@ changes = Changes()
 
 _TOLD = {
     "stored", "filled", "made", "drew", "depends", "scalar", "alike", "asked_for_grad", "regraded", "replaced",
-    "rebound", "shared", "entered", "undo", "done_once", "hooked",
+    "rebound", "shared", "copied", "forgotten", "entered", "undo", "done_once", "hooked",
 }
 
 

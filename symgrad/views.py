@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 
 from symgrad.application import apply, edge_of, failure, keeps, make_node
+from symgrad.engine import saved_arrays
 from symgrad.graph import Node, Output, next_sequence
 from symgrad.mode import changes, local
 from symgrad.ops.kernels.axpy import axpy
@@ -76,7 +77,11 @@ def _without_history(root: Tensor) -> Tensor:
 
 def shadow(x: Tensor) -> Tensor:
     """`x` as it is now, values and history: what an in-place op reads. A trace knows what has no history by the tensor itself."""
-    return x if local.mode.capture is not None and x._node is None else wrap(x._array, x._requires_grad, x._node)
+    if local.mode.capture is not None:
+        if x._node is None:
+            return x
+        local.mode.capture.shared(x)
+    return wrap(x._array, x._requires_grad, x._node)
 
 
 def rows_of(x: Tensor, count: int) -> list[Tensor]:
@@ -116,6 +121,8 @@ def replay(view: Tensor) -> None:
 def set_history(x: Tensor, edge: Any) -> None:
     """`x`, which has just been written to, takes on the history `edge`; on a view, its owner does in that region."""
     owner, before = x._owner, x._node
+    if not x._requires_grad:
+        changes.count += 1
     if owner is None:
         x._node, x._requires_grad, x._epoch = edge, True, x._epoch + 1
     else:
@@ -272,11 +279,14 @@ def _protect(edge: Any, array: Any, since: int) -> None:
         stack += node.inputs
         if node.cells is None or node.saved is None:
             continue
-        saved = list(node.saved)
-        for i, a in enumerate(saved):
-            if a.__class__ is np.ndarray and np.may_share_memory(a, array):
-                saved[i] = copies[id(a)] = copies[id(a)] if id(a) in copies else a.copy()
-        node.saved = tuple(saved)
+        entries = saved_arrays(node)
+        for a, _, _ in entries:
+            if a.__class__ is np.ndarray and id(a) not in copies and np.may_share_memory(a, array):
+                copies[id(a)] = a.copy()
+                if local.mode.capture is not None:
+                    local.mode.capture.copied(a, copies[id(a)])
+        node.cells = tuple([[] if id(a) in copies and edge is not None else cell for a, edge, cell in entries])
+        node.saved = tuple([copies.get(id(a), a) for a in node.saved])
 
 
 def write(

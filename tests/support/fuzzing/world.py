@@ -106,6 +106,7 @@ class World:
     def call(self, call: int, args: tuple[Leaf, ...]) -> None:
         made = leaves(self.program, args, call, self.state)
         self.shaken(list(made.values()))
+        tensors = [n for n, x in {**self.state, **made}.items() if isinstance(x, sg.Tensor)]  # an array has no history
         if self.eager:
             made = {n: sg.tensor(x) if isinstance(x, np.ndarray) else x for n, x in made.items()}
         results = self.function(*self.program.arguments(list(made.values())))
@@ -114,12 +115,16 @@ class World:
         self.outputs(results, f"call {number}: result", flat)
         for name, x in {**self.state, **made}.items():
             self.left(f"call {number}: {name}", x)
-        self.pulled(flat, [*self.state.values(), *made.values()])
+        known = {**self.state, **made}
+        for name in tensors:
+            self.seen.add(f"call {number}: {name}.requires_grad, is_leaf", (known[name].requires_grad, known[name].is_leaf))
+        written = [known[name] for name in tensors if known[name].grad_fn is not None]
+        self.pulled([*flat, *written], [*self.state.values(), *made.values()])
         for name, x in {**self.state, **made}.items():
             if name in self.graded:
                 self.seen.add(f"call {number}: {name}.grad after backward()", x._grad)
         for x in self.state.values():
-            if x._node is not None:  # eagerly it has become part of the graph of this call; a kernel writes numbers
+            if x._node is not None and self.program.seed % 3:  # else it goes on with the history of this call
                 x.detach_()
             if self.program.seed % 2:
                 x.grad = None
