@@ -239,7 +239,7 @@ class Emitter:
 
     def _kernel(self, v: Value) -> ast.expr:
         row = row_of(v)
-        weak = row.policy in _WEAK and one_is_typed(v)
+        weak = row.elementwise and row.policy in _WEAK and one_is_typed(v)  # others take arrays apart
         operands = [ast.Constant(None) if a is None else self._array(a, weak) for a in v.args]
         ours = getattr(raw, v.op, None) is row.numpy and v.op.isidentifier()
         try:

@@ -275,3 +275,14 @@ def test_a_write_into_a_number_that_is_known():
         return one * x
 
     assert sg.compile(f, backend="numpy")(sg.ones(2)).tolist() == [1.5, 1.5]
+
+
+def test_a_write_into_what_is_one_number():
+    def f(x):
+        y = 2 / (0 * x.max() + 1)
+        y.flatten()[0] = 3 * x[0]
+        return y
+
+    x = sg.tensor([1.0, 2.0], dtype=sg.float64)
+    run = sg.compile(f, backend="numpy")
+    assert [run(x).item(), run(x * 2).item(), f(x).item()] == [3.0, 6.0, 3.0]
