@@ -8,6 +8,7 @@ backward() does, is part of the program where effects are wanted.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -82,6 +83,8 @@ class Capture(Gradients):
         self.sources: list[Any] = []
         """How to find each input that is no argument: see `symgrad.compiler.sources`."""
         self.draws: list[tuple[Any, Callable[[], Any]]] = []
+        self.generators: dict[int, Any] = {}
+        """The generators that were used, by their ids."""
         self.dependencies: list[tuple[Callable[[], Any], Any]] = []
         self.scalars: dict[Any, Tensor] = {}
         self.readings: dict[Any, tuple[Callable[[], float], float]] = {}
@@ -286,6 +289,18 @@ class Capture(Gradients):
             self.computed[key] = compute()
         return self.computed[key]
 
+    def draws_from(self, generator: Any) -> None:
+        """A generator is about to be used: its place in its stream is put back by a call that fails."""
+        if self.effects and id(generator) not in self.generators:
+            self.generators[id(generator)] = generator
+            self.journal.undo(partial(generator.go_back, generator.mark()))
+
+    def moved(self, move: Callable[[], Any]) -> None:
+        """A generator was put elsewhere in its stream, which each run does between its draws."""
+        if self.effects:
+            self.draws.append((None, move))
+            self.drawn = _state_of_random()
+
     def drew(self, array: Any, draw: Callable[[], Any]) -> None:
         """Random numbers that are drawn anew at every run."""
         if self.effects:
@@ -295,8 +310,8 @@ class Capture(Gradients):
     def draw_behind(self, t: Tensor) -> int | None:
         """Which draw of random numbers made the memory of a tensor."""
         memory, base, shape = t._array, t._array.base, t._array.shape
-        same = (i for i, (a, _) in enumerate(self.draws) if a is memory or (a.base is not None and a.base is base and a.shape == shape))
-        return next(same, None)
+        arrays = [(i, a) for i, (a, _) in enumerate(self.draws) if a is not None]
+        return next((i for i, a in arrays if a is memory or (a.base is not None and a.base is base and a.shape == shape)), None)
 
     def refuse_random(self) -> None:
         """What was drawn while tracing would be drawn once and for all."""

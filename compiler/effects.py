@@ -30,7 +30,7 @@ class Effects:
         self.grads = [(i, None if t._grad is None else capture.value(t._grad)) for i, t in changed]
         asked = [(i, t) for i, t in enumerate(capture.outside[: capture.arguments]) if id(t) in capture.graded and (i, t) not in changed]
         self.had_grads = [(i, capture.had[id(t)] is not None) for i, t in (*changed, *asked) if id(t) not in dropped]
-        self.draws = [draw for _, draw in capture.draws]
+        self.draws, self.generators = [draw for _, draw in capture.draws], list(capture.generators.values())
         self.prints = [Printed(*given) for given in capture.prints]
         self.any = bool(self.writes or self.grads or self.draws or self.prints or capture.scalars or capture.backward_ran)
         self.any |= bool(asked or gradients(capture))  # what no operation looks at

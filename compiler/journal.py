@@ -19,7 +19,7 @@ class Journal:
     """Values of tensors before they were first written to, gradients before they were set, and what else is to be taken back."""
 
     def __init__(self) -> None:
-        self._random = default_generator.get_state()
+        self._random = default_generator.mark()
         self._written: list[tuple[weakref.ref[Tensor], Any, Any, dict[str, Any]]] = []
         """Tensors are held weakly: it is seen whether one that the function makes, such as `w.data`, lives on."""
         self._seen: dict[int, weakref.ref[Tensor]] = {}
@@ -58,7 +58,7 @@ class Journal:
             t._grad, t._node, t._requires_grad, t._epoch = before
         for action in reversed(self._actions):
             action()
-        default_generator.set_state(self._random)
+        default_generator.go_back(self._random)
         self.clear()
 
     def clear(self) -> None:

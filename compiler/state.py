@@ -16,6 +16,7 @@ import numpy as np
 
 from symgrad.buffers import Donated, InUse, giving
 from symgrad.compiler.backend import Kernel, make_kernel
+from symgrad.compiler.control.counted import Redraw, Steps
 from symgrad.compiler.effects import Effects, gradients
 from symgrad.compiler.guards import Guards
 from symgrad.compiler.ir import Graph
@@ -34,7 +35,6 @@ from symgrad.compiler.trace import Trace
 from symgrad.compiler.tree import LEAF, unflatten
 from symgrad.compiler.verify import verify
 from symgrad.mode import local
-from symgrad.ops.generator import default_generator
 from symgrad.resident import is_gone, memory, resident, take, write
 from symgrad.tensor import Tensor
 
@@ -165,10 +165,10 @@ class Step:
             return self._results(values) if self._answered(map(memory, values[self.count :])) else MISS
         if self.effects.histories.any:
             self.effects.histories.check(find := partial(self._tensor, tensors=tensors))
-        before = default_generator.mark() if self.effects.draws else None
+        before = [(generator, generator.mark()) for generator in self.effects.generators]
         held: list[Any] = []
         try:
-            values = self._run(held, tensors)
+            values = self._run(held, tensors, before)
         except Exception:  # changes nothing; an interrupt may have come after the run
             _put_back(before)
             raise
@@ -196,13 +196,16 @@ class Step:
             node.saved = node.cells = None
         histories.leave(partial(self._tensor, tensors=tensors), written)
 
-    def _run(self, held: list[Any], tensors: Sequence[Any]) -> Any:
+    def _run(self, held: list[Any], tensors: Sequence[Any], before: Sequence[tuple[Any, Any]]) -> Any:
         """The same after random numbers are drawn; `held` is filled with what the kernel was given."""
         draws = [draw() for draw in self.effects.draws]
         while True:
             held[:] = self._inputs(tensors, draws)
             try:
                 return self._ran(held, tensors)
+            except Redraw:
+                _put_back(before)
+                draws = [draw() for draw in self.effects.draws]
             except Donated:  # by another thread, which is about to leave new values
                 giving.wait()
                 if any(map(is_gone, (*tensors, *self.captured))):
@@ -295,9 +298,16 @@ class Step:
     def _answered(self, found: Iterable[Any]) -> bool:
         if not self.answers:
             return True
-        for i, (a, answer) in enumerate(zip(found, self.answers, strict=True)):
-            now = a.item()
-            if now != answer:
+        answers = [(a.item(), answer) for a, answer in zip(found, self.answers, strict=True)]
+        for now, answer in answers if self.effects.draws else ():
+            if isinstance(answer, Steps) and answer.holds(now):
+                answer.settle(now)
+        for i, (now, answer) in enumerate(answers):
+            if isinstance(answer, Steps):
+                if not answer.holds(now):
+                    self.missed = f"path: {self.questions[i]} was less than {answer.drawn_for}"
+                    return False
+            elif now != answer:
                 self.missed = f"path: {self.questions[i]} was {answer}, now {type(answer)(now)}"
                 return False
         return True
@@ -337,7 +347,7 @@ def _sources(capture: Any, arguments: int) -> list[Any]:
     return sources
 
 
-def _put_back(mark: Any) -> None:
+def _put_back(marks: Iterable[tuple[Any, Any]]) -> None:
     """Random numbers that were drawn in vain will be drawn again."""
-    if mark is not None:
-        default_generator.go_back(mark)
+    for generator, mark in marks:
+        generator.go_back(mark)

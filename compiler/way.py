@@ -30,6 +30,12 @@ class Way:
             self.answers.append(answer)
             self.questions.append(question)
 
+    def counted(self, value: Value, steps: Any, question: str) -> None:
+        """How often a loop went round that draws random numbers: see `symgrad.compiler.control.counted`."""
+        self.values.append(value)
+        self.answers.append(steps)
+        self.questions.append(question)
+
     def known(self, value: Value) -> bool:
         """Whether constants alone tell it."""
         return all(v.op != INPUT or v in self.constants for v in toposort((value,)))

@@ -97,6 +97,8 @@ def cond(pred: Any, true_fn: Callable[..., Any], false_fn: Callable[..., Any], *
         return forms[0].matched(false_fn(*operands), false_fn, f"true_fn ({_place(true_fn)}) gives", "false_fn gives")
 
     results = loops.cond(truth, true, false)
+    if results is None:
+        return _numbers_too(true_fn(*operands) if truth else false_fn(*operands), true_fn)
     return forms[0].build(results)
 
 

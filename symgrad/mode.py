@@ -20,17 +20,16 @@ class Mode:
     op. Before memory is written to it is told `capture.written(tensor)`, when it has taken on the values of another tensor
     `capture.stored(tensor, result)`, and before a value leaves for Python (`bool(t)`, `t.item()`, `t.numpy()`: see `leaving`)
     `capture.left(tensor, how)`; of tensors made of one number, of any numbers, and of random ones `capture.filled(tensor, number)`,
-    `capture.made(tensor)`, `capture.drew(array, draw)` (see `drawn`); before a `.grad` is read, added to or
+    `capture.made(tensor)`, `capture.drew(array, draw)` (see `drawn`, and `moved`); before a `.grad` is read, added to or
     replaced `capture.asked_for_grad(tensor)`, `capture.regraded(tensor)` or `capture.replaced(tensor)`, before a tensor's memory gets a
     second one without history `capture.shared(tensor)`, before it gets other memory or another shape `capture.rebound(tensor, how)`,
     before it loses its own history `capture.forgotten(tensor)`, and of a copy of an array that backward will ask for
-    `capture.copied(array, copy)`. What
-    code depends on besides tensors it says with `capture.depends(read)` and `capture.scalar(key, read)`, which numbers are the same for
-    many parameters with `capture.alike(key, tensor)`, and what it computes from such a one with `capture.common(key, tensor, compute)`; a
-    module that is called, or an optimizer, with `capture.entered(module)`; how to take back what it does to Python's objects, if the call
-    fails, with `capture.undo(action)`; and what no program can do again with `capture.done_once(how)`. `capture.meaning(row, args)` gives
-    what stands for a Function that says what it means, `capture.called(row, args, results)` tells it of one that does not,
-    `capture.hooked(tensor, hook, how)` of a hook.
+    `capture.copied(array, copy)`. What code depends on besides tensors it says with `capture.depends(read)` and
+    `capture.scalar(key, read)`, which numbers are the same for many parameters with `capture.alike(key, tensor)`, and what it computes from
+    such a one with `capture.common(key, tensor, compute)`; a module that is called, or an optimizer, with `capture.entered(module)`; how to
+    take back what it does to Python's objects, if the call fails, with `capture.undo(action)`; and what no program can do again with
+    `capture.done_once(how)`. `capture.meaning(row, args)` gives what stands for a Function that says what it means,
+    `capture.called(row, args, results)` tells it of one that does not, `capture.hooked(tensor, hook, how)` of a hook.
     `capture.printed(text, tensors, named)` tells it of `debug.print`, and says whether there are values to be printed now.
     If `capture.abstract`, kernels do not run: results have a type and no values.
     """
@@ -61,7 +60,7 @@ changes = Changes()
 
 _TOLD = {
     "stored", "filled", "made", "drew", "depends", "scalar", "alike", "asked_for_grad", "regraded", "replaced",
-    "rebound", "shared", "copied", "forgotten", "entered", "undo", "done_once", "hooked",
+    "rebound", "shared", "copied", "forgotten", "entered", "undo", "done_once", "hooked", "draws_from", "moved",
 }
 
 
@@ -151,10 +150,22 @@ def leaving(tensor: Any, how: str) -> None:
         capture.left(tensor, how)
 
 
-def drawn(draw: Callable[[], Any]) -> Any:
-    """The array that `draw` makes of random numbers; a program that is being traced will draw it anew at every run."""
+def drawn(draw: Callable[[], Any], generator: Any) -> Any:
+    """The array that `draw` makes of random numbers of a generator; a program that is being traced will draw it anew at every run."""
+    capture = local.mode.capture
+    if capture is None:
+        return np.asarray(draw())
+    capture.draws_from(generator)
     array = np.asarray(draw())
+    capture.drew(array, draw)
+    return array
+
+
+def moved(move: Callable[[], Any], generator: Any) -> None:
+    """Let `move` put a generator elsewhere in its stream; a program that is being traced will do so at every run."""
     capture = local.mode.capture
     if capture is not None:
-        capture.drew(array, draw)
-    return array
+        capture.draws_from(generator)
+    move()
+    if capture is not None:
+        capture.moved(move)

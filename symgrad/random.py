@@ -1,23 +1,33 @@
-"""Random tensors, and the generator that all of them are drawn from: the same seed gives PyTorch's own numbers."""
+"""Random tensors: the same seed gives PyTorch's own numbers."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 
-from symgrad import devices, dtypes
+from symgrad import dtypes
 from symgrad.creation import check_tensor, deliver, numpy_type, shape_of, size_argument
 from symgrad.dispatch import tensors as ops
-from symgrad.mode import drawn, leaving, local
+from symgrad.mode import drawn, local
 from symgrad.ops import generator, sampling
 from symgrad.ops.boxmuller import unit
 from symgrad.ops.promotion import INT64
 from symgrad.ops.shapes import broadcast_shapes
 from symgrad.ops.spec import Meta
+from symgrad.streams import (
+    Generator,
+    chosen,
+    default_generator as default_generator,
+    fork_rng as fork_rng,
+    get_rng_state as get_rng_state,
+    initial_seed as initial_seed,
+    manual_seed as manual_seed,
+    seed as seed,
+    set_rng_state as set_rng_state,
+)
 from symgrad.tensor import Tensor, wrap
 from symgrad.typing import Array
 from symgrad.views import store, tracked
@@ -26,84 +36,6 @@ __all__ = [
     "Generator", "bernoulli", "default_generator", "get_rng_state", "initial_seed", "manual_seed", "multinomial", "normal", "rand",
     "rand_like", "randint", "randint_like", "randn", "randn_like", "randperm", "seed", "set_rng_state",
 ]  # fmt: skip
-
-
-class Generator(generator.Generator):
-    """A seeded stream of random numbers."""
-
-    def __init__(self, device: Any = "cpu") -> None:
-        devices.check(device)
-        super().__init__()
-
-    @property
-    def device(self) -> devices.device:
-        return devices.CPU
-
-    def get_state(self) -> Tensor:  # type: ignore[override]
-        return wrap(super().get_state())
-
-    def set_state(self, new_state: Any) -> Generator:  # type: ignore[override]
-        if isinstance(new_state, Tensor):
-            new_state = new_state._array
-        if not isinstance(new_state, (np.ndarray, bytes, bytearray)) or getattr(new_state, "dtype", np.uint8) != np.uint8:
-            raise TypeError("RNG state must be a torch.ByteTensor")
-        super().set_state(new_state)
-        return self
-
-    def clone_state(self) -> Generator:
-        return Generator().set_state(self.get_state())
-
-    def __getstate__(self) -> dict[str, Any]:
-        return {"state": super().get_state().tobytes()}
-
-
-default_generator: Generator = generator.default_generator  # type: ignore[assignment]
-default_generator.__class__ = Generator  # one stream for kernels and users, with the users' methods
-
-
-def manual_seed(seed: Any) -> Generator:
-    """Seed the default generator, and return it."""
-    default_generator.manual_seed(int(seed))
-    return default_generator
-
-
-def seed() -> int:
-    """Seed the default generator from the system's entropy, and return that seed."""
-    return default_generator.seed()
-
-
-def initial_seed() -> int:
-    """The seed that the default generator was last given."""
-    return default_generator.initial_seed()
-
-
-def get_rng_state() -> Tensor:
-    """The state of the default generator, as bytes."""
-    return default_generator.get_state()
-
-
-def set_rng_state(new_state: Tensor) -> None:
-    """Put the default generator into a state that `get_rng_state` gave."""
-    default_generator.set_state(new_state)
-
-
-@contextmanager
-def fork_rng(devices: Any = (), enabled: bool = True) -> Iterator[None]:
-    """Inside the block the default generator may be used; after it, it is as it was before."""
-    before = default_generator.get_state()
-    try:
-        yield
-    finally:
-        if enabled:
-            default_generator.set_state(before)
-
-
-def _chosen(given: Generator | None) -> Generator:
-    if given is None:
-        return default_generator
-    if not isinstance(given, generator.Generator):
-        raise TypeError(f"argument 'generator' must be Generator, not {type(given).__name__}")
-    return given
 
 
 def _drawn(name: str, draw: Callable[..., Array], word: str) -> Callable[..., Tensor]:
@@ -121,8 +53,8 @@ def _drawn(name: str, draw: Callable[..., Array], word: str) -> Callable[..., Te
         if named or not size:
             size = size_argument(name, size, named)
         target = out._array.dtype if dtype is None and isinstance(out, Tensor) else numpy_type(dtype)
-        gen, shape = _chosen(generator), shape_of(name, size)
-        array = drawn(lambda: local.mode.run(draw, gen, shape, target))
+        gen, shape = chosen(generator), shape_of(name, size)
+        array = drawn(lambda: local.mode.run(draw, gen, shape, target), gen)
         return deliver(name, array, out, dtype, device, requires_grad)
 
     function.__name__ = function.__qualname__ = name
@@ -165,8 +97,8 @@ def randint(
     """Whole numbers uniform in [low, high): `randint(high, size)` or `randint(low, high, size)`."""
     bounds, size = _randint_arguments(args, low, high, size)
     target = INT64 if dtype is None else dtypes.numpy_type(dtype)
-    gen, shape = _chosen(generator), shape_of("randint", (size,))
-    array = drawn(lambda: sampling.randint(gen, *bounds, shape, target))
+    gen, shape = chosen(generator), shape_of("randint", (size,))
+    array = drawn(lambda: sampling.randint(gen, *bounds, shape, target), gen)
     return deliver("randint", array, out, dtype, device, requires_grad)
 
 
@@ -206,8 +138,8 @@ def randperm(
     pin_memory: bool = False,
 ) -> Tensor:
     """A random permutation of 0, ..., n - 1."""
-    gen, target = _chosen(generator), INT64 if dtype is None else dtypes.numpy_type(dtype)
-    array = drawn(lambda: sampling.randperm(gen, n, target))
+    gen, target = chosen(generator), INT64 if dtype is None else dtypes.numpy_type(dtype)
+    array = drawn(lambda: sampling.randperm(gen, n, target), gen)
     return deliver("randperm", array, out, dtype, device, requires_grad)
 
 
@@ -223,11 +155,11 @@ def normal(
     requires_grad: bool = False,
 ) -> Tensor:
     """Normal numbers: of one mean and deviation and of the given size, or with a mean or a deviation for every element."""
-    gen = _chosen(generator)
+    gen = chosen(generator)
     if size is not None:
         shape = shape_of("normal", (size,))
         target = numpy_type(dtype)
-        array = drawn(lambda: local.mode.run(sampling.normal, gen, shape, target, float(mean), float(std)))
+        array = drawn(lambda: local.mode.run(sampling.normal, gen, shape, target, float(mean), float(std)), gen)
         return deliver("normal", array, out, dtype, device, requires_grad)
     given = [x._array for x in (mean, std) if isinstance(x, Tensor)]
     if not given:
@@ -238,11 +170,10 @@ def normal(
     elif std < 0:
         raise RuntimeError(f"normal expects std >= 0.0, but found std {std:g}")
     shape, target = broadcast_shapes("normal", *(a.shape for a in given)), given[0].dtype
-    if local.mode.capture is not None and out is None:
+    if local.mode.capture is not None:
         mean, std = (ops.detach(x) if isinstance(x, Tensor) else x for x in (mean, std))
-        return ops.cast(wrap(drawn(lambda: sampling.normal(gen, shape, target))) * std + mean, dtype=target)  # type: ignore[no-any-return]
-    for x in (mean, std):
-        _leaves_for(x, "normal", "leave out= away")
+        numbers = wrap(drawn(lambda: sampling.normal(gen, shape, target), gen))
+        return _given_to(out, ops.cast(numbers * std + mean, dtype=target))
     noise = sampling.normal(gen, shape, target)
     mean, std = (x._array if isinstance(x, Tensor) else x for x in (mean, std))
     array = local.mode.run(lambda: (noise * std + mean).astype(given[0].dtype, copy=False))
@@ -252,49 +183,74 @@ def normal(
 def bernoulli(input: Tensor, p: float | None = None, *, generator: Generator | None = None, out: Tensor | None = None) -> Tensor:
     """1 with the probability that `input` (or `p`) says, else 0."""
     array = check_tensor("bernoulli", input)
-    gen, shape, target = _chosen(generator), array.shape, array.dtype
+    gen, shape, target = chosen(generator), array.shape, array.dtype
     if p is not None:
-        return deliver("bernoulli", drawn(lambda: sampling.bernoulli(gen, p, shape, target)), out, None, None, False)
-    if local.mode.capture is not None and out is None:
-        return _likely(gen, input, shape, target)
-    _leaves_for(input, "bernoulli", "leave out= away")
+        return deliver("bernoulli", drawn(lambda: sampling.bernoulli(gen, p, shape, target), gen), out, None, None, False)
+    if local.mode.capture is not None:
+        return _given_to(out, _likely(gen, input, shape, target))
     return deliver("bernoulli", sampling.bernoulli(gen, array, shape, target), out, None, None, False)
 
 
 def _likely(gen: generator.Generator, p: Tensor, shape: tuple[int, ...], dtype: Any) -> Tensor:
     """1 with probability p, else 0, in a program that computes p: numbers are drawn, and compared with it."""
     wide = p._array.dtype == np.float64
-    numbers = wrap(drawn(lambda: unit(gen, math.prod(shape), wide).reshape(shape)))
+    numbers = wrap(drawn(lambda: unit(gen, math.prod(shape), wide).reshape(shape), gen))
     return ops.cast(ops.lt(numbers, ops.detach(p)), dtype=dtype)  # type: ignore[no-any-return]
+
+
+def _given_to(out: Tensor | None, result: Tensor) -> Tensor:
+    """What a program has computed of random numbers, in `out` if that is asked for."""
+    if out is None:
+        return result
+    if out._array.shape != result._array.shape:
+        raise RuntimeError(f"out is of shape {list(out.shape)} where {list(result.shape)} is drawn; a compiled function does not resize it")
+    return store(out, ops.cast(result, dtype=out._array.dtype))
 
 
 def multinomial(
     input: Tensor, num_samples: int, replacement: bool = False, *, generator: Generator | None = None, out: Tensor | None = None
 ) -> Tensor:
     """Indices drawn from each row of `input` with probabilities proportional to its elements."""
-    weights = check_tensor("multinomial", input)
-    _leaves_for(input, "multinomial", "draw before the call")
-    return deliver("multinomial", sampling.multinomial(_chosen(generator), weights, num_samples, replacement), out, None, None, False)
+    weights, gen = check_tensor("multinomial", input), chosen(generator)
+    if local.mode.capture is not None and weights.size:
+        sampling.check_weights(weights, num_samples, replacement, local.mode.capture.abstract)
+        return _given_to(out, _sampled(gen, input, num_samples, replacement))
+    return deliver("multinomial", sampling.multinomial(gen, weights, num_samples, replacement), out, None, None, False)
 
 
-def _leaves_for(x: Any, name: str, instead: str) -> None:
-    """What is drawn depends on the values of a tensor, and a program would go on with those that it was traced with."""
-    if isinstance(x, Tensor) and local.mode.capture is not None:
-        leaving(x, f"{name}() of probabilities or parameters in a tensor (in a compiled function {instead})")
+def _sampled(gen: generator.Generator, input: Tensor, count: int, replacement: bool) -> Tensor:
+    """The same in a program that computes the weights: see `sampling.multinomial`."""
+    shape, dtype = input._array.shape, input._array.dtype
+    weights: Any = ops.detach(input)
+    if replacement and count > 1:
+        single = dtype if dtype == np.float64 else np.dtype(np.float32)
+        sums = ops.cumsum(ops.cast(weights, dtype=single), axis=len(shape) - 1, reverse=False)
+        below = ops.cast(sums[..., :-1] / sums[..., -1:], dtype=np.dtype(np.float64))
+        points = wrap(drawn(lambda: unit(gen, math.prod(shape[:-1]) * count, wide=True).reshape(*shape[:-1], count), gen))
+        return (below.unsqueeze(-2) < points.unsqueeze(-1)).sum(-1)  # type: ignore[no-any-return]
+    scores = weights / wrap(drawn(lambda: sampling.exponential(gen, shape, dtype), gen))
+    if count == 1:
+        return scores.argmax(-1, keepdim=True)  # type: ignore[no-any-return]
+    return (-scores).argsort(-1, stable=True)[..., :count]  # type: ignore[no-any-return]
 
 
-def _draw_into(x: Tensor, draw: Callable[[], Array]) -> Tensor:
+def _draw_into(x: Tensor, draw: Callable[[], Array], gen: generator.Generator) -> Tensor:
     """New values in place of the old ones: the gradient of what was there before is zero."""
     tracked(x)  # refused before anything is drawn
-    return store(x, wrap(drawn(lambda: local.mode.run(draw))))
+    return store(x, wrap(drawn(lambda: local.mode.run(draw), gen)))
 
 
 def _in_place(name: str, signature: Callable[..., Callable[[Any, Any], Array]]) -> None:
     """`Tensor.<name>`: `signature` turns the arguments into a function of generator and type."""
 
     def method(self: Tensor, *args: Any, generator: Generator | None = None, **keywords: Any) -> Tensor:
-        draw, like = signature(*args, **keywords), Meta(self._array.shape, self._array.dtype)  # a program must not keep the tensor
-        return _draw_into(self, lambda: draw(_chosen(generator), like))
+        draw: Any = signature(*args, **keywords)
+        like = Meta(self._array.shape, self._array.dtype)  # a program must not keep the tensor
+        gen = chosen(generator)
+        if isinstance(draw, Tensor):  # probabilities that a program computes
+            tracked(self)
+            return store(self, _likely(gen, draw, like.shape, like.dtype))
+        return _draw_into(self, lambda: draw(gen, like), gen)
 
     method.__name__, method.__qualname__, method.__doc__ = name, f"Tensor.{name}", signature.__doc__
     setattr(Tensor, name, method)
@@ -320,7 +276,8 @@ def _random_(*bounds: int, to: int | None = None, **named: int) -> Any:
 
 def _bernoulli_(p: Any = 0.5) -> Any:
     """Fill with 1 with probability p, else 0."""
-    _leaves_for(p, "bernoulli_", "write x.copy_(bernoulli(p))")
+    if isinstance(p, Tensor) and local.mode.capture is not None:
+        return p
     chance = p._array if isinstance(p, Tensor) else p
     return lambda gen, a: sampling.bernoulli(gen, chance, a.shape, a.dtype)
 

@@ -11,6 +11,7 @@ import numpy as np
 from symgrad.compiler.control.build import cut
 from symgrad.compiler.ir import Graph, Value, input_value
 from symgrad.mode import drawn
+from symgrad.ops.generator import default_generator
 from symgrad.tensor import Tensor, wrap
 from symgrad.typing import Array
 
@@ -27,38 +28,45 @@ class Draws:
 
     def __init__(self) -> None:
         self._draws: list[Callable[[], Any]] = []
-        self._slots: list[Value] = []
+        self.slots: list[Value] = []
 
     def take(self, body: Any) -> None:
         """What was drawn while a body was traced."""
         self._draws = [draw for _, draw in body.draws]
-        self._slots = [draw_slot(i, array) for i, (array, _) in enumerate(body.draws)]
+        self.slots = [draw_slot(i, array) for i, (array, _) in enumerate(body.draws)]
         body.draws.clear()
 
     def placed(
         self, inputs: Sequence[Value], shared: Sequence[Value], outputs: Sequence[Value], labels: Sequence[str] | None = None
     ) -> Graph:
         """The body as a graph of its inputs, its draws, and what it shares."""
-        if not self._slots:
+        if not self.slots:
             return Graph((*inputs, *shared), outputs, labels)
-        names = [f"x{i}" for i in range(len(inputs) + len(self._slots) + len(shared))] if labels is None else labels
-        return cut((*inputs, *self._slots, *shared), outputs, names)
+        names = [f"x{i}" for i in range(len(inputs) + len(self.slots) + len(shared))] if labels is None else labels
+        return cut((*inputs, *self.slots, *shared), outputs, names)
 
     def once(self) -> list[Tensor]:
         """The draws of one run, for all."""
-        return [wrap(drawn(draw)) for draw in self._draws]
+        return [wrap(drawn(draw, default_generator)) for draw in self._draws]
+
+    def one(self) -> list[Array]:
+        """The draws of one run."""
+        return [np.asarray(draw()) for draw in self._draws]
+
+    def stacked(self, rows: Sequence[Sequence[Array]]) -> list[Array]:
+        """Those of several runs, each draw stacked."""
+        empty = [np.empty((0, *slot.shape), slot.dtype) for slot in self.slots]
+        return [np.stack(column) for column in zip(*rows, strict=True)] if rows else empty
 
     def for_all(self, runs: int, reverse: bool = False) -> list[Tensor]:
         """The draws of all runs, stacked."""
         found: list[Array] = []
 
         def draw() -> None:
-            rows = [[np.asarray(one()) for one in self._draws] for _ in range(runs)]
-            rows = rows[::-1] if reverse else rows
-            empty = [np.empty((0, *slot.shape), slot.dtype) for slot in self._slots]
-            found[:] = [np.stack(column) for column in zip(*rows, strict=True)] if rows else empty
+            rows = [self.one() for _ in range(runs)]
+            found[:] = self.stacked(rows[::-1] if reverse else rows)
 
-        return [wrap(drawn(Part(draw, found, i))) for i in range(len(self._draws))]
+        return [wrap(drawn(Part(draw, found, i), default_generator)) for i in range(len(self._draws))]
 
 
 @dataclass(frozen=True)

@@ -58,5 +58,5 @@ def _chosen(whole: tuple[Array, ...], index: int) -> Array:
     return whole[index]
 
 
-def _several(kernel: Callable[..., Any], *arrays: Array, **attrs: Any) -> tuple[Array, ...]:
+def _several(kernel: Callable[..., Any], /, *arrays: Array, **attrs: Any) -> tuple[Array, ...]:
     return tuple(map(np.asarray, kernel(*arrays, **attrs)))

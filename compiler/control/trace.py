@@ -19,7 +19,8 @@ from symgrad.compiler.builder import weak_value, xp
 from symgrad.compiler.capture import Capture, user_line
 from symgrad.compiler.control import reverse as reverse  # enters the rules of derivatives
 from symgrad.compiler.control.build import labels
-from symgrad.compiler.control.draws import Draws, Part, draw_slot
+from symgrad.compiler.control.counted import counted_loop
+from symgrad.compiler.control.draws import Draws, draw_slot
 from symgrad.compiler.control.rows import COND, SCAN, WHILE, has_slope
 from symgrad.compiler.fold import number
 from symgrad.compiler.ir import Graph, Value, input_value, literal
@@ -27,7 +28,7 @@ from symgrad.control import without_values
 from symgrad.dispatch import tensors as ops
 from symgrad.errors import TraceError
 from symgrad.mode import local
-from symgrad.ops.generator import Generator, default_generator
+from symgrad.ops.generator import default_generator
 from symgrad.ops.spec import Row
 from symgrad.ops.weak import Weak, is_weak, weak
 from symgrad.tensor import Tensor, wrap
@@ -66,6 +67,10 @@ class Lent:
         return [*own, *self._places.values()]
 
 
+class Drawing(TraceError):
+    """Random numbers are drawn where nobody knows how many there will be."""
+
+
 class Body(Capture):
     """What sees a body run. Nothing in it may change what is outside, or depend on values."""
 
@@ -75,7 +80,8 @@ class Body(Capture):
         self.given: list[Box] = []
         """What is in the tensors that it gets."""
         self.weaks: dict[int, tuple[Weak, Weak]] = {}
-        self.started = self.latest = Generator.get_state(default_generator)
+        self.source: tuple[Any, Any] = (None, None)
+        """The generator that is drawn from, and where it is in its stream."""
 
     def run(self, function: Callable[..., Any], inputs: Sequence[Tensor]) -> list[Value]:
         """The values of what the function gives for these inputs."""
@@ -90,8 +96,6 @@ class Body(Capture):
             return [self.value(t) for t in results]
         finally:
             mode.capture = before
-            if self.draws:  # what was drawn here is nobody's: each step draws for itself
-                Generator.set_state(default_generator, self.started)
 
     def __call__(self, row: Row, args: tuple[Any, ...], attrs: dict[str, Any], result: Any) -> None:
         super().__call__(row, tuple(self._own(a) if is_weak(a) else a for a in args), attrs, result)
@@ -186,14 +190,23 @@ class Body(Capture):
             f" {way}"
         )
 
+    def draws_from(self, generator: Any) -> None:
+        self.outer.draws_from(generator)
+        self.source = generator, generator.mark()
+
+    def moved(self, move: Callable[[], Any]) -> None:
+        raise TraceError(
+            f"{user_line()}: a random generator is seeded, or given a state, in the body of a loop or branch, which is traced once for all"
+            " steps; do that before the loop"
+        )
+
     def drew(self, array: Any, draw: Callable[[], Any]) -> None:
-        state = Generator.get_state(default_generator)
-        if self.random and (isinstance(draw, Part) or (state != self.latest).any()):
-            self.latest = state
+        generator, mark = self.source
+        generator.go_back(mark)  # what is drawn here is nobody's: each step draws for itself
+        if self.random and generator is default_generator:
             self.draws.append((array, draw))
             return
-        Generator.set_state(default_generator, self.started)
-        raise TraceError(
+        raise Drawing(
             f"{user_line()}: random numbers are drawn in the body of a loop or branch, which is traced once for all steps"
             f"{', from a generator of its own' * self.random}; draw them before the loop, and pass them as xs"
         )
@@ -221,7 +234,7 @@ class Tracer:
             return [*new, *ys]
 
         inputs, draws = _inputs(own), Draws()
-        (outputs,) = _traced(lent, [run], own, draws)
+        (outputs,) = _traced(lent, [run], own, [draws])
         drawn = draws.for_all(length, reverse)
         shared = len(lent.tensors)
         body = draws.placed(inputs, lent.inputs([]), outputs, labels(n, m + len(drawn), shared))
@@ -230,6 +243,17 @@ class Tracer:
         return list(results[:n]), list(results[n:])
 
     def while_loop(self, test: Any, step: Any, carries: list[Tensor], max_steps: int | None) -> list[Tensor]:
+        try:
+            return self._plain_while(test, step, carries, max_steps)
+        except Drawing:
+            if not (self.outer.follow and self.outer.effects):
+                raise
+        own, draws = [without_values(wrap(np.zeros((), np.int64))), *map(_stand_in, carries)], (Draws(), Draws())
+        lent = Lent(self.outer, len(own))
+        (truth,), outputs = _traced(lent, [lambda: [_condition(test(own[1:]))], lambda: step(own[1:])], own, draws)
+        return counted_loop(self.outer, carries, lent, (truth, outputs), draws, max_steps)
+
+    def _plain_while(self, test: Any, step: Any, carries: list[Tensor], max_steps: int | None) -> list[Tensor]:
         if max_steps is None:
             return self._while(test, step, carries, None)
         steps = wrap(np.zeros((), np.int64))
@@ -251,9 +275,15 @@ class Tracer:
         attrs = {"condition": Graph(inputs, (truth,), names), "body": Graph(inputs, outputs, names), "carries": n, "max_steps": max_steps}
         return list(apply(WHILE, (*carries, *lent.tensors), attrs))
 
-    def cond(self, truth: Tensor, true: Any, false: Any) -> list[Tensor]:
+    def cond(self, truth: Tensor, true: Any, false: Any) -> list[Tensor] | None:
+        """None if a branch draws random numbers, and Python may ask for the truth: then each branch is a path, with its own draws."""
         lent = Lent(self.outer, 0)
-        yes, no = _traced(lent, [true, false], [])
+        try:
+            yes, no = _traced(lent, [true, false], [])
+        except Drawing:
+            if self.outer.follow and self.outer.effects:
+                return None
+            raise
         inputs, names = lent.inputs([]), labels(0, 0, len(lent.tensors))
         attrs = {"true": Graph(inputs, yes, names), "false": Graph(inputs, no, names)}
         return list(apply(COND, (_condition(truth), *lent.tensors), attrs))
@@ -304,16 +334,16 @@ def _condition(x: Any) -> Tensor:
 
 
 def _traced(
-    lent: Lent, functions: Sequence[Callable[[], Sequence[Tensor]]], own: list[Tensor], draws: Draws | None = None
+    lent: Lent, functions: Sequence[Callable[[], Sequence[Tensor]]], own: list[Tensor], draws: Sequence[Draws] = ()
 ) -> list[list[Value]]:
-    """The results of each function. What it was given and what it made must be gone afterwards: a tensor without values that lives on
-    would be used as if it had some."""
+    """The results of each function, which may draw random numbers if there are `draws` for them. What it was given and what it made must
+    be gone afterwards: a tensor without values that lives on would be used as if it had some."""
     found, made = [], []
-    for function in functions:
-        body = Body(lent, random=draws is not None)
+    for i, function in enumerate(functions):
+        body = Body(lent, random=bool(draws))
         found.append(body.run(function, own))
-        if draws is not None:
-            draws.take(body)
+        if draws:
+            draws[i].take(body)
         made += body.leave()
     own.clear()
     _refuse_kept(made, "the body of a loop or branch", "as a part of the carry or ")

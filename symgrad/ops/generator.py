@@ -35,7 +35,7 @@ class Generator:
         self._engine: np.random.MT19937 | None = None  # made at the first draw, as numpy.random is slow to import
         self.uses = 0
         """How often its state may have changed: whoever looks on compares this first, since the state itself is large."""
-        self.manual_seed(DEFAULT_SEED)
+        Generator.manual_seed(self, DEFAULT_SEED)
 
     def manual_seed(self, seed: int) -> Generator:
         integer = hasattr(seed, "__index__") and not isinstance(seed, bool)
@@ -51,7 +51,7 @@ class Generator:
 
     def seed(self) -> int:
         """Seed from the system's entropy, and return that seed."""
-        return self.manual_seed(int.from_bytes(os.urandom(8), "little")).initial_seed()
+        return Generator.manual_seed(self, int.from_bytes(os.urandom(8), "little")).initial_seed()
 
     def initial_seed(self) -> int:
         return self._seed

@@ -305,17 +305,10 @@ def dropout_mask(gen: Generator, shape: Shape, p: float) -> Array:
 
 def multinomial(gen: Generator, weights: Array, num_samples: int, replacement: bool = False) -> Array:
     """Indices drawn from each row with probabilities proportional to its weights, as int64."""
-    require(weights.ndim in (1, 2), f"prob_dist must be 1 or 2 dim, got {weights.ndim}")
+    check_weights(weights, num_samples, replacement)
     dtype, categories = weights.dtype, weights.shape[-1]
-    require(dtype.name in FLOATS, f"multinomial only supports floating-point dtypes for input, got: {dtype}")
-    require(num_samples > 0, f"cannot sample n_sample <= 0 samples, got {num_samples}")
-    enough = replacement or num_samples <= categories
-    require(enough, "cannot sample n_sample > prob_dist.size(-1) samples without replacement")
-    require(categories <= 2**24, "number of categories cannot exceed 2^24")
     if 0 in weights.shape[:-1]:
         return np.empty((0, num_samples), np.int64)
-    require((weights >= 0).all() and np.isfinite(weights).all(), WEIGHTS_OUTSIDE)
-    require(weights.any(-1).all(), "invalid multinomial distribution (sum of probabilities <= 0)")
     if replacement and num_samples > 1:
         return _with_replacement(gen, weights.reshape(-1, categories), num_samples).reshape(*weights.shape[:-1], -1)
     # The largest w / Exp(1) is at a sample; the largest k are at k samples without replacement.
@@ -323,6 +316,20 @@ def multinomial(gen: Generator, weights: Array, num_samples: int, replacement: b
     if num_samples == 1:
         return np.asarray(np.argmax(scores, -1, keepdims=True))
     return np.argsort(-scores, -1, kind="stable")[..., :num_samples]
+
+
+def check_weights(weights: Array, num_samples: int, replacement: bool, abstract: bool = False) -> None:
+    """Refuse what is no distribution to draw from; `abstract` weights have a type and no values."""
+    require(weights.ndim in (1, 2), f"prob_dist must be 1 or 2 dim, got {weights.ndim}")
+    dtype, categories = weights.dtype, weights.shape[-1]
+    require(dtype.name in FLOATS, f"multinomial only supports floating-point dtypes for input, got: {dtype}")
+    require(num_samples > 0, f"cannot sample n_sample <= 0 samples, got {num_samples}")
+    enough = replacement or num_samples <= categories
+    require(enough, "cannot sample n_sample > prob_dist.size(-1) samples without replacement")
+    require(categories <= 2**24, "number of categories cannot exceed 2^24")
+    if not abstract and 0 not in weights.shape[:-1]:
+        require((weights >= 0).all() and np.isfinite(weights).all(), WEIGHTS_OUTSIDE)
+        require(weights.any(-1).all(), "invalid multinomial distribution (sum of probabilities <= 0)")
 
 
 WEIGHTS_OUTSIDE = "invalid multinomial distribution: probability tensor contains either `inf`, `nan` or element < 0"

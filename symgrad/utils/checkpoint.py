@@ -21,7 +21,7 @@ from symgrad.autograd.hooks import hooks_of
 from symgrad.engine import is_leaf, node_of
 from symgrad.graph import Node, Output, next_sequence
 from symgrad.mode import local
-from symgrad.ops.generator import Generator, default_generator
+from symgrad.random import default_generator
 from symgrad.tensor import Tensor
 from symgrad.views import detach
 
@@ -50,7 +50,7 @@ def checkpoint(
     if not local.mode.recording:
         with first:
             return function(*args, **kwargs)
-    state = Generator.get_state(default_generator) if preserve_rng_state else None
+    state = default_generator.get_state() if preserve_rng_state else None
     start = next_sequence()
     with first:
         result = function(*args, **kwargs)
@@ -148,15 +148,15 @@ class _Segment:
             _take_over(old, new, edges)
 
     def _run_again(self) -> list[Node]:
-        now = Generator.get_state(default_generator)
+        now = default_generator.get_state()
         if self.state is not None:
-            Generator.set_state(default_generator, self.state)
+            default_generator.set_state(self.state)
         try:
             with enable_grad(), self.context:
                 start = next_sequence()
                 return _recorded_since(start, self.function(*self.args, **self.kwargs))
         finally:
-            Generator.set_state(default_generator, now)
+            default_generator.set_state(now)
 
     def adopt(self, edges: dict[Any, Any]) -> None:
         """A segment within one that is being run again works for the nodes of the first run."""

@@ -286,3 +286,16 @@ def test_a_write_into_what_is_one_number():
     x = sg.tensor([1.0, 2.0], dtype=sg.float64)
     run = sg.compile(f, backend="numpy")
     assert [run(x).item(), run(x * 2).item(), f(x).item()] == [3.0, 6.0, 3.0]
+
+
+def test_gradients_in_a_tensor_that_shares_the_memory_of_an_argument():
+    """They were taken for something that the function leaves behind, and it was traced at every call."""
+    def slopes(x):
+        y = x.detach().requires_grad_()
+        (y**3).sum().backward()
+        return y.grad * 2
+
+    run = sg.compile(slopes, backend="numpy")
+    for i in range(6):
+        assert run(sg.full((2,), float(i))).tolist() == [6.0 * i * i] * 2
+    assert len(run.recompiles()) == 1

@@ -52,9 +52,10 @@ def test_lengths_that_do_not_fit():
         sg.scan(lambda c, x: (c, None), "text", length=1)
 
 
-def test_random_numbers_in_a_loop_of_unknown_length_are_refused_and_none_is_used_up():
+def test_random_numbers_in_a_loop_of_unknown_length_within_another_are_refused_and_none_is_used_up():
     sg.manual_seed(3)
-    f = sg.compile(lambda x: sg.while_loop(lambda c: c.sum() < 9, lambda c: c + sg.randn(2), x[0]))
+    step = lambda c, x: (sg.while_loop(lambda c: c.sum() < 9, lambda c: c + sg.randn(2), c), None)
+    f = sg.compile(lambda x: sg.scan(step, x[0], x)[0])
     with pytest.raises(sg.errors.TraceError, match=r"test_loop_refusals.py:\d+: random numbers.*pass them as xs"):
         f(sg.ones(3, 2))
     found = sg.randn(2)

@@ -21,7 +21,7 @@ def _check_probability(p: float) -> None:
 def _dropped(input: Tensor, p: float, mask_shape: tuple[int, ...]) -> Tensor:
     dtype = input._array.dtype
     scale = dtype.type(0.0 if p == 1 else 1 / (1 - p))
-    return input * wrap(drawn(lambda: dropout_mask(default_generator, mask_shape, p).astype(dtype) * scale))
+    return input * wrap(drawn(lambda: dropout_mask(default_generator, mask_shape, p).astype(dtype) * scale, default_generator))
 
 
 def _maybe_inplace(input: Tensor, p: float, mask_shape: tuple[int, ...], inplace: bool) -> Tensor:
@@ -95,7 +95,7 @@ def _moved(input: Tensor, p: float, mask_shape: tuple[int, ...]) -> Tensor:
         return input * 0
     scale = ((ALPHA**2 * p + 1) * (1 - p)) ** -0.5
     dtype = input._array.dtype
-    keep = wrap(drawn(lambda: dropout_mask(default_generator, mask_shape, p).astype(dtype)))
+    keep = wrap(drawn(lambda: dropout_mask(default_generator, mask_shape, p).astype(dtype), default_generator))
     return input * (keep * scale) + ((keep - 1) * (ALPHA * scale) + ALPHA * scale * p)  # type: ignore[no-any-return]
 
 
