@@ -189,7 +189,7 @@ class Optimizer:
             return self._begin(p, group)
         capture, mode.capture = mode.capture, None
         try:
-            return self._begin(p, group)
+            return self._begin_alike(p, group)
         finally:
             mode.capture = capture
 
@@ -220,6 +220,10 @@ class Optimizer:
 
     def _begin(self, p: Any, group: Group) -> State:
         raise NotImplementedError
+
+    def _begin_alike(self, p: Any, group: Group) -> State:
+        """The same, such that the first step does what the later ones do, if there is such a state."""
+        return self._begin(p, group)
 
     def _move(self, p: Any, g: Any, state: State, group: Group) -> None:
         raise NotImplementedError

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from symgrad.creation import zeros_like
 from symgrad.optim import options
 from symgrad.optim.optimizer import Optimizer, Parameters
 from symgrad.optim.options import Group, State, check_kind, check_positive, check_rate, decayed, rate
@@ -43,6 +44,11 @@ class SGD(Optimizer):
 
     def _begin(self, p: Any, group: Group) -> State:
         return {} if group["momentum"] == 0 else {"momentum_buffer": None}  # which starts with the first gradient
+
+    def _begin_alike(self, p: Any, group: Group) -> State:
+        if group["momentum"] == 0 or group["dampening"] != 0:  # the first gradient is not dampened
+            return self._begin(p, group)
+        return {"momentum_buffer": zeros_like(p)}
 
     def _move(self, param: Any, grad: Any, state: State, group: Group) -> None:
         if group["momentum"] != 0:

@@ -15,6 +15,8 @@ nn, optim = sg.nn, sg.optim
 
 MAKERS = {
     "SGD": lambda p: optim.SGD(p, lr=0.05),
+    "momentum": lambda p: optim.SGD(p, lr=0.05, momentum=0.9, weight_decay=0.1),
+    "Nesterov": lambda p: optim.SGD(p, lr=0.05, momentum=0.9, nesterov=True, maximize=True),
     "Adam": lambda p: optim.Adam(p, lr=0.05, amsgrad=True),
     "AdamW": lambda p: optim.AdamW(p, lr=0.05),
     "RMSprop": lambda p: optim.RMSprop(p, lr=0.05, momentum=0.9, centered=True),
@@ -70,6 +72,16 @@ def test_a_step_is_traced_once(name):
         return [*losses, p.detach(), p.grad, *(x for x in optimizer.state[p].values() if isinstance(x, sg.Tensor))]
 
     assert both(scenario) == 1
+
+
+def test_dampened_momentum_begins_with_a_step_of_its_own():
+    def scenario(compiled):
+        p = weight()
+        optimizer, step = made(lambda p: optim.SGD(p, lr=0.05, momentum=0.9, dampening=0.5), p)
+        run = compiled(step)
+        return [run(sg.tensor(X)).item() for _ in range(4)] + [p.detach(), optimizer.state[p]["momentum_buffer"]]
+
+    assert both(scenario) == 2
 
 
 def test_a_gradient_from_before_the_first_step_makes_no_difference():
