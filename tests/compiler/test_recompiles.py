@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import functools
+import itertools
 import logging
+import types
 import warnings
 
 import interpreted
@@ -292,3 +295,75 @@ def test_what_results_bring_along_is_not_left_behind():
     for _ in range(4):
         assert fast(sg.ones(2))[0].item() == 2
     assert len(fast.recompiles()) == 1
+
+
+def _through(function):
+    @functools.wraps(function)
+    def call(*args):
+        return function(*args)
+
+    return call
+
+
+class _Counting:
+    """A decorator that is an object, and remembers something."""
+
+    def __init__(self, function):
+        functools.update_wrapper(self, function)
+        self.calls = 0
+
+    def __get__(self, instance, owner=None):
+        return self if instance is None else types.MethodType(self, instance)
+
+    def __call__(self, *args):
+        self.calls += 1
+        return self.__wrapped__(*args)
+
+
+class _Decorated(nn.Module):
+    @_Counting
+    def forward(self, x):
+        return x * FACTOR
+
+
+@pytest.mark.parametrize(("wrap", "number"), [
+    (_through, float), (functools.lru_cache, float), (lambda f: _through(functools.lru_cache(f)), float), (sg.compile, sg.tensor),
+], ids=["wraps", "cache", "both", "compiled"])  # fmt: skip
+def test_what_a_wrapped_function_reads(monkeypatch, wrap, number):
+    """A decorator leads to the function itself, wherever it stands: that which is compiled, or one that it calls."""
+    scale, keys = 2.0, itertools.count()
+
+    @wrap
+    def factor(key):
+        return number(FACTOR * scale)
+
+    @_through
+    def f(x):
+        return x * factor(next(keys))
+
+    fast = sg.compile(f)
+    x = sg.ones(2)
+    assert fast(x).tolist() == [4, 4]
+    scale = 3.0
+    assert fast(x).tolist() == [6, 6]
+    monkeypatch.setitem(globals(), "FACTOR", 5.0)
+    assert fast(x).tolist() == [15, 15]
+    assert why(fast)[1:] == ["closure cell scale: 2.0 -> 3.0", "global FACTOR: 2.0 -> 5.0"]
+
+
+def test_what_the_wrapped_forward_of_a_module_reads(monkeypatch):
+    net = _Decorated()
+    fast = sg.compile(lambda x: net(x))
+    assert fast(sg.ones(2)).tolist() == [2, 2]
+    monkeypatch.setitem(globals(), "FACTOR", 5.0)
+    assert fast(sg.ones(2)).tolist() == [5, 5]
+
+
+def test_what_a_decorator_remembers_decides_nothing(monkeypatch):
+    f = _Counting(lambda x: x * FACTOR)
+    fast = sg.compile(f)
+    for _ in range(3):
+        assert fast(sg.ones(2)).tolist() == [2, 2]
+    monkeypatch.setitem(globals(), "FACTOR", 5.0)
+    assert fast(sg.ones(2)).tolist() == [5, 5]
+    assert why(fast) == ["first call", "global FACTOR: 2.0 -> 5.0"]
