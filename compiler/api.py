@@ -35,8 +35,8 @@ def compile(function: Callable[..., Any] | None = None, /, **given: Any) -> Any:
 
 
 def _compiled(function: Callable[..., Any], chosen: Options) -> Any:
-    made = Retraced(function, chosen) if chosen.retrace else Compiled(function, chosen)
-    return Bucketed(made, dict(chosen.buckets)) if chosen.buckets else made
+    kind = Bucketed if chosen.buckets else Retraced if chosen.retrace else Compiled
+    return kind(function, chosen)
 
 
 def disable(function: Callable[..., Any]) -> Callable[..., Any]:

@@ -6,7 +6,9 @@ That is right for functions that treat rows one by one; whether this one does is
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import functools
+import types
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import numpy as np
@@ -14,7 +16,10 @@ import numpy as np
 from symgrad.autograd import no_grad
 from symgrad.compiler.capture import tracing
 from symgrad.compiler.compiled import Compiled
+from symgrad.compiler.options import Options
+from symgrad.compiler.retraced import Retraced
 from symgrad.compiler.tree import flatten, unflatten
+from symgrad.compiler.wrapping import Wrapping
 from symgrad.dispatch import tensors as ops
 from symgrad.errors import TraceError
 from symgrad.tensor import Tensor, wrap
@@ -24,15 +29,29 @@ def _is_array(x: Any) -> bool:
     return isinstance(x, (Tensor, np.ndarray))
 
 
-class Bucketed:
+class Bucketed(Wrapping):
     """A compiled function behind arguments that are filled up. Everything else is asked of the compiled function."""
 
-    def __init__(self, compiled: Compiled, lengths: Mapping[str, tuple[int, ...]]) -> None:
-        self.compiled, self.lengths = compiled, lengths
+    def __init__(self, function: Callable[..., Any], options: Options) -> None:
+        self.compiled = Retraced(function, options) if options.retrace else Compiled(function, options)
+        self.signature, self.options, self.lengths = self.compiled.signature, options, dict(options.buckets)
         self._tried: set[Any] = set()
+        functools.update_wrapper(self, function, updated=())
 
     def __getattr__(self, name: str) -> Any:
-        return getattr(self.compiled, name)
+        compiled = self.__dict__.get("compiled")
+        if compiled is None or name.startswith("__"):  # while it is copied it has nothing yet
+            raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}", name=name, obj=self)
+        found = getattr(compiled, name)
+        if not isinstance(found, types.FunctionType):
+            return found
+
+        @functools.wraps(found)
+        def method(*args: Any, **kwargs: Any) -> Any:
+            result = found(*args, **kwargs)
+            return self if result is compiled else result  # net.eval() gives the net that was asked
+
+        return method
 
     def __repr__(self) -> str:
         return repr(self.compiled)

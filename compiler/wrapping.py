@@ -30,8 +30,28 @@ class Wrapping:
             return self
         if self._attribute is None or not isinstance(own, dict):
             return types.MethodType(self, instance)  # type: ignore[arg-type]
+        known = own.get(self._attribute)
+        if known is not None and (not isinstance(known, Wrapping) or known.__self__ is instance):
+            return known
         bound = type(self)(types.MethodType(function, instance), self.options)  # type: ignore[call-arg]
-        return own.setdefault(self._attribute, bound)
+        if known is None:
+            return own.setdefault(self._attribute, bound)
+        own[self._attribute] = bound  # the object is a copy, with the method of the one that it was copied from
+        return bound
+
+    def __set__(self, instance: Any, value: Any) -> None:
+        """What is set on an object hides the method, as with any other. Without this, __get__ would not see what copies bring along."""
+        instance.__dict__[self._attribute] = value
+
+    def __delete__(self, instance: Any) -> None:
+        if self._attribute not in instance.__dict__:
+            raise AttributeError(self._attribute)
+        del instance.__dict__[self._attribute]
+
+    @property
+    def __self__(self) -> Any:
+        """The object whose method it is."""
+        return getattr(self.signature.function, "__self__", None)
 
     def __getattr__(self, name: str) -> Any:
         """A compiled module has what the module has: parameters(), train(), state_dict()."""

@@ -36,6 +36,11 @@ class Scale:
         """What it does."""
         return (x * self.weight * self.factor).sum()
 
+    @sg.compile(buckets={"x": (4, 8)})
+    def rows(self, x):
+        """Each row by itself."""
+        return x * self.weight * self.factor
+
     @classmethod
     @sg.compile
     def of_the_class(cls, x):
@@ -320,3 +325,51 @@ def test_under_a_transform_of_jax_the_way_is_named():
 def test_a_printed_loss_names_the_way():
     with pytest.raises(TraceError, match=r"item\(\).*print with debug\.print"):
         sg.compile(lambda x: print(float(x.sum())))(X)
+
+
+def test_buckets_of_a_method():
+    one, other = Scale(2.0), Scale(3.0)
+    for n in (3, 4, 2, 7, 1):
+        x = sg.ones(n, 2)
+        assert one.rows(x).tolist() == [[2.0, 2.0]] * n
+        assert other.rows(x).tolist() == [[3.0, 3.0]] * n
+    assert one.rows is one.rows
+    assert len(one.rows.recompiles()) == len(other.rows.recompiles()) == 2
+    one.factor = 5.0
+    assert one.rows(sg.ones(3, 2)).tolist() == [[5.0, 5.0]] * 3
+    assert str(one.rows.recompiles()[-1]) == "Scale.factor: 2.0 -> 5.0"
+    assert Scale.rows.__doc__ == "Each row by itself."
+    assert (one.rows.__name__, str(one.rows)) == ("rows", "<compiled rows(x): 3 programs>")
+
+
+@pytest.mark.parametrize("copied", [copy.copy, copy.deepcopy, lambda x: pickle.loads(pickle.dumps(x))])
+def test_copies_of_what_has_buckets(copied):
+    one = Scale(2.0)
+    one.rows(sg.ones(3, 2))
+    one.decorated(sg.ones(2))
+    other = copied(one)
+    other.factor = 3.0
+    assert other.decorated(sg.ones(2)).item() == 6.0
+    assert other.rows(sg.ones(3, 2)).tolist() == [[3.0, 3.0]] * 3
+    assert one.rows(sg.ones(3, 2)).tolist() == [[2.0, 2.0]] * 3
+    filled = copied(sg.compile(nn.Linear(2, 1), buckets={"input": 4}))
+    assert filled(sg.ones(3, 2)).shape == (3, 1)
+    assert len(filled.compiled.recompiles()) == 1
+
+
+def test_a_method_may_be_hidden_and_shown_again():
+    one = Scale(2.0)
+    one.decorated = len
+    assert one.decorated([1]) == 1
+    del one.decorated
+    assert one.decorated(sg.ones(2)).item() == 4.0
+    del one.decorated
+    with pytest.raises(AttributeError):
+        del one.decorated
+
+
+def test_a_module_with_buckets():
+    net = sg.compile(nn.Sequential(nn.Linear(2, 1), nn.Dropout()), buckets={"input": 4})
+    assert net.eval() is net
+    assert net(sg.ones(3, 2)).shape == (3, 1)
+    assert len(list(net.parameters())) == 2
