@@ -2,7 +2,8 @@
 
 A kernel is a pure function of arrays, so that running it twice does no harm. The two take turns, and the fastest run of each counts: that
 is the one that nothing else on the machine disturbed. Compiling does not count. Arguments are measured as they come, since moving them is
-part of every call; tensors that the function brings along are where each back end will find them.
+part of every call; tensors that the function brings along are where each back end will find them, and XLA may use the memory of those that
+are written to, of which each measured run gets copies.
 """
 
 from __future__ import annotations
@@ -50,7 +51,6 @@ _NAMES = {"numpy": "NumPy", "xla": "XLA"}
 class AutoKernel:
     """A kernel of either back end, as soon as it is known which."""
 
-    donated: tuple[int, ...] = ()
     packing: Packing | None = None
 
     def __init__(self, graph: Graph, name: str, xla: Callable[[], Kernel], kept: Sequence[int] = ()) -> None:
@@ -68,6 +68,10 @@ class AutoKernel:
     @property
     def graph(self) -> Graph:
         return self.chosen.graph
+
+    @property
+    def donated(self) -> tuple[int, ...]:
+        return self.chosen.donated if self.choice.final else ()
 
     @property
     def on_device(self) -> bool:
@@ -95,7 +99,9 @@ class AutoKernel:
                     return self._measure(held)
             finally:
                 self._lock.release()
-        return self.chosen.launch(held)
+        if found is None and self.chosen.donated:  # it has been decided since the caller asked what it has to give away
+            return self._host.launch([np.asarray(x) for x in held])
+        return self.chosen.launch(held, found)
 
     def buffer(self, array: Array) -> Any:
         return self.chosen.buffer(array)
@@ -110,17 +116,16 @@ class AutoKernel:
         if self._xla is None:
             try:
                 self._xla = self._make_xla()
-                other = [np.asarray(r) for r in self._xla.launch(held)]
+                other = [np.asarray(r) for r in self._xla.launch(self._there(held, arrays))]
             except (ImportError, GraphError) as error:
                 return self._decide("numpy", f"XLA cannot run it ({error})", found)
             if not all(map(_close, found, other)):
                 return self._decide("numpy", "XLA gives other numbers, NumPy those of eager code", found)
         here = [arrays[i] if i in self._kept else x for i, x in enumerate(held)]
-        there = [self._xla.buffer(arrays[i]) if i in self._kept else x for i, x in enumerate(held)]
         begin = time.perf_counter()
         while len(self._times["xla"]) < ROUNDS and time.perf_counter() - begin < PATIENCE:
             self._times["numpy"].append(_seconds(self._host, here))
-            self._times["xla"].append(_seconds(self._xla, there))
+            self._times["xla"].append(_seconds(self._xla, self._there(held, arrays)))
         if len(self._times["xla"]) < ROUNDS:
             return found
         fastest = {name: min(times) for name, times in self._times.items()}
@@ -128,6 +133,12 @@ class AutoKernel:
         (worst,) = fastest.keys() - {best}
         times = f"{_readable(fastest[best])} a run, {_NAMES[worst]} {_readable(fastest[worst])} (the fastest of {ROUNDS} runs each)"
         return self._decide(best, times, found)
+
+    def _there(self, held: Sequence[Any], arrays: Sequence[Array]) -> list[Any]:
+        """What XLA's kernel gets: what it may use the memory of is nobody else's."""
+        assert self._xla is not None
+        own = self._kept.union(self._xla.donated)
+        return [self._xla.buffer(arrays[i]) if i in own else x for i, x in enumerate(held)]
 
     def _decide(self, backend: str, reason: str, found: Sequence[Any]) -> Sequence[Any]:
         if backend == "xla" and self._xla is not None:

@@ -15,10 +15,12 @@ class Kernel(Protocol):
     """A graph that can be run: call it with one array for each input, it gives a new one for each output."""
 
     name: str
-    donated: tuple[int, ...]
-    """Inputs whose memory it uses for results: buffers that nobody else reads."""
     packing: Packing | None
     """How arrays go in and out, if it is not one for each input and output."""
+
+    @property
+    def donated(self) -> tuple[int, ...]:
+        """Inputs whose memory it uses for results: buffers that nobody else reads."""
 
     @property
     def graph(self) -> Graph:
@@ -66,7 +68,7 @@ def make_kernel(
     if options.backend == "auto":
         from symgrad.compiler.auto import AutoKernel
 
-        return AutoKernel(graph, name, lambda: _xla(graph, name, options, ()), kept)
+        return AutoKernel(graph, name, lambda: _xla(graph, name, options, donated), kept)
     return _xla(graph, name, options, donated, packing)
 
 

@@ -29,7 +29,7 @@ def launch(kernel: Kernel, tensors: Sequence[Tensor]) -> tuple[list[Any], Sequen
     while True:
         held = [t._held for t in tensors]
         try:
-            return held, kernel.launch(held)
+            return held, kernel.launch(held, [] if kernel.donated else None)
         except Donated:
             giving.wait()
             if any(map(is_gone, tensors)):

@@ -75,15 +75,18 @@ class Step:
         kept = [i for i, source in enumerate(self.sources, arguments) if not isinstance(source, Draw)]
         if self.operation is not None:
             self.operation.kept = kept
-        packed = self._is_simple() and not options.donate
-        self.kernel = self._kernel(options, kept, packed) if self.operation is None else self.operation.kernel
+        packed = options.backend == "xla" and self._is_simple() and not options.donate
+        writes = [i for i, _ in effects.writes]
+        given = () if packed or self.answers or effects.lasting else (*writes, *(range(arguments) if options.donate else ()))
+        donated = usable(self.graph, dict.fromkeys(given))  # but not what is needed if the path turns out to be another, or for backward
+        self.in_use = {i: InUse(self.graph.inputs[i].shape, self.graph.inputs[i].dtype) for i in donated}
+        self.numbers = [i for i in writes if i not in donated]
+        """What is written to, and is not worth giving away."""
+        self.kernel = self._kernel(options, kept, donated, packed) if self.operation is None else self.operation.kernel
         self.lease = None if self.kernel.packing is None else self._lease(self.kernel.packing)
         """What it writes to, and the gradients that it leaves, if that is the same for all calls."""
         self.leased = {i for i, _ in effects.writes} if self.lease is not None else set()
         self.others = [source for i, source in enumerate(self.sources, arguments) if i not in self.leased]
-        self.numbers = [i for i, _ in effects.writes if i not in self.kernel.donated]
-        """What is written to, and is not worth giving away."""
-        self.in_use = {i: InUse(self.graph.inputs[i].shape, self.graph.inputs[i].dtype) for i in self.kernel.donated if self.lease is None}
         self.free = not self.guards.conditions and all(i >= arguments for i, _ in effects.writes)
         """Whether it makes no difference to it which arguments share memory, and what numbers are among them."""
 
@@ -91,15 +94,12 @@ class Step:
         graph = Graph(traced.graph.inputs, (*traced.graph.outputs, *self.effects.histories.values))
         return Operation(stabilise(graph) if self.effects.lasting else graph, self.name, options, lines=self.lines)
 
-    def _kernel(self, options: Options, kept: Sequence[int], packed: bool) -> Kernel:
-        if packed:
-            packing = self._packing()
-            first = len(self.graph.inputs) - len(self.effects.writes)
-            return make_kernel(self.graph, options=options, donated=range(first, len(packing.inputs)), kept=kept, packing=packing)
-        writes = [i for i, _ in self.effects.writes]
-        given = () if self.answers or self.effects.lasting else (*writes, *(range(self.arguments) if options.donate else ()))
-        donated = usable(self.graph, dict.fromkeys(given))  # but not what is needed if the path turns out to be another, or for backward
-        return make_kernel(self.graph, options=options, donated=donated, kept=kept)
+    def _kernel(self, options: Options, kept: Sequence[int], donated: Sequence[int], packed: bool) -> Kernel:
+        if not packed:
+            return make_kernel(self.graph, options=options, donated=donated, kept=kept)
+        packing = self._packing()
+        first = len(self.graph.inputs) - len(self.effects.writes)
+        return make_kernel(self.graph, options=options, donated=range(first, len(packing.inputs)), kept=kept, packing=packing)
 
     def _is_simple(self) -> bool:
         """Whether it writes to something, and all of that, and all whose `.grad` it looks at or sets, are tensors of the function's own."""

@@ -247,6 +247,42 @@ def test_auto_measures_arguments_as_they_come_and_what_is_brought_along_where_it
     assert seen == [(False, [True, False, True]), (True, [True, False, False])] * auto.ROUNDS
 
 
+@pytest.mark.parametrize("faster", ["numpy", "xla"])
+def test_auto_measures_what_would_run(faster, monkeypatch):
+    """A step of XLA's is given the memory of what it writes to, when it is measured and afterwards."""
+    from symgrad.compiler import auto
+
+    seen = []
+
+    def seconds(kernel, held):
+        kernel.launch(held)
+        seen.append((kernel.donated, [x.is_deleted() for x in held if type(x) is not np.ndarray]))
+        return float(kernel.on_device != (faster == "xla"))
+
+    monkeypatch.setattr(auto, "_seconds", seconds)
+    weight = sg.tensor(np.ones((300, 200), np.float32))
+    fast = sg.compile(lambda x: (weight.mul_(x), None)[1], backend="auto")
+    for _ in range(3):
+        fast(sg.tensor(2.0))
+    assert seen[:2] == [((), []), ((1,), [True])]
+    before = weight._held
+    fast(sg.tensor(2.0))
+    assert fast._latest.kernel.donated == ((1,) if faster == "xla" else ())
+    assert faster == "numpy" or before.is_deleted()
+    assert weight[0, 0].item() == 2.0**4
+
+
+def test_auto_gives_arguments_away_if_it_is_told_to(monkeypatch):
+    from symgrad.compiler import auto
+
+    monkeypatch.setattr(auto, "_seconds", lambda kernel, held: float(not kernel.on_device))
+    double = sg.compile(lambda x: x * 2, backend="auto", donate=True)
+    x = double(double(sg.ones(300)))
+    assert double(x).tolist() == [8.0] * 300
+    with pytest.raises(RuntimeError, match="was donated to a compiled function"):
+        x.tolist()
+
+
 def test_auto_without_the_other_back_end(monkeypatch):
     from symgrad.compiler.auto import AutoKernel
 
