@@ -125,7 +125,8 @@ class Operation:
         args, _ = lane.arguments(node)
         gs = [self._zeros(i, lane) if g is None else g for i, g in enumerate((g,) if self.single else g)]
         transpose = self.transpose(wanted)
-        results = transpose.kernel((*args, *gs)) if lane.raw else transpose(*args, *gs)
+        # a cotangent of no dimensions may be one of NumPy's numbers, which kernels do not take for an array of the host's
+        results = transpose.kernel((*args, *map(np.asarray, gs))) if lane.raw else transpose(*args, *gs)
         found = dict(zip(wanted, results, strict=True))
         return [found.get(i) for i in range(len(needs))]
 

@@ -299,3 +299,12 @@ def test_gradients_in_a_tensor_that_shares_the_memory_of_an_argument():
     for i in range(6):
         assert run(sg.full((2,), float(i))).tolist() == [6.0 * i * i] * 2
     assert len(run.recompiles()) == 1
+
+
+def test_a_cotangent_that_is_a_number_of_numpy():
+    """A scaled loss, and a parameter whose memory is on the device since another kernel read it."""
+    w = sg.tensor([1.0, 2.0], dtype=sg.float64, requires_grad=True)
+    fast = sg.compile(lambda x: (w * w).sum() + x.sum())
+    for n, dtype in enumerate((sg.float64, sg.float32), 1):
+        (fast(sg.ones(1, dtype=dtype)) * 0.5).backward()
+        assert w.grad.tolist() == [n * 1.0, n * 2.0]

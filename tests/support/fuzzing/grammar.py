@@ -66,11 +66,19 @@ WHOLE_NUMBERS = [
     "-{i}", "{i}.abs()", "{i}.cumsum(0)", "{b}.sum()", "{b}.long()", "{i}.clamp(0, 2)", "sg.where({b}, {i}, 0)", "{i} & 3", "{i}.max()",
     "{i} // {i}.abs().add(1)", "{i}[{K}]", "{i}.reshape(-1)", "sg.arange(3)", "({f} * 2).long()", "{i}.int()", "{i}.flip(0)",
     "{i} - {b}.long()", "{i}.sort().values", "{i} << 1", "{i}.prod()", "{i} ** 2", "F.one_hot({i}.reshape(-1).clamp(0, 1), 2)",
-    "{i}.remainder(2)", "({f} > {g}).sum(0)",
+    "{i}.remainder(2)", "({f} > {g}).sum(0)", "{b}.cumsum(0)", "{i}.int().cumprod(0)", "{i}.sign()", "{i}.cummax(0).values",
+    "{i}.div(2, rounding_mode='trunc')", "F.threshold({i}, 0.5, 2)", "{i}.scatter(0, sg.zeros({S}, dtype=sg.int64), 3)",
+    "{i}.index_add(0, sg.tensor([0]), {i}[:1])", "{b}.argmax()", "{i}.amin({D})", "sg.maximum({i}, {i} * 2)", "{i}.unique()",
+    "{b}.nonzero().sum(0)", "{i}.masked_fill({b}, 2)", "{i} @ {i}", "sg.cat([{i}, {i}.int()])", "{i}.tril()", "{i}.fmod(3)",
+    "{i}.clamp(min=1)", "{i}.gather(0, sg.zeros({S}, dtype=sg.int64))", "{i}.topk(1).indices", "{i}.int() // 3",
 ]  # fmt: skip
 TRUTHS = [
     "{f} > 0", "{f} <= {g}", "{i} == 1", "~{b}", "{b} & ({f} > 0)", "{b} | {b}", "{i} > {i} * 0", "{b}.any()", "{b}.all()", "{f} != {f}",
     "{b} ^ {b}", "({f} > 0.5).any({D})", "sg.logical_not({b})", "{b}.reshape(-1)", "({f} > 0) == {b}", "sg.isfinite({f})", "{i} % 2 == 0",
+    "{b}.sign()", "{b}.cummax(0).values", "{b}.index_add(0, sg.tensor([0]), {b}[:1])", "{i}.bool()", "{b} * {b}", "{b} + {b}",
+    "{b}.flip(0)", "{b}.sort(0).values", "{b}.index_put((sg.tensor([0, 0]),), {b}[:1], accumulate=True)", "{i}.any(0)",
+    "{b}.scatter(0, {b}.long() * 0, True)", "{b}.amax({D})", "sg.where({b}, {b}, ~{b})", "{b}.roll(1)", "{f}.isnan()",
+    "{b}.masked_fill({b}, False)",
 ]  # fmt: skip
 RANDOM = [
     "{f} + sg.rand({S}, dtype={0}.dtype)", "{f} * sg.randn({S}, dtype={0}.dtype)", "F.dropout({f}, 0.5)", "{f} + sg.randint(4, {S})",
