@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from symgrad.ops.exact import PI, logarithm, root
+from symgrad.ops.kernels.windows import through_float32
 from symgrad.ops.table import elementwise
 
 LN2, ERF_SLOPE, NORMAL = logarithm(2), 2 / root(PI), root(2 * PI)
@@ -74,6 +75,7 @@ elementwise(
 # --- sinc, and all its derivatives: smooth at 0, where the closed forms are 0/0
 
 
+@through_float32
 def _sinc_derivative(x, *, order):
     """With u = π x, the derivatives of sin(u)/u obey u Sₙ + n Sₙ₋₁ = sin(u + nπ/2); near 0 that cancels, and the power series serves."""
     u = np.pi * x
@@ -85,13 +87,17 @@ def _sinc_derivative(x, *, order):
     return (np.where(near, _sinc_series(np.where(near, u, 0), order), closed) * np.pi**order).astype(x.dtype)
 
 
+def _sinc_coefficients(order: int) -> list[float]:
+    """Sₙ = Σ (-1)ᵏ uᵐ / (m! (2k + 1)) over m = 2k - n >= 0: those of u², the highest first; if n is odd there is a factor u besides."""
+    whole = [(m, (m + order) // 2) for m in range(40 + order % 2, -1, -2)]
+    return [(-1) ** k / (math.factorial(m) * (2 * k + 1)) for m, k in whole]
+
+
 def _sinc_series(u: Any, order: int) -> Any:
-    """Sₙ = Σ (-1)ᵏ uᵐ / (m! (2k + 1)) over m = 2k - n >= 0, by Horner's rule."""
-    odd, squared, total = order % 2, u * u, np.zeros_like(u)
-    for m in range(40 + odd, -1, -2):
-        k = (m + order) // 2
-        total = total * squared + (-1) ** k / (math.factorial(m) * (2 * k + 1))
-    return total * u if odd else total
+    squared, total = u * u, np.zeros_like(u)
+    for coefficient in _sinc_coefficients(order):
+        total = total * squared + coefficient
+    return total * u if order % 2 else total
 
 
 def _sinc_meaning(sp: Any, x: Any, order: int = 0) -> Any:
@@ -100,10 +106,14 @@ def _sinc_meaning(sp: Any, x: Any, order: int = 0) -> Any:
 
 
 def _sinc_derivative_jax(x: str, *, order: int) -> str:
-    derivative = "jnp.sinc"
-    for _ in range(order):
-        derivative = f"jax.grad({derivative})"
-    return f"jnp.vectorize({derivative})({x})"
+    """The same sums. What JAX derives of its own sinc cancels beside 0."""
+    closed = "jnp.sin(far) / far"
+    for n in range(1, order + 1):
+        closed = f"(jnp.sin(far + {n * math.pi / 2!r}) - {n} * ({closed})) / far"
+    series = f"jnp.polyval(jnp.asarray({_sinc_coefficients(order)!r}, near.dtype), near * near)"
+    either = f"lambda small, near, far: jnp.where(small, {series}{' * near' if order % 2 else ''}, {closed}) * {math.pi**order!r}"
+    chosen = f"lambda u, small: ({either})(small, jnp.where(small, u, 0), jnp.where(small, 1, u)).astype({x}.dtype)"
+    return f"(lambda u: ({chosen})(u, jnp.abs(u) < {order + 1}))(jnp.pi * {x}.astype(jnp.promote_types({x}.dtype, jnp.float32)))"
 
 
 elementwise(

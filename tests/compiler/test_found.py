@@ -308,3 +308,21 @@ def test_a_cotangent_that_is_a_number_of_numpy():
     for n, dtype in enumerate((sg.float64, sg.float32), 1):
         (fast(sg.ones(1, dtype=dtype)) * 0.5).backward()
         assert w.grad.tolist() == [n * 1.0, n * 2.0]
+
+
+def test_derivatives_of_sinc_beside_zero():
+    """Sums of powers, where closed forms cancel; in half precision, and of complex numbers, too."""
+    def derivatives(x):
+        first = sg.func.grad(lambda x: sg.sinc(x).sum())
+        return first(x), sg.func.grad(sg.func.grad(sg.sinc))(x[0]), sg.func.grad(sg.func.grad(sg.func.grad(sg.sinc)))(x[0])
+
+    fast, x = sg.compile(derivatives), sg.tensor([1e-5, 0.7], dtype=sg.float64)
+    for found, wanted in zip(fast(x), derivatives(x), strict=True):
+        np.testing.assert_allclose(found.numpy(), wanted.numpy(), rtol=1e-13)
+    np.testing.assert_allclose([t.item() for t in fast(x)[1:]], [-3.289868132722362, 1.9481818204511466e-4], rtol=1e-13)
+    half = sg.tensor(-0.1, dtype=sg.float16)
+    np.testing.assert_allclose(sg.compile(sg.func.grad(sg.func.grad(sg.sinc)))(half).item(), -3.193, rtol=1e-3)
+    z, same = (sg.tensor([0.3 + 0.2j, 1e-5j, 2 - 1j], dtype=sg.complex128, requires_grad=True) for _ in range(2))
+    sg.compile(sg.sinc)(z).abs().sum().backward()
+    sg.sinc(same).abs().sum().backward()
+    np.testing.assert_allclose(z.grad.numpy(), same.grad.numpy(), rtol=1e-12)
