@@ -163,4 +163,20 @@ def docstring(graph: Graph, names: Sequence[str]) -> ast.stmt:
 
 
 def names_in(tree: ast.AST) -> set[str]:
-    return {node.id for node in ast.walk(tree) if isinstance(node, ast.Name)}
+    """The names that a tree mentions. All its nodes are given a place on the way, which Python wants to know before it compiles them."""
+    found: set[str] = set()
+    waiting = [tree]
+    while waiting:
+        node: Any = waiting.pop()
+        if node.__class__ is ast.Name:
+            found.add(node.id)
+        elif node.__class__ is not ast.Constant:
+            for field in node._fields:
+                part = getattr(node, field, None)
+                if part.__class__ is list:
+                    waiting += [x for x in part if isinstance(x, ast.AST)]
+                elif isinstance(part, ast.AST) and part._fields:
+                    waiting.append(part)
+        if node._attributes:
+            node.lineno, node.col_offset = 1, 0
+    return found

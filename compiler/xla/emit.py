@@ -35,7 +35,7 @@ def source(graph: Graph, name: str = "forward") -> str:
 
 def module(graph: Graph, name: str = "forward") -> ast.Module:
     """The syntax tree of a module that defines the graph as the function `name`."""
-    return ast.fix_missing_locations(_Emitter(graph, list(syntax.parameter_names(graph.labels, {*_MODULES, ROWS}))).module(name))
+    return _Emitter(graph, list(syntax.parameter_names(graph.labels, {*_MODULES, ROWS}))).module(name)
 
 
 class _Emitter:
@@ -70,7 +70,10 @@ class _Emitter:
         function = syntax.function(name, self.parameters, [syntax.docstring(self.graph, self.parameters), *self.body])
         used = syntax.names_in(function)
         more = helpers(used)
-        return ast.Module([*_imports(used.union(*map(syntax.names_in, more))), *more, function], [])
+        tree = ast.Module([*_imports(used.union(*map(syntax.names_in, more))), *more, function], [])
+        for line in tree.body[: -1 - len(more)]:
+            syntax.names_in(line)
+        return tree
 
     # what loops and branches are written with
 
