@@ -24,6 +24,7 @@ from symgrad.compiler.ir import Value, input_value, literal
 from symgrad.compiler.journal import Journal
 from symgrad.compiler.leaving import REBINDING, refusal, unrepeatable
 from symgrad.compiler.lines import user_line as user_line
+from symgrad.compiler.repeated import Pattern, repeat
 from symgrad.compiler.sizes import SIZED, sized
 from symgrad.compiler.sources import Captured, Draw, Scalar
 from symgrad.compiler.watch import HasGradient, Makeup, Name
@@ -92,6 +93,7 @@ class Capture(Gradients):
         self.groups: dict[Any, Alike] = {}
         """Tensors that are one input, since they hold the same number."""
         self.computed: dict[Any, Any] = {}
+        self.patterns: dict[Any, Pattern] = {}
         self.outside: list[Tensor] = []
         """The tensors behind the inputs."""
         self.written_outside: dict[int, tuple[Tensor, Box]] = {}
@@ -300,6 +302,10 @@ class Capture(Gradients):
         if self.effects:
             self.draws.append((None, move))
             self.drawn = _state_of_random()
+
+    def repeat(self, key: Any, tensors: Sequence[Tensor], run: Callable[[], None]) -> None:
+        """Work on tensors, in place, which is the same for all of the same types and this key."""
+        repeat(self, key, tensors, run)
 
     def drew(self, array: Any, draw: Callable[[], Any]) -> None:
         """Random numbers that are drawn anew at every run."""

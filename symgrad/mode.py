@@ -26,8 +26,9 @@ class Mode:
     before it loses its own history `capture.forgotten(tensor)`, and of a copy of an array that backward will ask for
     `capture.copied(array, copy)`. What code depends on besides tensors it says with `capture.depends(read)` and
     `capture.scalar(key, read)`, which numbers are the same for many parameters with `capture.alike(key, tensor)`, and what it computes from
-    such a one with `capture.common(key, tensor, compute)`; a module that is called, or an optimizer, with `capture.entered(module)`; how to
-    take back what it does to Python's objects, if the call fails, with `capture.undo(action)`; and what no program can do again with
+    such a one with `capture.common(key, tensor, compute)`; work on tensors, in place, that is the same for many with
+    `capture.repeat(key, tensors, run)`; a module that is called, or an optimizer, with `capture.entered(module)`; how to take back what it
+    does to Python's objects, if the call fails, with `capture.undo(action)`; and what no program can do again with
     `capture.done_once(how)`. `capture.meaning(row, args)` gives what stands for a Function that says what it means,
     `capture.called(row, args, results)` tells it of one that does not, `capture.hooked(tensor, hook, how)` of a hook.
     `capture.printed(text, tensors, named)` tells it of `debug.print`, and says whether there are values to be printed now.
@@ -101,6 +102,9 @@ class Observer:
 
     def common(self, key: Any, tensor: Any, compute: Callable[[], Any]) -> Any:
         return compute() if self.outer is None else self.outer.common(key, tensor, compute)
+
+    def repeat(self, key: Any, tensors: Any, run: Callable[[], None]) -> None:
+        run()  # each is looked at
 
     def left(self, tensor: Any, how: str) -> None:
         if self.outer is not None:

@@ -170,16 +170,25 @@ class Optimizer:
                 if state:
                     kept[p] = state
                     state = kept[p]
-            if capture is not None and plain:
-                for name in self._numbers:
-                    if isinstance(state.get(name), Tensor):
-                        capture.alike((id(group), name), state[name])
             if group["maximize"]:
                 g = -g
-            if plain and not p.is_complex():
+            if capture is not None and plain and not p.is_complex():
+                self._trace(p, g, state, group)
+            elif plain and not p.is_complex():
                 self._move(p, g, state, group)
             else:
                 self._step_parameter(p, g, state, group)
+
+    def _trace(self, p: Any, g: Any, state: State, group: Group) -> None:
+        """Move a parameter in a traced function. What an optimizer of ours does it does in the same way for all parameters of a type."""
+        capture, kept = local.mode.capture, list(state.values())
+        for name in self._numbers:
+            if isinstance(state.get(name), Tensor):
+                capture.alike((id(group), name), state[name])
+        if all(isinstance(x, Tensor) for x in kept) and self._move.__module__.startswith("symgrad."):
+            capture.repeat((id(group), *state), [p, g, *kept], functools.partial(self._move, p, g, state, group))
+        else:
+            self._move(p, g, state, group)
 
     def _begun(self, p: Any, group: Group) -> State:
         """The state of a parameter before its first step. Where that step is traced it is made as if it had been there before: the program

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 import symgrad as sg
+from symgrad.mode import local
 from symgrad.resident import memory
 
 optim = sg.optim
@@ -202,3 +203,63 @@ def test_a_step_that_fails_counts_nothing():
     with pytest.raises(ValueError, match="no"):
         sg.compile(failing)(sg.tensor(X))
     assert [t.item() for t in counters(optimizer)] == [1, 1, 1]
+
+
+# an update is traced once for parameters of the same types
+
+
+class Signs(optim.SGD):
+    """An optimizer of the user's own: it need not treat all parameters alike."""
+
+    def _move(self, param, grad, state, group):
+        param.sub_(grad.sign() if param is group["params"][1] else grad, alpha=0.1)
+
+
+@pytest.mark.parametrize("make", [Signs, lambda p: optim.SGD(p, lr=0.1, momentum=0.9, maximize=True), MAKERS["RAdam"]])
+def test_gradients_of_every_form(make):
+    """What is known of the gradient of one parameter, here that it is constant, says nothing of those of others."""
+
+    def scenario(compiled):
+        params = parameters()
+        optimizer = make(params)
+
+        def step(x):
+            optimizer.zero_grad()
+            loss = params[0].sum() + (params[1] * 0).sum() + ((params[2] - x) ** 2).sum()
+            loss.backward()
+            optimizer.step()
+            return loss
+
+        run = compiled(step)
+        for i in range(4):
+            run(sg.tensor(X + i))
+        return state(optimizer, params)
+
+    same(scenario)
+
+
+def test_parameters_of_one_type_are_traced_once():
+    params = parameters()
+    _, step = made(MAKERS["Adam"], params)
+    captured = []
+
+    @sg.compile
+    def watched(x):
+        loss = step(x)
+        captured.append(len(local.mode.capture.patterns))
+        return loss
+
+    watched(sg.tensor(X))
+    assert captured == [1]
+
+
+def test_a_failing_update_changes_nothing():
+    params = parameters()
+    optimizer, step = made(MAKERS["Adam"], params)
+    step(sg.tensor(X))
+    optimizer.state[params[2]]["exp_avg"] = sg.zeros(3, dtype=sg.float64)[:2]
+    before = state(optimizer, params)
+    with pytest.raises(RuntimeError):
+        sg.compile(step)(sg.tensor(X))
+    for a, b in zip(before, state(optimizer, params), strict=True):
+        np.testing.assert_equal(a, b)
