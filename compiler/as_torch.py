@@ -67,8 +67,8 @@ def _array(torch: Any, x: Any) -> Any:
     """The memory of a tensor, or a copy of it that is contiguous."""
     name = str(x.dtype).removeprefix("torch.")
     if x.device.type != "cpu" or x.layout is not torch.strided or name not in _TYPES:
-        found = f"{name} on {x.device}, {x.layout}"
-        raise TypeError(f"{user_line()}: as_torch() takes dense tensors on the CPU, got {found}; call .cpu() or .to_dense()")
+        given = f"{name} on {x.device}, {x.layout}"
+        raise TypeError(f"{user_line()}: as_torch() takes dense tensors on the CPU, got {given}; call .cpu() or .to_dense()")
     if torch.func.debug_unwrap(x) is not x:
         raise TypeError(
             f"{user_line()}: torch.func's transformations do not go through as_torch(); use torch.autograd.grad, or transform the function"

@@ -27,7 +27,7 @@ from symgrad.compiler.lines import user_line as user_line
 from symgrad.compiler.repeated import Pattern, repeat
 from symgrad.compiler.sizes import SIZED, sized
 from symgrad.compiler.sources import Captured, Draw, Scalar
-from symgrad.compiler.watch import HasGradient, Makeup, Name
+from symgrad.compiler.watch import Contents, HasGradient, Makeup, Name
 from symgrad.compiler.way import Way as Way
 from symgrad.dispatch import tensors
 from symgrad.engine import key_of
@@ -244,7 +244,7 @@ class Capture(Gradients):
             raise TraceError(f"{user_line()}: {how} changes Python's objects inside a traced function; call it outside")
         self.once = self.once or f"{how} at {user_line()} is done by Python, and no program does it again; call it after the function"
 
-    def settle(self, names: Sequence[Name]) -> None:
+    def settle(self, names: Sequence[Name | Contents]) -> None:
         """After the trace: names that the function reads are dependencies, unless it has changed them itself."""
         for name in names:
             if name.makeup is not None:

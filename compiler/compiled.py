@@ -22,6 +22,7 @@ from symgrad.compiler.options import DEFAULT, Options
 from symgrad.compiler.program import MISS, Program
 from symgrad.compiler.progress import compiling, stage
 from symgrad.compiler.randomness import Dice
+from symgrad.compiler.reading import names
 from symgrad.compiler.recompiles import Recompiles, Traces
 from symgrad.compiler.results import no_tensor
 from symgrad.compiler.shortcut import Run, no_shortcut, shortcut
@@ -29,7 +30,7 @@ from symgrad.compiler.signature import Call, Signature, Spec, types_of
 from symgrad.compiler.state import Step
 from symgrad.compiler.stepping import stepping
 from symgrad.compiler.trace import Trace, trace
-from symgrad.compiler.watch import names
+from symgrad.compiler.tree import settings
 from symgrad.compiler.wrapping import Wrapping
 from symgrad.errors import EffectError, GraphError, TraceError
 from symgrad.mode import local
@@ -177,7 +178,8 @@ class Compiled(Methods, Inspection, Wrapping):
     def _followed(self, call: Call, **how: Any) -> Trace:
         """Run the function and look on."""
         self.traces.note(call, self._failures(call))
-        watched, dice = names(self.signature.function), Dice()
+        given = [(path[1:], x) for path, x in settings(call.structure, "").items()]
+        watched, dice = names(self.signature.function, given), Dice()
         known = self.signature.names(), titles(self.signature.function, watched)
         traced = trace(self.signature.caller(call), call.leaves, call.labels, *known, follow=True, **how)
         try:

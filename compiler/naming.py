@@ -11,13 +11,14 @@ import re
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
-from symgrad.compiler.watch import Name, names
+from symgrad.compiler.reading import names
+from symgrad.compiler.watch import Contents, Name
 from symgrad.tensor import Tensor
 
 _MOST = 10_000
 
 
-def titles(function: Any, watched: Iterable[Name] | None = None) -> dict[int, str]:
+def titles(function: Any, watched: Iterable[Name | Contents] | None = None) -> dict[int, str]:
     """Names by the ids of tensors; the first that is found counts."""
     if _is_module(function):
         return {id(t): path for path, t in _parts(function)}

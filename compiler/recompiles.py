@@ -112,11 +112,27 @@ class Traces:
     def note(self, call: Call, others: Sequence[str]) -> None:
         """A call is about to be traced. `others` is what else is not as it was, of programs for arguments of the same types."""
         picture = _Picture(call)
-        reasons = tuple(dict.fromkeys(self._reasons(picture) or others)) or ("other values",)
+        own = self._reasons(picture)
+        reasons = tuple(dict.fromkeys(own or others)) or ("other values",)
         self.records.append(Record(len(self.records) + 1, reasons))
         self._pictures.append(picture)
         logger.info("%s is traced (%d): %s", self.title, len(self.records), "; ".join(reasons))
         self._count(picture)
+        for line in () if own else others:
+            self._change(line)
+
+    def _change(self, line: str) -> None:
+        """What the program depends on has changed; of paths, which are other programs, there is a warning of their own."""
+        what, colon, _ = line.partition(": ")
+        if what == "path" or not colon:
+            return
+        seen = self._seen.setdefault(("change", what), set())
+        seen.add(len(self.records))
+        if len(seen) >= MOST:
+            way = "pass it as an argument, where a float is an input, or keep it in a tensor"
+            if what.startswith("argument "):
+                way = "compute with it in tensors, not in Python"
+            self.warn(("change", what), f"{what} has changed {len(seen)} times, and {self.title} was traced again for each; {way}")
 
     def _reasons(self, picture: _Picture) -> list[str]:
         if not self._pictures:
@@ -128,7 +144,7 @@ class Traces:
         for label, shape in picture.shapes.items():
             self._add("shape", label, shape)
         for label, value in picture.settings.items():
-            if type(value) is int:
+            if type(value) in (int, float, str):
                 self._add("value", label, value)
 
     def _add(self, what: str, label: str, value: Any) -> None:
@@ -136,7 +152,9 @@ class Traces:
         seen.add(value)
         if len(seen) > MOST:
             way = "compile with buckets=(...), pad it to a few lengths, or drop the last short batch"
-            if what == "value":
+            if what == "value" and type(value) is not int:
+                way = "let a few values stand for many, or pass a float that is not static"
+            elif what == "value":
                 way = f'compile with dynamic="{label.partition(".")[0]}" if it is a number to compute with'
             self.warn((what, label), f"argument {label} has come in {len(seen)} {what}s, and {self.title} was traced and compiled for each"
                                      f" of them; {way}")  # fmt: skip

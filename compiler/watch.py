@@ -1,28 +1,33 @@
 """What Python code depends on besides its arguments: names that it reads, and what the modules that it calls consist of.
 
-Names are closure cells and globals that the function, and functions that it calls by such names, read: numbers, strings and the like are
-compared by value, everything else (a tensor, a module, a function) by identity. Attributes of other objects, and what is in lists and
-dictionaries, are not looked at: that is as it was when the function was traced.
+Numbers, strings and the like are compared by value, everything else (a tensor, a module, a function) by identity. Which names there are is
+found by `symgrad.compiler.reading`.
 """
 
 from __future__ import annotations
 
-import dis
-import functools
-import types
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from typing import Any
 
 from symgrad.compiler.lines import warn
 from symgrad.tensor import Tensor
 
-_VALUES = (bool, int, float, complex, str, bytes, type(None))
-_PASSED_OVER = (types.ModuleType, type, types.BuiltinFunctionType)
+VALUES = (bool, int, float, complex, str, bytes, type(None))
 _GROUPS = ("_parameters", "_buffers", "_modules", "_forward_pre_hooks", "_forward_hooks", "_backward_hooks", "_backward_pre_hooks")
-_MISSING = object()
+MISSING = object()
 _CHANGED = "is changed while the function is traced. Python code runs then, and not again: a compiled call leaves it as it is"
-_MOST = 200
-"""Functions that are looked through."""
+
+
+def same(now: Any, before: Any) -> bool:
+    """Whether a value is what it was."""
+    return now is before or (type(before) in VALUES and type(now) is type(before) and (now == before or now != now))
+
+
+def change(before: Any, now: Any) -> str:
+    """What has become of a value, in words."""
+    if type(before) in VALUES and type(now) in VALUES:
+        return f"{before!r} -> {now!r}"
+    return "gone" if now is MISSING else f"another {type(now).__name__}"
 
 
 class Name:
@@ -31,7 +36,7 @@ class Name:
     def __init__(self, title: str, read: Callable[[], Any], attribute: bool = False) -> None:
         self.title, self.read, self.attribute = title, read, attribute
         self.value = read()
-        self.plain = type(self.value) in _VALUES
+        self.plain = type(self.value) in VALUES
         self.makeup = Makeup(self.value) if not isinstance(self.value, type) and hasattr(self.value, "named_parameters") else None
         """Of a module: its attributes may be read without it being called."""
 
@@ -42,12 +47,7 @@ class Name:
         return self.plain and type(now) is type(self.value) and (now == self.value or now != now)
 
     def describe(self, *_: Any) -> str:
-        now = self.read()
-        if self.plain and type(now) in _VALUES:
-            return f"{self.title}: {self.value!r} -> {now!r}"
-        kinds = "gone" if now is _MISSING else f"another {type(now).__name__}"
-        return f"{self.title}: {kinds}"
-
+        return f"{self.title}: {change(self.value, self.read())}"
 
     def warn(self) -> None:
         """The traced code itself has changed it. An object may keep a list or the like of its own, as long as it decides nothing."""
@@ -56,105 +56,34 @@ class Name:
         warn(f"{self.title} {_CHANGED}; keep it in a tensor that is written in place, or leave the function eager")
 
 
-def names(function: Any) -> list[Name]:
-    """What a function, and the user's functions that it calls by name, read; of a method, the attributes of its object, too."""
-    found = {key: Name(title, read, attribute=True) for key, title, read in _attributes(function)}
-    seen: set[int] = set()
-    waiting = list(_functions(function))
-    while waiting and len(seen) < _MOST:
-        f = waiting.pop()
-        if id(f.__code__) in seen:
-            continue
-        seen.add(id(f.__code__))
-        for key, title, read in _reads(f):
-            if key in found:
-                continue
-            value = read()
-            if isinstance(value, _PASSED_OVER) or value is _MISSING or _is_ours(value):
-                continue
-            found[key] = Name(title, read)
-            waiting += _functions(value)
-    return list(found.values())
+class Contents:
+    """What is in a list or a dictionary that the function reads."""
 
+    attribute = plain = False
+    makeup = None
 
-def _attributes(function: Any) -> Iterator[tuple[Any, str, Callable[[], Any]]]:
-    """Of the object whose method it is, or which is called like a function; a module is looked at as a whole."""
-    owner = function.__self__ if isinstance(function, types.MethodType) else function
-    if isinstance(owner, (types.FunctionType, type)) or hasattr(owner, "__wrapped__"):
-        return
-    if hasattr(owner, "named_parameters"):
-        yield id(owner), "self", lambda: owner
-    elif not _is_library(type(owner)):
-        yield from _own(owner)
+    def __init__(self, title: str, value: Any) -> None:
+        self.title, self.value = title, value
+        self.items = list(value.items() if isinstance(value, dict) else enumerate(value))
+        self._now: Callable[[Any], Any] = value.get if isinstance(value, dict) else value.__getitem__
 
+    def __call__(self) -> bool:
+        if len(self.value) != len(self.items):
+            return False
+        for key, item in self.items:  # a plain loop, since it runs at every call
+            now = self._now(key)
+            if now is not item and not same(now, item):
+                return False
+        return True
 
-def _own(owner: Any) -> Iterator[tuple[Any, str, Callable[[], Any]]]:
-    title, own = type(owner).__name__, getattr(owner, "__dict__", {})
-    for name, value in own.items():
-        if not isinstance(value, _PASSED_OVER):
-            yield (id(owner), name), f"{title}.{name}", functools.partial(own.get, name, _MISSING)
-    for name in _slots(type(owner)):
-        if not isinstance(getattr(owner, name, _MISSING), _PASSED_OVER):
-            yield (id(owner), name), f"{title}.{name}", functools.partial(getattr, owner, name, _MISSING)
+    def describe(self, *_: Any) -> str:
+        if len(self.value) != len(self.items):
+            return f"{self.title}: {len(self.items)} -> {len(self.value)} entries"
+        key, item = next((key, item) for key, item in self.items if not same(self._now(key), item))
+        return f"{self.title}[{key!r}]: {change(item, self._now(key))}"
 
-
-def _slots(cls: type) -> Iterator[str]:
-    for base in cls.__mro__:
-        given = base.__dict__.get("__slots__", ())
-        yield from (name for name in ([given] if isinstance(given, str) else given) if name not in ("__dict__", "__weakref__"))
-
-
-def _is_ours(x: Any) -> bool:
-    """A function of this package, or of NumPy and the like, which nobody replaces."""
-    return isinstance(x, (types.FunctionType, types.MethodType)) and _is_library(x)
-
-
-def _is_library(x: Any) -> bool:
-    return str(x.__module__).partition(".")[0] in ("symgrad", "numpy", "jax", "functools", "builtins")
-
-
-def _functions(x: Any) -> Iterator[Any]:
-    """The Python functions behind something that is called."""
-    x = getattr(x, "__wrapped__", x) if not isinstance(x, types.FunctionType) else x
-    if isinstance(x, types.MethodType):
-        x = x.__func__
-    if isinstance(x, types.FunctionType) and not _is_ours(x):
-        yield x
-        if hasattr(x, "__wrapped__"):
-            yield from _functions(x.__wrapped__)
-    elif not isinstance(x, (type, Tensor)) and hasattr(x, "named_parameters"):
-        for module in x.modules():
-            forward = getattr(type(module).forward, "__wrapped__", type(module).forward)
-            if isinstance(forward, types.FunctionType) and not _is_ours(forward):
-                yield forward
-
-
-def _reads(f: Any) -> Iterator[tuple[Any, str, Callable[[], Any]]]:
-    for name, cell in zip(f.__code__.co_freevars, f.__closure__ or (), strict=False):
-        yield id(cell), f"closure cell {name}", _cell_reader(cell)
-    space = f.__globals__
-    for name in _global_names(f.__code__):
-        if name in space:
-            yield (id(space), name), f"global {name}", functools.partial(space.get, name, _MISSING)
-
-
-def _cell_reader(cell: Any) -> Callable[[], Any]:
-    def read() -> Any:
-        try:
-            return cell.cell_contents
-        except ValueError:
-            return _MISSING
-
-    return read
-
-
-def _global_names(code: Any) -> Iterator[str]:
-    for instruction in dis.get_instructions(code):
-        if instruction.opname in ("LOAD_GLOBAL", "LOAD_NAME"):
-            yield instruction.argval
-    for constant in code.co_consts:
-        if isinstance(constant, types.CodeType):
-            yield from _global_names(constant)
+    def warn(self) -> None:
+        """The traced code itself may keep something there, as long as it decides nothing."""
 
 
 class HasGradient:
@@ -178,7 +107,7 @@ class Makeup:
     def __init__(self, module: Any) -> None:
         self.module, self.own = module, module.__dict__
         self.parts = [(group, dict(self.own[group])) for group in _GROUPS if group in self.own]
-        self.plain = {name: value for name, value in self.own.items() if type(value) in _VALUES}
+        self.plain = {name: value for name, value in self.own.items() if type(value) in VALUES}
 
     def __call__(self) -> bool:
         return self.failed() is None
@@ -191,7 +120,7 @@ class Makeup:
         """What is no longer as it was."""
         own, title = self.own, type(self.module).__name__
         for name, value in self.plain.items():
-            now = own.get(name, _MISSING)
+            now = own.get(name, MISSING)
             if now is not value and (type(now) is not type(value) or (now != value and value == value)):
                 return f"training: {value} -> {now}" if name == "training" else f"{title}.{name}: {value!r} -> {now!r}"
         for group, parts in self.parts:
@@ -208,6 +137,6 @@ class Makeup:
 
     def settle(self) -> None:
         """After the trace: what the module's own code has changed cannot be held fixed. It is not done again by a program."""
-        for name in [name for name, value in self.plain.items() if self.own.get(name, _MISSING) != value]:
+        for name in [name for name, value in self.plain.items() if self.own.get(name, MISSING) != value]:
             del self.plain[name]
             warn(f"{type(self.module).__name__}.{name} {_CHANGED}; make it a buffer, or leave the function eager")

@@ -101,9 +101,8 @@ class JaxOperation:
             for x in found:
                 if not isinstance(x, (jax.Array, np.ndarray, np.generic, bool, int, float, complex)):
                     raise TraceError(f"{user_line()}: {_name_of(self.function)} must return arrays, and returns {describe(x)}")
-                if jnp.issubdtype(jnp.result_type(x), jax.dtypes.extended):
-                    dtype = jnp.result_type(x)
-                    raise TraceError(f"{user_line()}: {_name_of(self.function)} gives {dtype}, which tensors do not have; use it inside")
+                if jnp.issubdtype(kind := jnp.result_type(x), jax.dtypes.extended):
+                    raise TraceError(f"{user_line()}: {_name_of(self.function)} gives {kind}, which tensors do not have; use it inside")
             return found
 
         avals = [_aval(memory(x), w) for x, w in zip(leaves, weak, strict=True) if isinstance(x, Tensor)]
