@@ -78,7 +78,11 @@ class _Search:
         self.waiting += _functions(value)
 
     def _object(self, title: str, x: Any) -> None:
-        if len(self.objects) < _MOST and _is_looked_into(x):
+        if _is_module(x):
+            for module in x.modules():
+                if _is_the_users(type(module).__module__):
+                    self.objects.setdefault(id(module), (type(module).__name__, module))
+        elif len(self.objects) < _MOST and _is_looked_into(x):
             self.objects.setdefault(id(x), (title.rpartition(" ")[2], x))
 
     def _look(self) -> bool:
@@ -93,6 +97,8 @@ class _Search:
 
     def _attribute(self, title: str, x: Any, name: str) -> None:
         own = isinstance(x, (type, types.ModuleType)) or name in getattr(x, "__dict__", ()) or name in _slots(type(x))
+        if own and _is_module(x) and type(x.__dict__[name]) in VALUES:
+            return  # part of its makeup
         if own:
             self._value((id(x), name), f"{title}.{name}", functools.partial(getattr, x, name, MISSING), attribute=True)
             return
@@ -108,14 +114,16 @@ class _Search:
         return not name.attribute or name.title.rpartition(".")[2] in self.read
 
 
+def _is_module(x: Any) -> bool:
+    return not isinstance(x, type) and hasattr(x, "named_parameters")
+
+
 def _is_looked_into(x: Any) -> bool:
     """An object, a class or a module of the user's own."""
     if isinstance(x, (*VALUES, *_FUNCTIONS, Tensor, list, dict, tuple, set, enum.Enum)) or hasattr(x, "__wrapped__"):
         return False
     if isinstance(x, types.ModuleType):
         return _is_the_users(x.__name__)
-    if not isinstance(x, type) and hasattr(x, "named_parameters"):
-        return False  # a module is looked at as a whole
     cls = x if isinstance(x, type) else type(x)
     return (cls.__module__, cls.__name__) in _NAMESPACES or _is_the_users(str(cls.__module__))
 
@@ -181,7 +189,7 @@ def _functions(x: Any) -> Iterator[Any]:
         yield x
         if hasattr(x, "__wrapped__"):
             yield from _functions(x.__wrapped__)
-    elif not isinstance(x, (type, Tensor)) and hasattr(x, "named_parameters"):
+    elif _is_module(x):
         for module in x.modules():
             forward = getattr(type(module).forward, "__wrapped__", type(module).forward)
             if isinstance(forward, types.FunctionType) and not _is_ours(forward):

@@ -123,3 +123,27 @@ def test_what_changes_all_the_time_is_one_warning_that_names_it():
         worded(sg.ones(1), "a" * i)
     with pytest.warns(UserWarning, match="argument word has come in 9 values"):
         worded(sg.ones(1), "b")
+
+
+def test_what_a_module_finds_in_its_attributes_is_read_again():
+    class Scaled(sg.nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.settings, self.gains, self.unread = types.SimpleNamespace(gain=2.0), [1.0], []
+
+        def forward(self, x):
+            return self.scaled(x) * self.gains[0]
+
+        def scaled(self, x):
+            return x * self.settings.gain
+
+    net = sg.nn.Sequential(Scaled(), sg.nn.Identity())
+    for fast in (sg.compile(net), sg.compile(lambda x: net(x))):
+        net[0].settings.gain, net[0].gains[0] = 2.0, 1.0
+        assert fast(sg.ones(1)).item() == 2
+        net[0].settings.gain = 3.0
+        assert fast(sg.ones(1)).item() == 3
+        net[0].gains[0] = 5.0
+        net[0].unread.append(1)
+        assert fast(sg.ones(1)).item() == 15
+        assert [str(record) for record in fast.recompiles()[1:]] == ["Scaled.settings.gain: 2.0 -> 3.0", "Scaled.gains[0]: 1.0 -> 5.0"]
