@@ -62,7 +62,7 @@ def repeat(capture: Any, key: Any, tensors: Sequence[Tensor], run: Callable[[], 
     key = key, *((v.shape, v.dtype) for v in before)
     pattern = capture.patterns.get(key)
     if pattern is None:
-        pattern = capture.patterns[key] = _traced(boxes, run)
+        pattern = capture.patterns[key] = _traced(capture, boxes, run)
     else:
         for t, changed in zip(tensors, pattern.changed, strict=True):
             if changed:
@@ -88,13 +88,17 @@ def _boxes(capture: Any, tensors: Sequence[Tensor]) -> list[Box] | None:
     return boxes if plain and len(set(boxes)) == len(boxes) and all(box.parent is None for box in boxes) else None
 
 
-def _traced(boxes: Sequence[Box], run: Callable[[], None]) -> Pattern:
+def _traced(capture: Any, boxes: Sequence[Box], run: Callable[[], None]) -> Pattern:
     """The first run, in which placeholders take the places of what the boxes hold."""
     before = [(box.value, box.slope) for box in boxes]
     slots = [input_value(_FIRST + i, v.shape, v.dtype) for i, (v, _) in enumerate(before)]
     for box, slot in zip(boxes, slots, strict=True):
         box.value = slot
-    run()
+    known, capture.computed = capture.computed, {}  # another pattern has the same placeholders, for other numbers
+    try:
+        run()
+    finally:
+        capture.computed = known
     found = [box.value for box in boxes]
     bare = undetached(Graph(slots, found)).outputs  # what is computed without being recorded is cut off once, at its end
     results = [detached(y) if x.op == "detach" else y for x, y in zip(found, bare, strict=True)]
