@@ -92,11 +92,13 @@ class Loaded:
         self.text, self.inputs, self.outputs = text, tuple(inputs), tuple(outputs)
 
     on_device = True
+    donated: tuple[int, ...] = ()
+    packing = None
 
     def __call__(self, arrays: Sequence[Any]) -> list[Array]:
         return [np.array(r) for r in self.launch(arrays)]  # copies, so that they can be written to
 
-    def launch(self, held: Sequence[Any]) -> Sequence[Any]:
+    def launch(self, held: Sequence[Any], found: list[Any] | None = None) -> Sequence[Any]:
         """The results as buffers of the device, for arrays of the host's and buffers."""
         import jax
 

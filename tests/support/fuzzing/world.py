@@ -32,7 +32,7 @@ class Interpreted:
         self.graph, self.name = graph, name
         self.on_device, self.donated = False, ()
 
-    def launch(self, held: Any) -> list[Any]:
+    def launch(self, held: Any, found: Any = None) -> list[Any]:
         return self(held)
 
     def buffer(self, array: Any) -> Any:
