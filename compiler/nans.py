@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 import numpy as np
 
-from symgrad.compiler.interpreter import values_of
+from symgrad.compiler.interpreter import evaluate, values_of
 from symgrad.compiler.ir import INPUT, LITERAL, OUTPUT, Graph, Value
 from symgrad.mode import Observer, local
 
@@ -28,14 +28,51 @@ def inspect(watch: Any, graph: Graph, held: Sequence[Any], lines: Lines, name: s
     arrays = [np.asarray(x) for x in held]
     if any(map(watch.bad, arrays)):
         return
+    found = _culprit(watch, graph, arrays, lines)
+    if found is not None:
+        raise FloatingPointError(f"{watch.message(*found)}, in the kernel of {name}")
+
+
+def inspect_loop(watch: Any, name: str, operands: Sequence[Any], attrs: Mapping[str, Any], capture: Any) -> None:
+    """The same for one loop or branch, which has run while a function is traced."""
+    for graph, given in steps(name, operands, attrs):
+        found = _culprit(watch, graph, given, getattr(capture, "lines", {}))
+        if found is not None:
+            raise FloatingPointError(watch.message(*found))
+
+
+def _culprit(watch: Any, graph: Graph, arrays: Sequence[Any], lines: Lines) -> tuple[str, list[Any], str] | None:
+    """The operation that began it, what it got, and its line; in a loop the one that began it in a step."""
     known = values_of(graph, arrays)
     bad = next((v for v in graph.outputs if watch.bad(known[v])), None)
     if bad is None:
-        return
+        return None
     culprit = _origin(watch, bad, known)
     operands = [None if a is None else known[a] for a in culprit.args]
     line = _line(culprit, lines) or "?"
-    raise FloatingPointError(f"{watch.message(culprit.op, operands, line)}, in the kernel of {name}")
+    for inner, given in steps(culprit.op, operands, culprit.attrs):
+        found = _culprit(watch, inner, given, lines)
+        if found is not None:
+            return found if found[2] != "?" else (*found[:2], line)
+    return culprit.op, operands, line
+
+
+def steps(name: str, operands: Sequence[Any], attrs: Mapping[str, Any]) -> Iterator[tuple[Graph, list[Any]]]:
+    """The graphs that a loop or a branch runs one after the other, with what each gets."""
+    if name == "cond":
+        yield attrs["true"] if operands[0] else attrs["false"], list(operands[1:])
+    elif name == "while_loop":
+        carry, shared = list(operands[: attrs["carries"]]), operands[attrs["carries"] :]
+        while evaluate(attrs["condition"], [*carry, *shared])[0]:
+            yield attrs["body"], [*carry, *shared]
+            carry = evaluate(attrs["body"], [*carry, *shared])
+    elif name == "scan":
+        carries, end, body = attrs["carries"], attrs["carries"] + attrs["slices"], attrs["body"]
+        carry, slices, shared = list(operands[:carries]), operands[carries:end], operands[end:]
+        for i in range(attrs["length"])[:: -1 if attrs["reverse"] else 1]:
+            given = [*carry, *(np.asarray(x[i]) for x in slices), *shared]
+            yield body, given
+            carry = evaluate(body, given)[:carries]
 
 
 def _origin(watch: Any, v: Value, known: Mapping[Value, Any]) -> Value:

@@ -187,3 +187,25 @@ def test_nans_as_a_decorator():
     with pytest.raises(FloatingPointError, match="log made a NaN"):
         checked(-sg.ones(2))
     assert checked(sg.ones(2)).tolist() == [0, 0]
+
+
+def test_nans_in_loops_are_found_in_their_steps():
+    def sinking(x):
+        def step(c, _):
+            c = c - 1
+            return c.log(), None
+
+        return sg.cond(x.sum() > 0, lambda: sg.scan(step, x, None, length=4)[0], lambda: x * 2)
+
+    line = inspect.getsourcelines(sinking)[1] + 3
+    words = rf"test_debug.py:{line}: log made a NaN of float32\[1\] = -0.30"
+    x = sg.tensor([3.0])
+    for prepare in (lambda f: None, lambda f: f(x)):  # traced for the first time, and a kernel
+        fast = sg.compile(sinking)
+        prepare(fast)
+        with sg.debug.nans(), pytest.raises(FloatingPointError, match=words):
+            fast(x)
+    waiting = sg.compile(lambda x: sg.while_loop(lambda c: c > -5, lambda c: c.sqrt() - 2, x, max_steps=9))
+    waiting(sg.tensor(1.0))
+    with sg.debug.nans(), pytest.raises(FloatingPointError, match=r"test_debug.py:\d+: sqrt made a NaN of float32\[\] = -1, in the kernel"):
+        waiting(sg.tensor(1.0))

@@ -96,6 +96,8 @@ class Body(Capture):
             return [self.value(t) for t in results]
         finally:
             mode.capture = before
+            for value, line in self.lines.items():
+                self.outer.lines.setdefault(value, line)
 
     def __call__(self, row: Row, args: tuple[Any, ...], attrs: dict[str, Any], result: Any) -> None:
         super().__call__(row, tuple(self._own(a) if is_weak(a) else a for a in args), attrs, result)
