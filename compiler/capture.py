@@ -24,6 +24,7 @@ from symgrad.compiler.ir import Value, input_value, literal
 from symgrad.compiler.journal import Journal
 from symgrad.compiler.leaving import REBINDING, refusal, unrepeatable
 from symgrad.compiler.lines import user_line as user_line
+from symgrad.compiler.nans import inspect_loop
 from symgrad.compiler.repeated import Pattern, repeat
 from symgrad.compiler.sizes import SIZED, sized
 from symgrad.compiler.sources import Captured, Draw, Scalar
@@ -224,6 +225,10 @@ class Capture(Gradients):
             constant: Callable[[Any], Any] = lambda x: self.value(x) if isinstance(x, Tensor) else x
             self.prints.append((text, [constant(x) for x in tensors], {k: constant(x) for k, x in named.items()}))
         return self.effects
+
+    def inspect(self, watch: Any, name: str, operands: Sequence[Any], attrs: Mapping[str, Any]) -> None:
+        """Whoever looks for NaN is told which operation in a loop made one."""
+        inspect_loop(watch, name, operands, attrs, self.lines)
 
     def depends(self, read: Callable[[], Any]) -> None:
         """The program holds as long as this has the value that it has now."""

@@ -33,10 +33,10 @@ def inspect(watch: Any, graph: Graph, held: Sequence[Any], lines: Lines, name: s
         raise FloatingPointError(f"{watch.message(*found)}, in the kernel of {name}")
 
 
-def inspect_loop(watch: Any, name: str, operands: Sequence[Any], attrs: Mapping[str, Any], capture: Any) -> None:
+def inspect_loop(watch: Any, name: str, operands: Sequence[Any], attrs: Mapping[str, Any], lines: Lines) -> None:
     """The same for one loop or branch, which has run while a function is traced."""
     for graph, given in steps(name, operands, attrs):
-        found = _culprit(watch, graph, given, getattr(capture, "lines", {}))
+        found = _culprit(watch, graph, given, lines)
         if found is not None:
             raise FloatingPointError(watch.message(*found))
 

@@ -30,7 +30,9 @@ def results(result: Any, effects: bool = False) -> tuple[list[Tensor], Any]:
 
 
 def no_tensor(result: Any) -> TraceError:
-    return TraceError(f"{user_line()}: the function must return a tensor or tensors, got {describe(result)}")
+    got = describe(result.itself() if is_weak(result) else result)
+    way = "a comparison or a size as a tensor, or beside one" if isinstance(result, (bool, int, float)) else "or beside other results"
+    return TraceError(f"{user_line()}: the function must return a tensor or tensors, got {got}; return tensors, {way}, or leave it eager")
 
 
 def _check(structure: Any, where: str) -> None:

@@ -87,10 +87,8 @@ class NanWatch(Observer):
             compiled: Any = getattr(row.numpy, "__self__", None)
             if hasattr(compiled, "inspect"):  # a compiled function: it knows what it is made of
                 compiled.inspect(self, arrays)
-            if self.outer is not None and row.name in ("scan", "while_loop", "cond"):
-                from symgrad.compiler.nans import inspect_loop
-
-                inspect_loop(self, row.name, arrays, attrs, self.outer)
+            if hasattr(self.outer, "inspect"):  # a function that is traced: it knows what loops are made of
+                self.outer.inspect(self, row.name, arrays, attrs)
             raise FloatingPointError(self.message(row.name, arrays, _user_line()))
 
     def message(self, name: str, arrays: Any, line: str) -> str:
