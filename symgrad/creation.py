@@ -11,14 +11,16 @@ from typing import Any
 import numpy as np
 
 from symgrad import devices, dtypes, legacy
+from symgrad.application import apply
 from symgrad.from_data import finish, quiet_cast, tensor
 from symgrad.mode import local
 from symgrad.ops import promotion
 from symgrad.ops.boxmuller import fma
 from symgrad.ops.promotion import INT64, kind, scalar_type
+from symgrad.ops.table import TABLE
 from symgrad.tensor import Tensor, wrap
 from symgrad.typing import Array
-from symgrad.views import store, tracked
+from symgrad.views import detach, store, tracked
 
 __all__ = [
     "arange", "empty", "empty_like", "empty_strided", "eye", "full", "full_like", "linspace", "logspace", "ones", "ones_like",
@@ -120,9 +122,23 @@ def full(
     """A tensor of the given sizes filled with one value, whose kind decides the type if none is given."""
     if not isinstance(size, (tuple, list)):
         raise TypeError(f"full(): argument 'size' (position 1) must be tuple of ints, not {type(size).__name__}")
+    if out is None and _is_computed(fill_value):
+        target = scalar_type(fill_value._array.dtype.type(0).item()) if dtype is None else dtypes.numpy_type(dtype)
+        return _filled_with(fill_value, shape_of("full", (size,)), target, requires_grad)
     value = _number("full", fill_value)
     target = scalar_type(value) if dtype is None else dtypes.numpy_type(dtype)
     return deliver("full", _constant(shape_of("full", (size,)), value, target), out, dtype, device, requires_grad)
+
+
+def _is_computed(value: Any) -> bool:
+    """Whether a number is a tensor in a function that is traced, and may be another one at the next run."""
+    return isinstance(value, Tensor) and local.mode.capture is not None and value._array.size == 1
+
+
+def _filled_with(value: Tensor, shape: tuple[int, ...], dtype: np.dtype[Any], requires_grad: bool) -> Tensor:
+    one = apply(TABLE["cast"], (apply(TABLE["reshape"], (detach(value),), {"shape": ()}),), {"dtype": dtype})
+    result = store(finish(np.zeros(shape, dtype)), apply(TABLE["expand"], (one,), {"shape": shape}))
+    return result.requires_grad_(requires_grad)
 
 
 def _number(name: str, value: Any) -> Any:
@@ -329,6 +345,8 @@ def full_like(
     """A tensor with the shape and type of `input`, filled with one value."""
     like = check_tensor("full_like", input)
     target = like.dtype if dtype is None else dtypes.numpy_type(dtype)
+    if _is_computed(fill_value):
+        return _filled_with(fill_value, like.shape, target, requires_grad)
     return finish(_constant(like.shape, _number("full_like", fill_value), target), device, requires_grad)
 
 

@@ -13,10 +13,13 @@ from typing import Any
 import numpy as np
 
 from symgrad import devices, dtypes
+from symgrad.application import apply
 from symgrad.mode import leaving, local
 from symgrad.ops.promotion import kind, promote_types, scalar_type
+from symgrad.ops.table import TABLE
 from symgrad.tensor import Tensor, wrap
 from symgrad.typing import Array
+from symgrad.views import detach
 
 __all__ = ["as_tensor", "asarray", "from_numpy", "frombuffer", "scalar_tensor", "tensor"]
 
@@ -61,7 +64,15 @@ def tensor(
         warnings.warn(COPY_CONSTRUCTED, UserWarning, stacklevel=2)
     if name is not None and not isinstance(name, str):
         raise TypeError(f"tensor(): argument 'name' must be str, not {type(name).__name__}")
-    result = finish(array_of(data, None if dtype is None else dtypes.numpy_type(dtype)), device, requires_grad)
+    if isinstance(data, Tensor) and local.mode.capture is not None:
+        devices.check(device)
+        wanted = data._array.dtype if dtype is None else dtypes.numpy_type(dtype)
+        result: Tensor
+        copied = apply(TABLE["clone"], (detach(data),), {})
+        result = copied if copied._array.dtype == wanted else apply(TABLE["cast"], (copied,), {"dtype": wanted})
+        result.requires_grad_(requires_grad)
+    else:
+        result = finish(array_of(data, None if dtype is None else dtypes.numpy_type(dtype)), device, requires_grad)
     if name is not None:
         result.name = name
     return result

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 
 from symgrad import return_types
 from symgrad.dispatch import tensors as ops
 from symgrad.errors import require
 from symgrad.functional.names import method, public
-from symgrad.mode import leaving
 from symgrad.ops.linalg import require_matrix, require_square
 from symgrad.ops.promotion import kind, word
 from symgrad.tensor import Tensor
@@ -59,21 +60,29 @@ def logdet(input: Tensor) -> Tensor:
 
 
 @public
-def pinv(A: Tensor, rcond: float | None = None, hermitian: bool = False, *, atol: float | None = None, rtol: float | None = None) -> Tensor:
-    """The pseudo-inverses of matrices; singular values up to max(atol, rtol * the largest) count as 0."""
+def pinv(A: Tensor, rcond: Any = None, hermitian: bool = False, *, atol: Any = None, rtol: Any = None) -> Tensor:
+    """The pseudo-inverses of matrices; singular values up to max(atol, rtol * the largest) count as 0. Each matrix may have bounds of its
+    own, in tensors."""
     require_matrix("linalg.pinv", A)
     rtol = rcond if rtol is None else rtol
+    usual = max(A.shape[-2:]) * _epsilon(A)
+    if atol is None or (not isinstance(atol, Tensor) and atol == 0):
+        return ops.pinv(A, usual if rtol is None else _bound(rtol))  # type: ignore[no-any-return]
+    if 0 in A.shape:
+        return ops.pinv(A, 0.0)  # type: ignore[no-any-return]
+    atol, largest = _bound(atol), svdvals(A.detach())[..., 0]
     if rtol is None:
-        rtol = 0.0 if atol else max(A.shape[-2:]) * _epsilon(A)
-    if atol:
-        leaving(A, "pinv() with atol, which is compared with the largest singular value")
-        largest = float(svdvals(A.detach())._array.max(initial=0.0))
-        rtol = max(rtol, float(atol) / largest if largest else 0.0)
-    return ops.pinv(A, rtol=rtol)  # type: ignore[no-any-return]
+        rtol = ops.where(atol > 0, 0.0, usual) if isinstance(atol, Tensor) else 0.0
+    relative = ops.where(largest > 0, atol / largest, 0.0)
+    return ops.pinv(A, ops.maximum(relative, _bound(rtol)))  # type: ignore[no-any-return]
+
+
+def _bound(x: Any) -> Any:
+    return ops.detach(x) if isinstance(x, Tensor) else float(x)
 
 
 @method
-def pinverse(input: Tensor, rcond: float = 1e-15) -> Tensor:
+def pinverse(input: Tensor, rcond: Any = 1e-15) -> Tensor:
     """Another name for `linalg.pinv`."""
     return pinv(input, rcond)
 

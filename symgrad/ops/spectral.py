@@ -206,17 +206,17 @@ row(
 # --- pseudo-inverse
 
 
-def pinv_type(x: Any, *, rtol: float) -> Meta:
+def pinv_type(x: Any, rtol: Any) -> Meta:
     require_matrix("linalg.pinv", x)
     return Meta((*x.shape[:-2], x.shape[-1], x.shape[-2]), x.dtype)
 
 
-def _pinv(x, *, rtol):
+def _pinv(x, rtol):
     require_matrix("linalg.pinv", x)
     return np.linalg.pinv(x, rcond=rtol)
 
 
-def _pinv_rule(xp, g, out, x, *, rtol):
+def _pinv_rule(xp, g, out, x, rtol):
     """Golub and Pereyra, 1973, equation 4.12; in the order that keeps the products small."""
     product: Callable[..., Any] = xp.matmul
     gh, outh = adjoint(xp, g), adjoint(xp, out)
@@ -230,6 +230,6 @@ def _pinv_rule(xp, g, out, x, *, rtol):
 
 
 row(
-    "pinv", "x / rtol", _pinv, (_pinv_rule,), saves="out x", policy="each", type=pinv_type, complex="own", display="LinalgPinvBackward0",
-    jax=lambda x, *, rtol: f"jnp.linalg.pinv({x}, rtol={rtol!r})",
+    "pinv", "x rtol", _pinv, (_pinv_rule, None), saves="out x", policy="each", type=pinv_type, complex="own",
+    display="LinalgPinvBackward0", jax=lambda x, rtol: f"jnp.linalg.pinv({x}, rtol={rtol})",
 )  # fmt: skip

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import warnings
+
 import numpy as np
 import pytest
 
@@ -55,15 +57,35 @@ def test_what_is_remembered_of_gradients_has_a_limit():
     assert fast.grad(X, wrt=0).tolist() == [2, 4, 6]
 
 
-def test_pinv_with_a_bound_that_depends_on_values_is_refused():
-    a = sg.tensor([[2.0, 0.0], [0.0, 0.1]])
-    wanted = [[0.5, 0], [0, 0]]
-    assert sg.linalg.pinv(a, atol=0.5).tolist() == wanted
-    assert sg.linalg.pinv(a, atol=sg.tensor(0.5)).tolist() == wanted
-    for atol in (0.5, sg.tensor(0.5)):
-        with pytest.raises(TraceError, match=r"test_choices.py:\d+: pinv\(\) with atol"):
-            sg.compile(lambda a, atol=atol: sg.linalg.pinv(a, atol=atol))(a)
-    np.testing.assert_allclose(sg.compile(lambda a: sg.linalg.pinv(a, rtol=0.2))(a).numpy(), wanted, atol=1e-6)
+@pytest.mark.parametrize("backend", ["numpy", "xla"])
+@pytest.mark.parametrize("bounds", [
+    lambda t: {"atol": t}, lambda t: {"rtol": t}, lambda t: {"atol": t, "rtol": t / 2}, lambda t: {"rcond": t * 2}, lambda t: {"atol": 0.5},
+    lambda t: {"atol": 0.5, "rtol": t}, lambda t: {"atol": t * 0}, lambda t: {"rtol": sg.stack([t, t * 9])},
+    lambda t: {"atol": sg.stack([t, t * 9])},
+], ids=["atol", "rtol", "both", "rcond", "number", "mixed", "zero", "rtols", "atols"])  # fmt: skip
+def test_bounds_of_pinv_may_be_tensors(bounds, backend):
+    """Of each matrix of a batch those singular values count that are above its own bound."""
+    a = sg.tensor([[[4.0, 0.0], [0.0, 0.3]], [[0.6, 0.0], [0.0, 0.1]]], dtype=sg.float64)
+
+    def f(a, t):
+        return sg.linalg.pinv(a, **bounds(t))
+
+    fast = sg.compile(f, backend=backend)
+    for t in (0.01, 0.08, 0.2):
+        found = []
+        for run in (f, fast):
+            x = (a * 1).requires_grad_()
+            result = run(x, sg.tensor(t, dtype=sg.float64))
+            result.square().sum().backward()
+            found += [result.detach().numpy(), x.grad.numpy()]
+        np.testing.assert_allclose(found[2:], found[:2], rtol=1e-10, atol=1e-12)
+        given = {k: np.asarray(v) for k, v in bounds(sg.tensor(t, dtype=sg.float64)).items()}
+        usual = 0.0 if given.get("atol", 0.0) is not None and np.all(given.get("atol", 0.0) > 0) else 2 * np.finfo(float).eps
+        relative = given.get("rtol", given.get("rcond", usual))
+        cut = np.maximum(relative * np.array([4.0, 0.6]), given.get("atol", 0.0))
+        wanted = [np.diag([1 / s if s > c else 0.0 for s in row]) for row, c in zip([[4.0, 0.3], [0.6, 0.1]], cut, strict=True)]
+        np.testing.assert_allclose(found[0], wanted, atol=1e-12)
+    assert len(fast.recompiles()) == 1
 
 
 def layers(x):
@@ -110,3 +132,23 @@ def test_a_run_that_raises_puts_the_generator_back(backend, monkeypatch):
     for _ in range(3):
         wanted = step(X)
     np.testing.assert_allclose(found.item(), wanted.item(), rtol=1e-6)
+
+
+@pytest.mark.parametrize("f", [
+    lambda t: sg.full((2, 3), t), lambda t: sg.full_like(sg.ones(2, dtype=sg.float64), t), lambda t: t.new_full((2,), t * 2),
+    lambda t: sg.full((3,), t, dtype=sg.int64), lambda t: sg.full((2,), t > 0.5), lambda t: sg.full((2,), t).mul_(t), lambda t: copied(t),
+    lambda t: sg.zeros(3).fill_(t), lambda t: sg.ones(3).masked_fill(sg.tensor([True, False, True]), t), lambda t: t.new_tensor(t * 2),
+], ids=str)  # fmt: skip
+def test_tensors_that_are_filled_with_what_is_computed(f):
+    fast = sg.compile(f, backend="numpy")
+    for number in (0.25, 1.5, 2.5):
+        t = sg.tensor(number, dtype=sg.float64)
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # tensor(t) says what to write instead
+            found, wanted = fast(t), f(t)
+        assert (found.tolist(), found.dtype, found.requires_grad) == (wanted.tolist(), wanted.dtype, wanted.requires_grad)
+    assert len(fast.recompiles()) == 1
+
+
+def copied(t):
+    return sg.tensor(t * 2, dtype=sg.float32)
