@@ -141,6 +141,7 @@ def test_layers_want_parameters_of_the_right_type_and_size():
         (lambda: F.adaptive_avg_pool1d(image.long(), 2), NotImplementedError, "not implemented for 'Long'"),
         (lambda: F.pad(image, [-5, -5], "reflect"), RuntimeError, "too small"),
         (lambda: F.linear(image, sg.ones(4), sg.ones(1)), RuntimeError, "mat2 must be a matrix"),
+        (lambda: F.linear(sg.ones(2), sg.ones(2, 2, 2)), RuntimeError, "t\\(\\) expects a tensor with <= 2 dimensions, but self is 3D"),
     ):
         with pytest.raises(error, match=words):
             call()

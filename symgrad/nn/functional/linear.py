@@ -21,6 +21,8 @@ def linear(input: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:
         raise RuntimeError(f"mat1 and mat2 must have the same dtype, but got {input.dtype.word} and {weight.dtype.word}")
     if weight.ndim == 1 and bias is not None and input.ndim > 1:
         raise RuntimeError(f"linear: mat2 must be a matrix, got 1-D tensor for weight of shape {list(weight.shape)}")
+    if weight.ndim > 2:
+        raise RuntimeError(f"linear: t() expects a tensor with <= 2 dimensions, but self is {weight.ndim}D: weight {list(weight.shape)}")
     if weight.ndim == 1:
         out = ops.matmul(input, weight)
         return out if bias is None else out + bias  # type: ignore[no-any-return]
