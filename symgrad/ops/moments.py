@@ -188,7 +188,7 @@ def _vector_norm_text(x, *, ord, axis, keepdims):
     if ord == 2:
         return f"jnp.sqrt(jnp.sum(jnp.abs({x}) ** 2, {fold}))"
     if ord == 0:
-        return f"jnp.sum({x} != 0, {fold}, dtype={x}.dtype)"
+        return f"jnp.sum({x} != 0, {fold}, dtype={x}.real.dtype)"
     if ord == 1:
         return f"jnp.sum(jnp.abs({x}), {fold})"
     if abs(ord) == inf:

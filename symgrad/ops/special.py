@@ -30,6 +30,11 @@ def scipy_kernel(name: str) -> Any:
     return kernel
 
 
+def _at_least_single(x: str) -> str:
+    """Half precision as single, in JAX."""
+    return f"{x}.astype(jnp.promote_types({x}.dtype, jnp.float32))"
+
+
 # --- the error function
 
 elementwise(
@@ -49,7 +54,7 @@ elementwise(
 elementwise(
     "ndtri", "x", scipy_kernel("ndtri"), (lambda xp, g, out, x: xp.exp(out * out / 2) * NORMAL * g,), saves="out", policy="float",
     kinds="bif", sympy=lambda sp, x: sp.sqrt(2) * sp.erfinv(2 * x - 1), domain=(0.1, 0.9), display="SpecialNdtriBackward0",
-    jax="jax.scipy.special.ndtri",
+    jax=lambda x: f"jax.scipy.special.ndtri({_at_least_single(x)}).astype({x}.dtype)",
 )  # fmt: skip
 
 
@@ -113,7 +118,7 @@ def _sinc_derivative_jax(x: str, *, order: int) -> str:
     series = f"jnp.polyval(jnp.asarray({_sinc_coefficients(order)!r}, near.dtype), near * near)"
     either = f"lambda small, near, far: jnp.where(small, {series}{' * near' if order % 2 else ''}, {closed}) * {math.pi**order!r}"
     chosen = f"lambda u, small: ({either})(small, jnp.where(small, u, 0), jnp.where(small, 1, u)).astype({x}.dtype)"
-    return f"(lambda u: ({chosen})(u, jnp.abs(u) < {order + 1}))(jnp.pi * {x}.astype(jnp.promote_types({x}.dtype, jnp.float32)))"
+    return f"(lambda u: ({chosen})(u, jnp.abs(u) < {order + 1}))(jnp.pi * {_at_least_single(x)})"
 
 
 elementwise(

@@ -326,3 +326,10 @@ def test_derivatives_of_sinc_beside_zero():
     sg.compile(sg.sinc)(z).abs().sum().backward()
     sg.sinc(same).abs().sum().backward()
     np.testing.assert_allclose(z.grad.numpy(), same.grad.numpy(), rtol=1e-12)
+
+
+def test_functions_of_types_that_jax_leaves_out():
+    half = sg.tensor([0.2, 0.9], dtype=sg.float16)
+    np.testing.assert_allclose(sg.compile(sg.special.ndtri)(half).tolist(), [-0.8416, 1.281], rtol=1e-3)
+    z = sg.tensor([1j, 0, 2], dtype=sg.complex128)
+    assert sg.compile(lambda z: sg.linalg.vector_norm(z, 0))(z).item() == 2
