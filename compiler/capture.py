@@ -8,7 +8,6 @@ backward() does, is part of the program where effects are wanted.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from functools import partial
 from typing import Any
 
 import numpy as np
@@ -18,6 +17,7 @@ from symgrad.compiler.apart import Apart, joined
 from symgrad.compiler.backwards import follow_backward
 from symgrad.compiler.box import Box, step_of
 from symgrad.compiler.builder import apply, detached, xp
+from symgrad.compiler.draws import Draws
 from symgrad.compiler.formula.user import of_function
 from symgrad.compiler.gradients import Gradients
 from symgrad.compiler.ir import Value, input_value, literal
@@ -34,7 +34,6 @@ from symgrad.dispatch import tensors
 from symgrad.engine import key_of
 from symgrad.errors import EffectError, TraceError
 from symgrad.mode import local, tracing as tracing
-from symgrad.ops.generator import Generator, default_generator
 from symgrad.ops.spec import Row
 from symgrad.tensor import Tensor, wrap
 
@@ -44,11 +43,7 @@ _MOST_NUMBERS = 1024
 """Of longer lists of whole numbers each is another one: data, not lengths."""
 
 
-def _state_of_random() -> tuple[int, bytes]:
-    return default_generator.uses, Generator.get_state(default_generator).tobytes()
-
-
-class Capture(Gradients):
+class Capture(Gradients, Draws):
     """What the dispatcher calls while a function is traced: see `symgrad.mode.Mode.capture`.
 
     If it follows, Python may ask for the truth of a tensor, and take the way that it takes. With `effects` the function may write to
@@ -56,7 +51,8 @@ class Capture(Gradients):
     """
 
     def __init__(self, abstract: bool, names: Mapping[int, str], follow: bool = False, effects: bool = False) -> None:
-        super().__init__()
+        Gradients.__init__(self)
+        Draws.__init__(self)
         self.abstract = abstract
         self.numbers = follow and not effects
         """Whether single numbers that the function brings along stand in the graph as they are now; else they are inputs."""
@@ -69,7 +65,6 @@ class Capture(Gradients):
         """What parameters of a module that is the function are called, by their ids: in formulas they are symbols, even if numbers."""
         self.titles: Mapping[int, str] = {}
         """What other tensors that the function brings along are called."""
-        self.drawn = _state_of_random()
         self.journal = Journal()
         self.arguments = 0
         self.closed: list[Tensor] = []
@@ -84,9 +79,6 @@ class Capture(Gradients):
         self.captured: list[Tensor] = []
         self.sources: list[Any] = []
         """How to find each input that is no argument: see `symgrad.compiler.sources`."""
-        self.draws: list[tuple[Any, Callable[[], Any]]] = []
-        self.generators: dict[int, Any] = {}
-        """The generators that were used, by their ids."""
         self.dependencies: list[tuple[Callable[[], Any], Any]] = []
         self.scalars: dict[Any, Tensor] = {}
         self.readings: dict[Any, tuple[Callable[[], float], float]] = {}
@@ -296,41 +288,9 @@ class Capture(Gradients):
             self.computed[key] = compute()
         return self.computed[key]
 
-    def draws_from(self, generator: Any) -> None:
-        """A generator is about to be used: its place in its stream is put back by a call that fails."""
-        if self.effects and id(generator) not in self.generators:
-            self.generators[id(generator)] = generator
-            self.journal.undo(partial(generator.go_back, generator.mark()))
-
-    def moved(self, move: Callable[[], Any]) -> None:
-        """A generator was put elsewhere in its stream, which each run does between its draws."""
-        if self.effects:
-            self.draws.append((None, move))
-            self.drawn = _state_of_random()
-
     def repeat(self, key: Any, tensors: Sequence[Tensor], run: Callable[[], None]) -> None:
         """Work on tensors, in place, which is the same for all of the same types and this key."""
         repeat(self, key, tensors, run)
-
-    def drew(self, array: Any, draw: Callable[[], Any]) -> None:
-        """Random numbers that are drawn anew at every run."""
-        if self.effects:
-            self.draws.append((array, draw))
-            self.drawn = _state_of_random()
-
-    def draw_behind(self, t: Tensor) -> int | None:
-        """Which draw of random numbers made the memory of a tensor."""
-        memory, base, shape = t._array, t._array.base, t._array.shape
-        arrays = [(i, a) for i, (a, _) in enumerate(self.draws) if a is not None]
-        return next((i for i, a in arrays if a is memory or (a.base is not None and a.base is base and a.shape == shape)), None)
-
-    def refuse_random(self) -> None:
-        """What was drawn while tracing would be drawn once and for all."""
-        if self.drawn[0] != default_generator.uses and self.drawn[1] != _state_of_random()[1]:
-            raise TraceError(
-                f"{user_line()}: random numbers are drawn inside a traced function, which would repeat them at every run; draw them"
-                " outside and pass them in, or leave the function eager"
-            )
 
     def made(self, t: Tensor) -> None:
         """A tensor that the function makes of numbers: a constant of the program, whatever is written to it later."""
