@@ -142,10 +142,19 @@ def _kernel(compiled: Any, program: Program | Step, kernel: Kernel) -> list[tupl
         ("back end", compiled.options.backend),
         ("chosen because", str(getattr(kernel, "choice", "") or "")),
         ("device", _device(kernel)),
+        ("buffers", _buffers(kernel)),
         ("operations", f"{operations} in the graph, {len(kernel.source().splitlines())} lines of source"),
         ("graph", kernel.graph.hash[:12]),
     ]
     return [(name, text) for name, text in rows if text]
+
+
+def _buffers(kernel: Kernel) -> str:
+    """Where small tensors share buffers."""
+    if kernel.packing is None:
+        return ""
+    given, left = (f"{sum(map(len, groups))} tensors in {len(groups)}" for groups in (kernel.packing.inputs, kernel.packing.outputs))
+    return f"{given} go in, {left} come out"
 
 
 def _device(kernel: Kernel) -> str:

@@ -437,3 +437,9 @@ def test_counters_that_are_alike_are_one_part_of_a_pack():
         eager(data(k))
     same(net, other)
     assert [t.item() for t in counters[0]] == [t.item() for t in counters[1]] == [6, 6, 11, 6, 6, 6]
+
+
+def test_explain_tells_how_many_buffers_there_are():
+    _, fast, _, _ = pair(lambda p: optim.SGD(p, lr=0.1))
+    fast(data())
+    assert "buffers     11 tensors in 6 go in, 16 tensors in 8 come out" in str(fast.explain())
