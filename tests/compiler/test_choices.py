@@ -138,7 +138,7 @@ def test_a_run_that_raises_puts_the_generator_back(backend, monkeypatch):
     lambda t: sg.full((2, 3), t), lambda t: sg.full_like(sg.ones(2, dtype=sg.float64), t), lambda t: t.new_full((2,), t * 2),
     lambda t: sg.full((3,), t, dtype=sg.int64), lambda t: sg.full((2,), t > 0.5), lambda t: sg.full((2,), t).mul_(t), lambda t: copied(t),
     lambda t: sg.zeros(3).fill_(t), lambda t: sg.ones(3).masked_fill(sg.tensor([True, False, True]), t), lambda t: t.new_tensor(t * 2),
-], ids=str)  # fmt: skip
+])  # fmt: skip
 def test_tensors_that_are_filled_with_what_is_computed(f):
     fast = sg.compile(f, backend="numpy")
     for number in (0.25, 1.5, 2.5):
