@@ -170,10 +170,10 @@ class Step:
         try:
             values = self._run(held, tensors, before)
         except Exception:  # changes nothing; an interrupt may have come after the run
-            _put_back(before)
+            put_back(before)
             raise
         if values is MISS:
-            _put_back(before)
+            put_back(before)
             return MISS
         results = [resident(a) for a in values[: self.count]]
         if self.effects.histories.any:
@@ -204,7 +204,7 @@ class Step:
             try:
                 return self._ran(held, tensors)
             except Redraw:
-                _put_back(before)
+                put_back(before)
                 draws = [draw() for draw in self.effects.draws]
             except Donated:  # by another thread, which is about to leave new values
                 giving.wait()
@@ -347,7 +347,7 @@ def _sources(capture: Any, arguments: int) -> list[Any]:
     return sources
 
 
-def _put_back(marks: Iterable[tuple[Any, Any]]) -> None:
+def put_back(marks: Iterable[tuple[Any, Any]]) -> None:
     """Random numbers that were drawn in vain will be drawn again."""
     for generator, mark in marks:
         generator.go_back(mark)

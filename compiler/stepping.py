@@ -6,6 +6,7 @@ the code is plain for speed.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from itertools import starmap
 from typing import Any
 
@@ -13,7 +14,8 @@ import numpy as np
 
 from symgrad.compiler.program import MISS
 from symgrad.compiler.shortcut import REFUSED, Run, gather, no_shortcut
-from symgrad.compiler.state import Step
+from symgrad.compiler.sources import Draw
+from symgrad.compiler.state import Step, put_back
 from symgrad.compiler.tree import LEAF, unflatten
 from symgrad.mode import local
 from symgrad.resident import resident
@@ -23,7 +25,8 @@ ndarray = np.ndarray
 
 def stepping(step: Step) -> Run:
     """What runs a step on arguments that are tensors or arrays, or gives MISS."""
-    simple = not (step.effects.draws or step.effects.prints or step.guards.conditions)
+    draws = [x for x, source in zip(step.graph.inputs[step.arguments :], step.sources, strict=True) if isinstance(source, Draw)]
+    simple = not (step.effects.prints or step.guards.conditions) and all(x.dtype.itemsize < 8 for x in draws)
     return Stepping(step).run if step.lease is not None and step.kernel.executable is not None and simple else no_shortcut
 
 
@@ -38,7 +41,7 @@ class Stepping:
         self.dtypes = [x.dtype for x in step.graph.inputs[:count]]
         self.host_too = all(dtype.itemsize < 8 for dtype in self.dtypes)
         """Whether arguments may be the host's arrays: those of 64 bits need a context."""
-        self.others = step.others
+        self.others, self.draws, self.generators = step.others, step.effects.draws, step.effects.generators
         self.had = [(step.outside[i], had) for i, had in step.effects.had_grads]
 
     def run(self, args: tuple[Any, ...]) -> Any:
@@ -54,16 +57,33 @@ class Stepping:
         for t, had in self.had:
             if (t._grad is not None) is not had:
                 return MISS
-        for source in self.others:
-            held.append(source.find(self.kernel, (), args))
-        held += self.lease.room
-        try:
-            new = self.lease.launch(held, self._execute)
-        except REFUSED:
+        new = self._launch(held, (), args) if not self.draws else self._drawn(held, args)
+        if new is MISS:
             return MISS
         if host:
             new[0].block_until_ready()
         return resident(new[0]) if self.structure is LEAF else unflatten(self.structure, map(resident, new[: self.results]))
+
+    def _launch(self, held: list[Any], draws: Sequence[Any], args: tuple[Any, ...]) -> Any:
+        for source in self.others:
+            held.append(source.find(self.kernel, draws, args))
+        held += self.lease.room
+        try:
+            return self.lease.launch(held, self._execute)
+        except REFUSED:
+            return MISS
+
+    def _drawn(self, held: list[Any], args: tuple[Any, ...]) -> Any:
+        """The same with random numbers, which are drawn again if they were drawn in vain."""
+        before = [(generator, generator.mark()) for generator in self.generators]
+        try:
+            new = self._launch(held, [draw() for draw in self.draws], args)
+        except Exception:  # an interrupt may have come after the run
+            put_back(before)
+            raise
+        if new is MISS:
+            put_back(before)
+        return new
 
     def _execute(self, held: list[Any], found: list[Any]) -> None:
         found.extend(starmap(self.execute, (held,)))  # type: ignore[arg-type]  # so no interrupt comes between a run and its results

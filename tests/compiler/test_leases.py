@@ -249,18 +249,20 @@ def pair(make=lambda p: optim.Adam(p, lr=0.01)):
     for _ in range(2):
         sg.manual_seed(1)
         net = Two()
-        optimizer = make(net.parameters())
-
-        def step(x, net=net, optimizer=optimizer):
-            optimizer.zero_grad()
-            loss = net(x).square().mean()
-            loss.backward()
-            optimizer.step()
-            return loss
-
-        found.append((net, step))
+        found.append((net, step_of(net, make(net.parameters()), lambda out: out.square().mean())))
     (net, step), (other, eager) = found
     return net, sg.compile(step), other, eager
+
+
+def step_of(net, optimizer, loss_of):
+    def step(x):
+        optimizer.zero_grad()
+        loss = loss_of(net(x))
+        loss.backward()
+        optimizer.step()
+        return loss
+
+    return step
 
 
 def same(net, other):
@@ -327,14 +329,8 @@ def test_two_steps_on_the_same_parameters_take_turns():
     net, fast, other, eager = pair()
     steps = []
     for n in (net, other):
-        plain = optim.SGD(n.parameters(), lr=0.05)
-
-        def shrink(x, n=n, plain=plain):
-            plain.zero_grad()
-            (n.large(x).square().mean() + n.small.weight.square().sum()).backward()
-            plain.step()
-
-        steps.append(shrink)
+        loss_of = lambda out, n=n: out.square().mean() + n.small.weight.square().sum()
+        steps.append(step_of(n.large, optim.SGD(n.parameters(), lr=0.05), loss_of))
     second = sg.compile(steps[0])
     for k in range(8):
         fast(data(k))
@@ -443,3 +439,40 @@ def test_explain_tells_how_many_buffers_there_are():
     _, fast, _, _ = pair(lambda p: optim.SGD(p, lr=0.1))
     fast(data())
     assert "buffers     11 tensors in 6 go in, 16 tensors in 8 come out" in str(fast.explain())
+
+
+@pytest.mark.parametrize("dtype", [sg.float32, sg.float64])
+def test_steps_with_random_numbers_take_the_shortest_way_too(dtype):
+    states = []
+    for run in (lambda f: f, sg.compile):
+        sg.manual_seed(3)
+        net = nn.Sequential(nn.Linear(6, 8), nn.Dropout(0.5), nn.Tanh(), nn.Linear(8, 2)).to(dtype)
+        step = run(step_of(net, optim.SGD(net.parameters(), lr=0.1), lambda out: (out + 0.1 * sg.randn(4, 2).to(out.dtype)).square().sum()))
+        losses = [step(sg.ones(4, 6, dtype=dtype)).item() for _ in range(6)]
+        states.append((losses, sg.rand(3).tolist(), [p.detach().numpy().copy() for p in net.parameters()]))
+    (losses, after, weights), (found, later, mine) = states
+    np.testing.assert_allclose(found, losses, rtol=1e-4)
+    assert later == after
+    for x, y in zip(mine, weights, strict=True):
+        np.testing.assert_allclose(x, y, rtol=1e-3, atol=1e-5)
+    assert (step._shortcut is not no_shortcut) == (dtype == sg.float32)
+
+
+def test_random_numbers_that_were_drawn_in_vain_are_drawn_again(monkeypatch):
+    noise = sg.zeros(3)
+
+    @sg.compile
+    def step(x):
+        noise.add_(sg.rand(3) * x)
+
+    sg.manual_seed(0)
+    for _ in range(3):
+        step(sg.ones(3))
+    state, before = sg.get_rng_state().tolist(), noise.tolist()
+    lease = step._latest.lease
+    with monkeypatch.context() as patch:
+        patch.setattr(lease, "launch", lambda *args: (_ for _ in ()).throw(MemoryError))
+        with pytest.raises(MemoryError):
+            step(sg.ones(3))
+    assert sg.get_rng_state().tolist() == state
+    assert noise.tolist() == before
