@@ -56,6 +56,18 @@ def step_of(lib, net):
     return step
 
 
+def clearing_step_of(net):
+    """The same, but no gradients are left behind."""
+    step = step_of(sg, net)
+
+    def clearing(x, y):
+        loss = step(x, y)
+        net.zero_grad()
+        return loss
+
+    return clearing
+
+
 def training(lib, sizes, x, y, compiled):
     """A step with weights that are the same for all."""
     net = net_of(lib, sizes)
@@ -72,8 +84,8 @@ def shapes_of(sizes):
     return [shape for a, b in pairwise(sizes) for shape in ((b, a), (b,))]
 
 
-def jitted_step():
-    """The same step written by hand in JAX."""
+def jitted_step(leave_gradients=False):
+    """The same step written by hand in JAX; PyTorch's leaves gradients behind, and so may this one."""
 
     def loss(weights, x, y):
         for i in range(0, len(weights), 2):
@@ -84,17 +96,18 @@ def jitted_step():
     @partial(jax.jit, donate_argnums=0)
     def step(weights, x, y):
         value, gradients = jax.value_and_grad(loss)(weights, x, y)
-        return [w - LR * g for w, g in zip(weights, gradients, strict=True)], value
+        new = [w - LR * g for w, g in zip(weights, gradients, strict=True)]
+        return (new, value, gradients) if leave_gradients else (new, value)
 
     return step
 
 
-def by_hand(sizes, x, y):
+def by_hand(sizes, x, y, leave_gradients=False):
     rng = np.random.default_rng(1)
-    state, step = [[jnp.array(rng.normal(size=s).astype(np.float32) / 10) for s in shapes_of(sizes)]], jitted_step()
+    state, step = [[jnp.array(rng.normal(size=s).astype(np.float32) / 10) for s in shapes_of(sizes)], None], jitted_step(leave_gradients)
 
     def run():
-        state[0], value = step(state[0], x, y)
+        state[0], value, *state[1:] = step(state[0], x, y)
         return value.item()
 
     return run
@@ -110,6 +123,7 @@ def steps():
         x, y = (rng.normal(size=(batch, n)).astype(np.float32) for n in (sizes[0], sizes[-1]))
         contenders = {
             "jax.jit": by_hand(sizes, x, y),
+            "jax.jit with gradients": by_hand(sizes, x, y, leave_gradients=True),
             "symgrad": training(sg, sizes, x, y, sg.compile),
             "torch": training(torch, sizes, x, y, lambda f: f),
         }
@@ -191,13 +205,16 @@ def gradients():
 
 
 def memory() -> str:
-    """What XLA sets aside for one training step, in bytes: arguments, results that are no arguments, temporaries."""
+    """What XLA sets aside for one training step, in bytes: arguments, results that are no arguments, temporaries. With gradients that stay in
+    `.grad`, as in PyTorch, and without."""
     lines = ["| memory of a step | symgrad | jax.jit | ratio (target 1.1) |", "| --- | --- | --- | --- |"]
     for sizes, batch in (((1000, 100, 10), 64), ((256,) * 6, 64)):
         rng = np.random.default_rng(0)
         x, y = (rng.normal(size=(batch, n)).astype(np.float32) for n in (sizes[0], sizes[-1]))
-        ours, theirs = _ours(sizes, x, y), _theirs(sizes, x, y)
-        lines.append(f"| {sizes}, batch {batch} | {ours / 1e6:.2f} MB | {theirs / 1e6:.2f} MB | {ours / theirs:.2f} |")
+        for words, make, leave in (("leaves gradients", lambda net: step_of(sg, net), True), ("clears gradients", clearing_step_of, False)):
+            ours, theirs = _ours(sizes, x, y, make), _theirs(sizes, x, y, leave)
+            title = f"{sizes}, batch {batch}, {words}"
+            lines.append(f"| {title} | {ours / 1e6:.2f} MB | {theirs / 1e6:.2f} MB | {ours / theirs:.2f} |")
     return "\n".join(lines)
 
 
@@ -206,18 +223,17 @@ def _total(analysis) -> int:
     return analysis.argument_size_in_bytes + own + analysis.temp_size_in_bytes
 
 
-def _ours(sizes, x, y) -> int:
-    net = net_of(sg, sizes)
-    step = sg.compile(step_of(sg, net))
+def _ours(sizes, x, y, make) -> int:
+    step = sg.compile(make(net_of(sg, sizes)))
     for _ in range(3):
         step(sg.from_numpy(x), sg.from_numpy(y))
     (paths,) = step._steps.values()
     return _total(paths[0].kernel.compiled.memory_analysis())
 
 
-def _theirs(sizes, x, y) -> int:
+def _theirs(sizes, x, y, leave) -> int:
     weights = [jnp.zeros(shape) for shape in shapes_of(sizes)]
-    return _total(jitted_step().lower(weights, x, y).compile().memory_analysis())
+    return _total(jitted_step(leave).lower(weights, x, y).compile().memory_analysis())
 
 
 def tasks():
