@@ -205,8 +205,8 @@ def gradients():
 
 
 def memory() -> str:
-    """What XLA sets aside for one training step, in bytes: arguments, results that are no arguments, temporaries. With gradients that stay in
-    `.grad`, as in PyTorch, and without."""
+    """What XLA sets aside for one training step, in bytes: arguments, results that are no arguments, temporaries. With gradients that stay
+    in `.grad`, as in PyTorch, and without."""
     lines = ["| memory of a step | symgrad | jax.jit | ratio (target 1.1) |", "| --- | --- | --- | --- |"]
     for sizes, batch in (((1000, 100, 10), 64), ((256,) * 6, 64)):
         rng = np.random.default_rng(0)

@@ -1,0 +1,263 @@
+"""Small tensors of a training step share one buffer, and nobody notices."""
+
+from __future__ import annotations
+
+import copy
+import pickle
+import re
+
+import numpy as np
+import pytest
+
+import symgrad as sg
+from symgrad.buffers import Part
+from symgrad.compiler.shortcut import no_shortcut
+from symgrad.resident import memory
+
+nn, optim = sg.nn, sg.optim
+
+
+class Two(nn.Module):
+    """A layer that is large, and a small one with statistics."""
+
+    def __init__(self):
+        super().__init__()
+        self.large, self.norm, self.small = nn.Linear(80, 60), nn.BatchNorm1d(60), nn.Linear(60, 2).double()
+
+    def forward(self, x):
+        return self.small(self.norm(self.large(x).tanh()).double())
+
+
+def pair(make=lambda p: optim.Adam(p, lr=0.01)):
+    """The same net twice, with a step for each; the first is compiled."""
+    found = []
+    for _ in range(2):
+        sg.manual_seed(1)
+        net = Two()
+        found.append((net, step_of(net, make(net.parameters()), lambda out: out.square().mean())))
+    (net, step), (other, eager) = found
+    return net, sg.compile(step), other, eager
+
+
+def step_of(net, optimizer, loss_of):
+    def step(x):
+        optimizer.zero_grad()
+        loss = loss_of(net(x))
+        loss.backward()
+        optimizer.step()
+        return loss
+
+    return step
+
+
+def same(net, other):
+    mine, wanted = net.state_dict(), other.state_dict()
+    for name, value in wanted.items():
+        np.testing.assert_allclose(mine[name].numpy(), value.numpy(), rtol=2e-4, atol=2e-6, err_msg=name)
+    for (name, p), q in zip(net.named_parameters(), other.parameters(), strict=True):
+        np.testing.assert_allclose(p.grad.numpy(), q.grad.numpy(), rtol=2e-3, atol=2e-5, err_msg=f"{name}.grad")
+
+
+def data(k=0):
+    return sg.from_numpy(np.random.default_rng(k).normal(size=(16, 80)).astype(np.float32))
+
+
+def test_small_tensors_of_one_type_share_a_buffer_and_large_ones_have_their_own():
+    net, fast, _, _ = pair()
+    for k in range(3):
+        fast(data(k))
+    packs = {name: memory(p).pack for name, p in (*net.named_parameters(), *net.named_buffers())}
+    assert packs["large.bias"] is packs["norm.weight"] is packs["norm.running_mean"]
+    assert packs["small.weight"] is packs["small.bias"]
+    assert len({id(pack) for pack in packs.values()}) == 4  # and the counter of the norm's
+    assert memory(net.large.weight).place is None
+    assert memory(net.large.bias.grad).pack is memory(net.norm.bias.grad).pack
+
+
+@pytest.mark.parametrize("between", range(9))
+def test_whatever_is_done_between_steps_is_as_in_eager_code(between):
+    net, fast, other, eager = pair()
+    predict, kept = sg.compile(lambda x: net.large(x)), []
+
+    def disturb(n, k):
+        if between == 1:
+            n.norm.weight.detach().mul_(0.5)  # written to
+        elif between == 2:
+            n.large.bias.numpy(force=True).sum()  # looked at
+            n.large.weight.tolist()
+        elif between == 3:
+            kept.append([p.detach() for p in n.parameters()])  # memory is shared from now on
+        elif between == 4:
+            n.norm.weight.grad = None
+            n.large.weight.grad *= 2
+        elif between == 5:
+            n.load_state_dict({name: value * 0.9 if value.is_floating_point() else value for name, value in n.state_dict().items()})
+        elif between == 6:
+            copy.deepcopy(n)
+            pickle.dumps(n.state_dict())
+        elif between == 7:
+            n.norm.bias.data = sg.ones(60)
+        elif between == 8:
+            n.large.weight.requires_grad_(k % 2 == 1)
+
+    for k in range(6):
+        np.testing.assert_allclose(fast(data(k)).item(), eager(data(k)).item(), rtol=1e-4)
+        for n in (net, other):
+            disturb(n, k)
+        np.testing.assert_allclose(predict(data(k)).numpy(force=True), other.large(data(k)).numpy(force=True), rtol=1e-4, atol=1e-5)
+    fast(data(9))
+    eager(data(9))
+    same(net, other)
+
+
+def test_two_steps_on_the_same_parameters_take_turns():
+    net, fast, other, eager = pair()
+    steps = []
+    for n in (net, other):
+        loss_of = lambda out, n=n: out.square().mean() + n.small.weight.square().sum()
+        steps.append(step_of(n.large, optim.SGD(n.parameters(), lr=0.05), loss_of))
+    second = sg.compile(steps[0])
+    for k in range(8):
+        fast(data(k))
+        eager(data(k))
+        if k % 3:
+            second(data(k))
+            steps[1](data(k))
+    same_state = zip(net.parameters(), other.parameters(), strict=True)
+    for p, q in same_state:
+        np.testing.assert_allclose(p.numpy(force=True), q.numpy(force=True), rtol=2e-4, atol=2e-6)
+
+
+@pytest.mark.parametrize(
+    "keep", [lambda p: p.grad, lambda p: p.grad.detach(), lambda p: p.grad.numpy(), lambda p: sg.compile(lambda g: g * 2)(p.grad)]
+)
+def test_a_gradient_that_somebody_keeps_does_not_change(keep):
+    net, fast, _, _ = pair()
+    for k in range(3):
+        fast(data(k))
+    kept = [keep(net.large.weight), keep(net.norm.bias)]
+    before = [np.array(x) for x in kept]
+    fast(data(5))
+    assert all(np.array_equal(x, y) for x, y in zip(before, kept, strict=True))
+    assert not np.array_equal(net.norm.bias.grad.numpy(), before[1])
+
+
+def test_a_result_recorded_before_a_step_is_not_differentiated_with_what_was_written_since():
+    net, fast, _, _ = pair()
+    predict = sg.compile(lambda x: net.large(x).square())
+    for k in range(3):
+        fast(data(k))
+    for _ in range(2):
+        result = predict(data())
+        fast(data())
+        with pytest.raises(RuntimeError, match="modified by an inplace operation"):
+            result.sum().backward()
+    predict(data()).sum().backward()
+
+
+def test_versions_count_steps():
+    net, fast, _, _ = pair()
+    for _ in range(3):
+        fast(data())
+    before = [p._version for p in net.parameters()]
+    for _ in range(4):
+        fast(data())
+    assert [p._version for p in net.parameters()] == [n + 4 for n in before]
+    net.norm.bias.tolist()
+    assert net.norm.bias._version == before[3] + 4
+    assert isinstance(memory(net.norm.weight), Part)
+
+
+def test_a_parameter_whose_memory_is_gone_is_an_error_and_nothing_else_changes():
+    net, fast, _, _ = pair()
+    for _ in range(3):
+        fast(data())
+    give = sg.compile(lambda w: w * 2, donate=True)
+    give(sg.ones(60, 80))
+    with sg.no_grad():
+        give(net.large.weight)
+    before = net.norm.bias.detach().clone()
+    with pytest.raises(RuntimeError, match="donated to a compiled function"):
+        fast(data())
+    assert sg.equal(net.norm.bias, before)
+
+
+def test_who_outlives_the_step_has_its_numbers():
+    net, fast, other, eager = pair()
+    for k in range(3):
+        fast(data(k))
+        eager(data(k))
+    del fast
+    same(net, other)
+
+
+def test_new_values_take_the_memory_of_the_old_ones():
+    """XLA matches given memory with results by type and order: another tensor's it would have to copy first."""
+    _, fast, _, _ = pair()
+    for _ in range(2):
+        fast(data())
+    (aliases,) = re.findall(r"input_output_alias=\{(.*?)\}, entry", fast.hlo())
+    found = {(int(out), int(given)) for out, given in re.findall(r"\{(\d+)\}: \((\d+),", aliases)}
+    assert found == {(j, k) for k, _, j in fast._latest.lease._packs}
+    assert len(found) >= 5
+
+
+def test_counters_that_are_alike_are_one_part_of_a_pack():
+    made = []
+    net, fast, other, eager = pair(lambda p: made.append(optim.Adam(p, lr=0.01)) or made[-1])
+    for k in range(3):
+        fast(data(k))
+        eager(data(k))
+    counters = [[state["step"] for state in o.state.values()] for o in made]
+    parts = {id(memory(t)) for t in counters[0]}
+    assert len(parts) == 1
+    counters[0][2].add_(5)  # it leaves, and is no longer alike
+    counters[1][2].add_(5)
+    for k in range(3, 6):
+        fast(data(k))
+        eager(data(k))
+    same(net, other)
+    assert [t.item() for t in counters[0]] == [t.item() for t in counters[1]] == [6, 6, 11, 6, 6, 6]
+
+
+def test_explain_tells_how_many_buffers_there_are():
+    _, fast, _, _ = pair(lambda p: optim.SGD(p, lr=0.1))
+    fast(data())
+    assert "buffers     11 tensors in 6 go in, 16 tensors in 8 come out" in str(fast.explain())
+
+
+@pytest.mark.parametrize("dtype", [sg.float32, sg.float64])
+def test_steps_with_random_numbers_take_the_shortest_way_too(dtype):
+    states = []
+    for run in (lambda f: f, sg.compile):
+        sg.manual_seed(3)
+        net = nn.Sequential(nn.Linear(6, 8), nn.Dropout(0.5), nn.Tanh(), nn.Linear(8, 2)).to(dtype)
+        step = run(step_of(net, optim.SGD(net.parameters(), lr=0.1), lambda out: (out + 0.1 * sg.randn(4, 2).to(out.dtype)).square().sum()))
+        losses = [step(sg.ones(4, 6, dtype=dtype)).item() for _ in range(6)]
+        states.append((losses, sg.rand(3).tolist(), [p.detach().numpy().copy() for p in net.parameters()]))
+    (losses, after, weights), (found, later, mine) = states
+    np.testing.assert_allclose(found, losses, rtol=1e-4)
+    assert later == after
+    for x, y in zip(mine, weights, strict=True):
+        np.testing.assert_allclose(x, y, rtol=1e-3, atol=1e-5)
+    assert (step._shortcut is not no_shortcut) == (dtype == sg.float32)
+
+
+def test_random_numbers_that_were_drawn_in_vain_are_drawn_again(monkeypatch):
+    noise = sg.zeros(3)
+
+    @sg.compile
+    def step(x):
+        noise.add_(sg.rand(3) * x)
+
+    sg.manual_seed(0)
+    for _ in range(3):
+        step(sg.ones(3))
+    state, before = sg.get_rng_state().tolist(), noise.tolist()
+    lease = step._latest.lease
+    with monkeypatch.context() as patch:
+        patch.setattr(lease, "launch", lambda *args: (_ for _ in ()).throw(MemoryError))
+        with pytest.raises(MemoryError):
+            step(sg.ones(3))
+    assert sg.get_rng_state().tolist() == state
+    assert noise.tolist() == before
