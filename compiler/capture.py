@@ -283,8 +283,10 @@ class Capture(Gradients, Draws):
 
     def common(self, key: Any, t: Tensor, compute: Callable[[], Any]) -> Any:
         """What is computed from a tensor: once for all that have the same value."""
+        if not self.effects:
+            return compute()
         key = key, self.value(t)
-        if key not in self.computed or not self.effects:
+        if key not in self.computed:
             self.computed[key] = compute()
         return self.computed[key]
 

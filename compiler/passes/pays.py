@@ -16,8 +16,7 @@ from symgrad.compiler.passes.segments import Carry, Column, Loop, Within
 _VALUE = 0.0003
 """Of one more value of a layer that is there already, for JAX and XLA together."""
 _PAIR = 6e-8
-"""Of two values, wherever they are: the time for 20,000 values is more than ten times that for 2,000. What belongs to a parameter of an
-optimizer, its counter of steps say, is such a value, too."""
+"""Of two values, wherever they are: the time for 20,000 values is more than ten times that for 2,000."""
 _SQUARE = 0.007
 """Of two layers that elementwise code connects."""
 _LOOPS = 0.5
