@@ -4,6 +4,7 @@
     f(whole numbers)    -> f(floats) as whole numbers       cut off, as the rows do; floats hold what is less than 2**53
     clamp(i; 0.5, 2.5)  -> clamp(i as floats; 0.5, 2.5)
     all(bytes)          -> all(bytes != 0) as bytes
+    power(truth values) -> power(integers)
     trunc(i / j)        -> the floor of i / j, and 1 more where that is negative and not exact
 """
 
@@ -22,7 +23,7 @@ _AS_INTEGERS = frozenset((
 """Rows that XLA does not have for truth values."""
 _AS_FLOATS = frozenset(("avg_pool", "convolution_transpose", "hardtanh", "heaviside", "threshold"))
 """Rows whose lowering gives floats, or nothing, for whole numbers."""
-_OTHERS = frozenset(("addcmul", "all", "any", "clamp", "div_rounded"))
+_OTHERS = frozenset(("addcmul", "all", "any", "clamp", "div_rounded", "power"))
 
 
 def whole(graph: Graph) -> Graph:
@@ -49,7 +50,9 @@ def _change(v: Value, args: tuple[Any, ...]) -> Any:
         return xp.cast(apply(row_of(v), (xp.ne(args[0], 0),), dict(v.attrs)), dtype=UINT8)
     if v.op == "addcmul":  # the factor is cut off, too
         return args[0] + args[1] * args[2] * v.dtype.type(v.attrs["value"]).item()
-    return xp.clamp(xp.cast(args[0], dtype=v.dtype), **v.attrs) if v.op == "clamp" and v.dtype != args[0].dtype else None
+    if v.op in ("clamp", "power") and v.dtype != args[0].dtype:
+        return apply(row_of(v), (xp.cast(args[0], dtype=v.dtype),), dict(v.attrs))
+    return None
 
 
 def _through(v: Value, args: tuple[Any, ...]) -> Any:

@@ -1,0 +1,33 @@
+"""Numbers that are too large for their type give in kernels what they give eagerly, with as many bits."""
+
+from __future__ import annotations
+
+import pytest
+
+import symgrad as sg
+
+LARGE = {
+    sg.bool: [True, True, False, True], sg.uint8: [200, 200, 255, 3], sg.int8: [127, 127, -128, 3], sg.int16: [32767, 32767, -32768, 3],
+    sg.int32: [2**31 - 1, 2**31 - 1, -(2**31), 3], sg.int64: [2**62, 2**62, 5, 3],
+}  # fmt: skip
+FORMS = {
+    "cumsum": lambda x: x.cumsum(0), "cumprod": lambda x: x.cumprod(0), "sum": lambda x: x.sum(), "prod": lambda x: x.prod(),
+    "truth": lambda x: (x.all(), x.any(), x.all(0, keepdim=True)), "power": lambda x: x**3,
+    "extremes": lambda x: (x.cummax(0), x.cummin(0)),
+    "sign": lambda x: x.sign(), "in a loop": lambda x: sg.scan(lambda c, _: (c, x.cumsum(0)), x, None, length=2)[1],
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("form", FORMS)
+def test_numbers_that_are_too_large_for_their_type(form):
+    function = FORMS[form]
+    fast = sg.compile(function)
+    for dtype, numbers in LARGE.items():
+        x = sg.tensor(numbers, dtype=dtype)
+        found, wanted = (_flat(f(x)) for f in (fast, function))
+        assert [t.dtype for t in found] == [t.dtype for t in wanted]
+        assert [t.tolist() for t in found] == [t.tolist() for t in wanted], dtype
+
+
+def _flat(result):
+    return [t for part in (result if isinstance(result, tuple) else (result,)) for t in (part if isinstance(part, tuple) else (part,))]
