@@ -13,7 +13,7 @@ from symgrad.mode import changes
 from symgrad.tensor import Tensor
 
 _INPUTS: dict[str, Callable[[Any], Any]] = {
-    "lr": lambda x: None,
+    "lr": lambda x: x if isinstance(x, Tensor) else None,
     "momentum": lambda x: x if isinstance(x, Tensor) else x == 0,
     "betas": lambda x: x if any(isinstance(beta, Tensor) for beta in x) else len(x),
 }
@@ -22,9 +22,14 @@ _INPUTS: dict[str, Callable[[Any], Any]] = {
 
 def _fixed(name: str, group: Mapping[str, Any]) -> Any:
     value = group.get(name)
-    if name not in _INPUTS or value is None or (group.get("differentiable") and name != "lr"):
-        return value if name != "lr" else None
-    return _INPUTS[name](value)
+    if name in _INPUTS and value is not None and (name == "lr" or not group.get("differentiable")):
+        value = _INPUTS[name](value)
+    return tuple(map(_itself, value)) if isinstance(value, (tuple, list)) else _itself(value)
+
+
+def _itself(x: Any) -> Any:
+    """A tensor is held fixed as such, whatever it holds."""
+    return (Tensor, id(x)) if isinstance(x, Tensor) else x
 
 
 @counts_changes
@@ -32,7 +37,7 @@ class Options(dict[str, Any]):
     """Parameters of an optimizer, and options for them. A schedule changes what is an input of a program: that does not count."""
 
     def __setitem__(self, name: str, value: Any) -> None:
-        if name not in _INPUTS or name not in self or _fixed(name, self) is not _fixed(name, {**self, name: value}):
+        if name not in _INPUTS or name not in self or _fixed(name, self) != _fixed(name, {**self, name: value}):
             changes.count += 1
         undone(self)
         super().__setitem__(name, value)
