@@ -143,7 +143,8 @@ def _filled_with(value: Tensor, shape: tuple[int, ...], dtype: np.dtype[Any], re
 
 def _number(name: str, value: Any) -> Any:
     if isinstance(value, Tensor):
-        return value.item()
+        whole = value._array.dtype.kind in "iu" and value._array.size == 1
+        return int(value) if whole else value.item()  # a whole number may decide over a size: a traced function asks for it
     if isinstance(value, (bool, int, float, complex)):
         return value
     if isinstance(value, np.generic):

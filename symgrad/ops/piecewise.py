@@ -294,6 +294,7 @@ def _heaviside(x, y):
 elementwise(
     "heaviside", "x y", _heaviside, (refuse_derivative("heaviside"),) * 2, kinds="bif", display="NotImplemented",
     sympy=lambda sp, x, y: sp.Heaviside(x, y),
+    jax=lambda x, y: f"jnp.where({x} == 0, {y}, jnp.heaviside({x}, 0).astype(jnp.result_type({x}, {y})))",
 )  # fmt: skip
 
 

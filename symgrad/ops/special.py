@@ -68,7 +68,8 @@ elementwise(
 )  # fmt: skip
 elementwise(
     "digamma", "x", scipy_kernel("psi"), (lambda xp, g, out, x: xp.polygamma(x, n=1) * g,), saves="x", policy="float", kinds="bif",
-    sympy=lambda sp, x: sp.polygamma(0, x), domain=(0.3, 4.0), jax="jax.scipy.special.digamma",
+    sympy=lambda sp, x: sp.polygamma(0, x), domain=(0.3, 4.0),
+    jax=lambda x: f"jnp.where({x} == 0, jnp.copysign(jnp.inf, -{x}), jax.scipy.special.digamma({x}))",
 )  # fmt: skip
 elementwise(
     "polygamma", "x / n", lambda x, *, n: np.asarray(_polygamma(n, x), x.dtype),

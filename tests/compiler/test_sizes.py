@@ -130,3 +130,10 @@ def test_distinct_elements_have_no_derivative_as_in_eager_code(form):
     x = sg.tensor([1.0, 1.0, 2.0], requires_grad=True)
     assert not form(x).requires_grad
     assert not sg.compile(form)(x).requires_grad
+
+
+def test_a_whole_number_in_a_tensor_is_a_size_that_is_asked_for():
+    fast = sg.compile(lambda n: sg.arange(n) * 1.5 + sg.full((1,), n))
+    for n in (3, 5, 3):
+        assert fast(sg.tensor(n)).tolist() == [1.5 * i + n for i in range(n)]
+    assert len(fast.recompiles()) == 2
