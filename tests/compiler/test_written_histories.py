@@ -441,3 +441,18 @@ def test_gradients_by_backward_of_an_argument_that_requires_grad_from_inside():
             yield from (run(x), x)
 
     both(scenario)
+
+
+def test_other_memory_and_other_shapes_are_refused():
+    """Later calls did not do it."""
+    kept = sg.ones(2, 3)
+
+    def put(x):
+        kept.data = x * 2
+
+    for f in (lambda x: x.t_(), lambda x: x.unsqueeze_(0) * 2, put):
+        x = sg.ones(2, 3)
+        with pytest.raises(TraceError, match=r"test_written_histories.py:\d+: .* makes another tensor of one that the program is to find"):
+            sg.compile(f, backend="numpy")(x)
+        assert x.shape == (2, 3)
+    assert kept.tolist() == sg.ones(2, 3).tolist()
