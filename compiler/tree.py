@@ -121,7 +121,8 @@ def leaves_like(structure: Any, tree: Any, where: str) -> Iterator[tuple[Any, st
         return
     if isinstance(structure, dict):
         if not isinstance(tree, dict) or tree.keys() != structure.keys():
-            raise ValueError(f"{where} must be a dict of {', '.join(map(str, structure))}, as the result is, got {describe(tree)}")
+            got = f"a dict of {', '.join(map(str, tree))}" if isinstance(tree, dict) else describe(tree)
+            raise ValueError(f"{where} must be a dict of {', '.join(map(str, structure))}, as the result is, got {got}")
         for k, part in structure.items():
             yield from leaves_like(part, tree[k], f"{where}[{k!r}]")
     elif isinstance(structure, Record):

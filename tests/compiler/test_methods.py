@@ -162,6 +162,8 @@ def test_whole_numbers_among_the_results_have_no_cotangent():
 def test_directions_of_another_form_are_refused():
     fast = sg.compile(nested)
     pull = fast.vjp(X, wrt="x")
+    with pytest.raises(ValueError, match=r"the cotangent must be a dict of wave, rest, as the result is, got a dict of wave$"):
+        pull({"wave": sg.ones(5)})
     with pytest.raises(ValueError, match=r"the cotangent must be a dict of wave, rest, as the result is, got Tensor\(5,\)"):
         pull(X)
     with pytest.raises(ValueError, match=r"the cotangent\['rest'\] must be a tuple of 3, as the result is, got tuple of 2"):
