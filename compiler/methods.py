@@ -154,6 +154,13 @@ def _named(wrt: Any) -> Any:
 
 _MOST_POINTS = 256
 _NOTHING = object()
+_FORMS: dict[tuple[str, bool], Callable[[list[Tensor]], Any]] = {
+    ("grad", True): lambda found: found[0],
+    ("grad", False): tuple,
+    ("value_and_grad", True): lambda found: (found[0], found[1]),
+    ("value_and_grad", False): lambda found: (found[0], tuple(found[1:])),
+}
+"""What gradients are given as, in one input or in several."""
 
 
 class Methods:
@@ -185,23 +192,21 @@ class Methods:
             self._keep(key, point)
         return point
 
-    def _computed(self, what: str, args: Any, kwargs: Any, wrt: Any) -> tuple[list[Tensor], bool]:
-        """What a kernel gives, and whether it is the derivative in one input."""
+    def _computed(self, what: str, args: Any, kwargs: Any, wrt: Any) -> Any:
+        """Gradients, by the shortest way that is known, or else by the long one."""
         if not kwargs:
-            latest = self._latest_way
-            way = latest[2] if latest[0] is what and latest[1] is wrt else self._way(what, wrt)
-            found = way(args)
+            found = self._way(what, wrt)(args)
             if found is not MISS:
-                return found  # type: ignore[no-any-return]
+                return found
         point = self._point(what, args, kwargs, wrt)
-        results = point.compute(what)
+        form = _FORMS[what, point.single]
+        results = form(point.compute(what))
         if not kwargs and not point.program.answers and point.plain:
             if len(self._ways) >= _MOST_WAYS:
                 self._ways.clear()
-            kernel = point.program.kernel(what, point.chosen)
-            self._ways[what, _named(wrt)] = derivative(point.program, kernel, point.single, wrt is None)
+            self._ways[what, _named(wrt)] = derivative(point.program, point.program.kernel(what, point.chosen), form, wrt is None)
             self._way(what, wrt)
-        return results, point.single
+        return results
 
     def _way(self, what: str, wrt: Any) -> Run:
         """The shortest way that is known; a list may be another one the next time."""
@@ -216,13 +221,21 @@ class Methods:
 
     def value_and_grad(self, /, *args: Any, wrt: Any = None, **kwargs: Any) -> tuple[Tensor, Any]:
         """The scalar result and its gradients: one tensor if `wrt` is one name or position, else a tuple."""
-        (value, *grads), single = self._computed("value_and_grad", args, kwargs, wrt)
-        return value, grads[0] if single else tuple(grads)
+        what, asked, way = self._latest_way
+        if asked is wrt and what == "value_and_grad" and not kwargs:
+            found = way(args)
+            if found is not MISS:
+                return found  # type: ignore[no-any-return]
+        return self._computed("value_and_grad", args, kwargs, wrt)  # type: ignore[no-any-return]
 
     def grad(self, /, *args: Any, wrt: Any = None, **kwargs: Any) -> Any:
         """The gradients of the scalar result, as `value_and_grad` gives them."""
-        grads, single = self._computed("grad", args, kwargs, wrt)
-        return grads[0] if single else tuple(grads)
+        what, asked, way = self._latest_way
+        if asked is wrt and what == "grad" and not kwargs:
+            found = way(args)
+            if found is not MISS:
+                return found
+        return self._computed("grad", args, kwargs, wrt)
 
     def vjp(self, /, *args: Any, wrt: Any = None, **kwargs: Any) -> Pullback:
         """The VJP at these arguments: `fast.vjp(x, w)(v)` gives the cotangents of the inputs for a cotangent v of the result."""

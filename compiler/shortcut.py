@@ -101,9 +101,9 @@ def _simplest(kernel: Kernel, recording: bool, launch: Callable[..., Any]) -> Ru
     return run
 
 
-def derivative(program: Program, kernel: Kernel, single: bool, asked: bool) -> Run:
-    """What runs a kernel of a program's, a derivative, and gives tensors, and whether it is the derivative in one input. What it is a
-    derivative in may have been `asked` of the arguments."""
+def derivative(program: Program, kernel: Kernel, form: Callable[[list[Tensor]], Any], asked: bool) -> Run:
+    """What runs a kernel of a program's, a derivative, and gives tensors in their form. What it is a derivative in may have been `asked` of
+    the arguments."""
     launch = launcher(kernel, program.guards, program.captured)
     if launch is None:
         return no_shortcut
@@ -124,7 +124,7 @@ def derivative(program: Program, kernel: Kernel, single: bool, asked: bool) -> R
                 found = execute(*held)
             except REFUSED:
                 return MISS
-        return MISS if found is MISS else ([resident(x) for x in ((found,) if alone else found)], single)
+        return MISS if found is MISS else form([resident(x) for x in ((found,) if alone else found)])
 
     return run
 
