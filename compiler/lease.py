@@ -8,6 +8,7 @@ host share the memory of stays outside, and is copied in and out.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from itertools import starmap
 from sys import getrefcount
 from typing import Any
 
@@ -21,8 +22,6 @@ from symgrad.resident import in_use, is_alone, is_resident, lease, leased, memor
 from symgrad.tensor import Tensor
 
 Tensors = Mapping[int, Sequence[Tensor]]
-Run = Callable[[list[Any], list[Any]], Any]
-"""Runs the kernel on what is held, and appends what its executable gives."""
 
 
 class Lease:
@@ -45,8 +44,9 @@ class Lease:
         self._outside: list[tuple[Tensor, Part]] = []
         """Tensors whose memory others see."""
 
-    def launch(self, held: list[Any], run: Run) -> Sequence[Any]:
-        """The results, after a run with everything that it leaves. The last places of `held` are ours, and free."""
+    def launch(self, held: list[Any], execute: Callable[..., Any] | None = None) -> Sequence[Any]:
+        """The results, after a run with everything that it leaves. The last places of `held` are ours, and free. Who knows the kernel's
+        executable gives it: the kernel itself has words for what is wrong, and takes longer."""
         found: list[Any] = []
         taken: list[bool] = []
         packs = self._packs
@@ -62,7 +62,10 @@ class Lease:
                 taken.append(True)
                 for _, pack, _ in packs:
                     pack.buffer = pack.nothing
-            run(held, found)
+            if execute is None:
+                self.kernel.launch(held, found)
+            else:
+                found.extend(starmap(execute, (held,)))  # so no interrupt comes between a run and its results
         finally:
             try:
                 self._leave(held, found, taken)

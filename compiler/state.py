@@ -216,7 +216,7 @@ class Step:
         if local.mode.capture is not None:
             self._look(held)
         if self.lease is not None:
-            values = self.lease.launch(held, self.kernel.launch)
+            values = self.lease.launch(held)
             self._show(iter(values[self.count :]))
             return values
         if not self.kernel.donated:

@@ -7,7 +7,6 @@ the code is plain for speed.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from itertools import starmap
 from typing import Any
 
 import numpy as np
@@ -17,7 +16,7 @@ from symgrad.compiler.shortcut import REFUSED, Run, gather, no_shortcut
 from symgrad.compiler.sources import Draw
 from symgrad.compiler.state import Step, put_back
 from symgrad.compiler.tree import LEAF, unflatten
-from symgrad.mode import local
+from symgrad.mode import changes, local
 from symgrad.resident import resident
 
 ndarray = np.ndarray
@@ -45,9 +44,14 @@ class Stepping:
         self.had = [(step.outside[i], had) for i, had in step.effects.had_grads]
 
     def run(self, args: tuple[Any, ...]) -> Any:
-        mode = local.mode
-        if mode.recording is not self.recording or mode.capture is not None or len(args) != self.count or not self.guards.hold():
+        mode, guards = local.mode, self.guards
+        if mode.recording is not self.recording or mode.capture is not None or len(args) != self.count:
             return MISS
+        if guards.seen != changes.count and not guards.hold():
+            return MISS
+        for read, value in guards.dependencies:  # as hold() does
+            if read() != value:
+                return MISS
         held, host = gather(args, self.dtypes, True)
         if held is None or (host and not self.host_too):
             return MISS
@@ -69,7 +73,7 @@ class Stepping:
             held.append(source.find(self.kernel, draws, args))
         held += self.lease.room
         try:
-            return self.lease.launch(held, self._execute)
+            return self.lease.launch(held, self.execute)
         except REFUSED:
             return MISS
 
@@ -84,6 +88,3 @@ class Stepping:
         if new is MISS:
             put_back(before)
         return new
-
-    def _execute(self, held: list[Any], found: list[Any]) -> None:
-        found.extend(starmap(self.execute, (held,)))  # type: ignore[arg-type]  # so no interrupt comes between a run and its results
