@@ -16,6 +16,7 @@ from typing import Any
 import numpy as np
 
 from symgrad.buffers import DONATED, Donated
+from symgrad.compiler.collector import paused
 from symgrad.compiler.ir import Graph, type_text, walk
 from symgrad.compiler.packing import Packing, types
 from symgrad.compiler.passes.roll import roll as rolled
@@ -52,7 +53,7 @@ class Kernel:
         """How long the stages of its making took, in seconds."""
         with stage("load", self.times):
             import jax  # noqa: F401  (the first time takes long)
-        with stage("simplify", self.times):
+        with stage("simplify", self.times), paused():
             graph = lowered(undetached(graph))
             self.graph = graph = rolled(graph) if roll else graph
         self.name = name
@@ -157,9 +158,9 @@ class Kernel:
     def _compile(self) -> Any:
         import jax
 
-        with stage("emit", self.times):
+        with stage("emit", self.times), paused():
             python = self._function()
-        with stage("lower", self.times):
+        with stage("lower", self.times), paused():
             typed = jax.jit(python, donate_argnums=self.donated).lower(*self._types())
         self._check(typed.out_info)
         with stage("XLA", self.times), kept(self.graph.hash):

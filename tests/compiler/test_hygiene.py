@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import contextlib
+import gc
 import logging
 import threading
 
@@ -10,6 +12,7 @@ import numpy as np
 import pytest
 
 import symgrad as sg
+from symgrad.compiler.xla import kernel as kernels
 
 
 def settings():
@@ -120,3 +123,34 @@ def test_kernels_do_not_depend_on_how_strict_the_user_has_set_jax():
         assert fast.jacobian(x, w, wrt="w").tolist() == [[0, 0], [0, 3]]
         assert jax.jit(fast.as_jax())(x.numpy(), w.numpy()).tolist() == [0, 6]
         assert "stablehlo" in fast.hlo(optimized=False)
+
+
+@pytest.mark.parametrize("searching", [True, False])
+@pytest.mark.parametrize("fails", [True, False])
+def test_the_search_for_garbage_is_as_it_was(searching, fails, monkeypatch):
+    """It waits while a graph becomes a kernel, and not while XLA compiles."""
+    seen = {}
+
+    def watch(owner, name, failing=False):
+        inner = getattr(owner, name)
+
+        def watching(*args, **kwargs):
+            seen[name] = gc.isenabled()
+            if failing:
+                raise MemoryError("no room")
+            return inner(*args, **kwargs)
+
+        monkeypatch.setattr(owner, name, watching)
+
+    watch(kernels, "lowered")
+    watch(kernels, "function", fails)
+    watch(jax.stages.Lowered, "compile")
+    before = gc.isenabled()
+    (gc.enable if searching else gc.disable)()
+    try:
+        with pytest.raises(MemoryError) if fails else contextlib.nullcontext():
+            sg.compile(lambda x: x.cos() + 1)(sg.ones(3))
+        assert gc.isenabled() == searching
+    finally:
+        (gc.enable if before else gc.disable)()
+    assert seen == {"lowered": False, "function": False} | ({} if fails else {"compile": searching})
