@@ -209,7 +209,7 @@ class Compiled(Methods, Inspection, Wrapping):
             program = Program(traced, call, name, self.options, times)
             return (program.run(call.tensors()), None) if left else (None, self._kept(key, program))
         if effects.any and left:
-            return traced.result, None
+            return (traced.result if shared is None else self._as_written(call, traced)), None
         step = self._latest = Step(traced, effects, call, name, self.options, times)
         if not left:
             self._remember(key, step)
@@ -226,6 +226,16 @@ class Compiled(Methods, Inspection, Wrapping):
             raise TraceError(f"{self.signature} has effects, or draws random numbers: rows that buckets add would take part in them")
         if not effects.any and not traced.graph.outputs:
             raise no_tensor(None)
+
+    def _as_written(self, call: Call, traced: Trace) -> Any:
+        """The result of a call that shares memory with what the function brings along. A stand-in for an argument has no part in the
+        history of another tensor around the same memory: where gradients may be asked for, the call is made again without it."""
+        stood_in = any(t is not leaf for t, leaf in zip(traced.capture.outside, call.leaves, strict=False))
+        if not stood_in or not any(t.requires_grad for t in traced.capture.outside):
+            return traced.result
+        traced.capture.journal.roll_back()
+        given = zip(call.tensors(), call.weak or (None,) * len(call.leaves), strict=True)
+        return self.signature.caller(call)([t if cls is None else cls(t.item()) for t, cls in given])
 
     def _failures(self, call: Call) -> list[str]:
         """What is not as it was in the programs for arguments of these types."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import warnings
 
 import numpy as np
@@ -333,3 +334,21 @@ def test_functions_of_types_that_jax_leaves_out():
     np.testing.assert_allclose(sg.compile(sg.special.ndtri)(half).tolist(), [-0.8416, 1.281], rtol=1e-3)
     z = sg.tensor([1j, 0, 2], dtype=sg.complex128)
     assert sg.compile(lambda z: sg.linalg.vector_norm(z, 0))(z).item() == 2
+
+
+def test_an_argument_that_the_function_also_brings_along_has_its_history():
+    state = sg.ones(2, 2, dtype=sg.float64)
+
+    def f(x, same, factor):
+        state.select(1, 0).copy_(x)
+        same.view(-1)[0] = 1.5
+        return state * math.sqrt(factor)
+
+    for run in (f, sg.compile(f, backend="numpy")):
+        x = sg.tensor(0.25, dtype=sg.float64, requires_grad=True)
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            y = run(x, state, 4.0)
+        y.sum().backward()
+        assert (x.grad.item(), y.tolist()) == (2, [[3, 2], [0.5, 2]])
+        state.detach_()
