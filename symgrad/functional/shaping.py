@@ -284,7 +284,10 @@ def select(input: Tensor, dim: int, index: int) -> Tensor:
 
 def unfold(input: Tensor, dimension: int, size: int, step: int) -> Tensor:
     """Windows of `size` elements of a dimension, `step` apart, as a view; the last dimension runs inside a window."""
-    return ops.unfold(input, axis=normalize_axis(dimension, input._array.ndim), size=size, step=step)  # type: ignore[no-any-return]
+    axis = normalize_axis(dimension, input._array.ndim)
+    if not input._array.ndim:  # one window on a vector of one element, which is a view, too
+        return ops.getitem(ops.unfold(ops.reshape(input, shape=(1,)), axis=0, size=size, step=step), index=(0,))  # type: ignore[no-any-return]
+    return ops.unfold(input, axis=axis, size=size, step=step)  # type: ignore[no-any-return]
 
 
 def _each(tensors: tuple[Any, ...], one: Any) -> Any:

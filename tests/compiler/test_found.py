@@ -352,3 +352,10 @@ def test_an_argument_that_the_function_also_brings_along_has_its_history():
         y.sum().backward()
         assert (x.grad.item(), y.tolist()) == (2, [[3, 2], [0.5, 2]])
         state.detach_()
+
+
+def test_a_window_on_a_single_number():
+    x = sg.tensor([0.5, -1.0], requires_grad=True)
+    y = sg.compile(lambda x: x.sum().unfold(0, 1, 2) * 3)(x)
+    y.sum().backward()
+    assert (y.tolist(), x.grad.tolist()) == ([-1.5], [3, 3])
