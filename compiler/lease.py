@@ -129,8 +129,7 @@ def _members(
     found = []
     for (shape, dtype), group in zip(types(values, groups), groups, strict=True):
         pack = Pack(shape, dtype, terms, put)
-        each = zip(group, places(values, group), strict=True)
-        parts = [Part(pack, values[i].shape, dtype, place, len(tensors[i]) > 1) for i, place in each]
+        parts = [Part(pack, values[i].shape, dtype, place) for i, place in zip(group, places(values, group), strict=True)]
         found.append((pack, [(t, part) for i, part in zip(group, parts, strict=True) for t in tensors[i]]))
     return found
 

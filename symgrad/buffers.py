@@ -99,14 +99,12 @@ class Pack:
 class Part:
     """What a tensor in a pack holds: a place there."""
 
-    __slots__ = ("_copy", "dtype", "pack", "place", "shape", "shared")
+    __slots__ = ("_copy", "dtype", "pack", "place", "shape")
 
-    def __init__(self, pack: Pack, shape: tuple[int, ...], dtype: Any, place: slice | None = None, shared: bool = False) -> None:
+    def __init__(self, pack: Pack, shape: tuple[int, ...], dtype: Any, place: slice | None = None) -> None:
         self.pack, self.shape, self.dtype = pack, shape, dtype
         self.place = place
         """None is all of it."""
-        self.shared = shared
-        """Whether several tensors hold it."""
         self._copy: tuple[Any, Any] = (None, None)
 
     def is_deleted(self) -> bool:
@@ -121,7 +119,7 @@ class Part:
     def cut(self) -> Any:
         """A buffer for kernels that read the tensor: a copy, unless the tensor has the pack to itself."""
         whole = self.pack.buffer
-        if self.place is None and not self.shared:
+        if self.place is None:
             return whole
         of, copy = self._copy
         if of is not whole:

@@ -232,8 +232,9 @@ def test_steps_with_random_numbers_take_the_shortest_way_too(dtype):
     for run in (lambda f: f, sg.compile):
         sg.manual_seed(3)
         net = nn.Sequential(nn.Linear(6, 8), nn.Dropout(0.5), nn.Tanh(), nn.Linear(8, 2)).to(dtype)
-        step = run(step_of(net, optim.SGD(net.parameters(), lr=0.1), lambda out: (out + 0.1 * sg.randn(4, 2).to(out.dtype)).square().sum()))
-        losses = [step(sg.ones(4, 6, dtype=dtype)).item() for _ in range(6)]
+        step = run(step_of(net, optim.SGD(net.parameters(), lr=0.1), lambda out: (out + 0.1 * sg.randn(2).to(out.dtype)).square().sum()))
+        losses = [step(sg.ones(4, 6, dtype=dtype)).item() for _ in range(4)]
+        losses += [step(sg.ones(n, 6, dtype=dtype)).item() for n in (4, 3, 4, 3, 4)]  # the executable refuses other shapes
         states.append((losses, sg.rand(3).tolist(), [p.detach().numpy().copy() for p in net.parameters()]))
     (losses, after, weights), (found, later, mine) = states
     np.testing.assert_allclose(found, losses, rtol=1e-4)
@@ -261,3 +262,21 @@ def test_random_numbers_that_were_drawn_in_vain_are_drawn_again(monkeypatch):
             step(sg.ones(3))
     assert sg.get_rng_state().tolist() == state
     assert noise.tolist() == before
+
+
+def test_a_step_that_leaves_no_gradients_leaves_none():
+    net = nn.Linear(3, 2)
+    optimizer = optim.SGD(net.parameters(), lr=0.01)
+
+    @sg.compile
+    def step(x):
+        net(x).square().sum().backward()
+        optimizer.step()
+        optimizer.zero_grad()
+
+    for _ in range(4):
+        net.weight.grad, before = sg.ones(2, 3), net.weight.detach().clone()
+        step(sg.ones(4, 3))
+        assert net.weight.grad is None
+        assert not sg.equal(net.weight, before)
+    assert len(step.recompiles()) == 1
