@@ -200,6 +200,13 @@ def _squeeze(xp: Any, args: Any, meta: Meta, **attrs: Any) -> Value | None:
     return xp.reshape(args[0], shape=meta.shape)  # type: ignore[no-any-return]
 
 
+@fold("embed")
+def _embed(xp: Any, args: Any, meta: Meta, *, shape: tuple[int, ...], index: tuple[Any, ...]) -> Value | None:
+    (x,) = args
+    turned = any(isinstance(i, slice) and i.step is not None and i.step < 0 for i in index)
+    return xp.reshape(x, shape=shape) if x.size == Value.size.fget(meta) and not turned else None  # type: ignore[attr-defined]  # all of them
+
+
 @fold("amax", "amin")
 def _amax(xp: Any, args: Any, meta: Meta, *, axis: tuple[int, ...], keepdims: bool) -> Value | None:
     (x,) = args

@@ -359,3 +359,15 @@ def test_a_window_on_a_single_number():
     y = sg.compile(lambda x: x.sum().unfold(0, 1, 2) * 3)(x)
     y.sum().backward()
     assert (y.tolist(), x.grad.tolist()) == ([-1.5], [3, 3])
+
+
+def test_what_made_xla_give_up():
+    """A scatter of all elements, the derivative of x[None], that is read in reverse, ended the process: it is a reshape now."""
+    def f(a):
+        return (sg.zeros(3, 3, dtype=sg.float64) + a).index_add(0, sg.tensor([0]), a.cumprod(0)[None])
+
+    x = sg.tensor([0.5, 1.5, 2.0], dtype=sg.float64, requires_grad=True)
+    sg.compile(f)(x).sum().backward()
+    wanted = sg.tensor([0.5, 1.5, 2.0], dtype=sg.float64, requires_grad=True)
+    f(wanted).sum().backward()
+    assert x.grad.tolist() == pytest.approx(wanted.grad.tolist(), rel=1e-12)
