@@ -189,12 +189,13 @@ def gradients():
     for title, (ours, theirs, shapes) in FUNCTIONS.items():
         rng = np.random.default_rng(0)
         data = [rng.normal(size=s).astype(np.float32) for s in shapes]
-        fast, jitted = sg.compile(ours), jax.jit(jax.value_and_grad(theirs, argnums=tuple(range(len(shapes)))))
+        every = tuple(range(len(shapes)))
+        fast, jitted = sg.compile(ours), jax.jit(jax.value_and_grad(theirs, argnums=every))
         on_device = [jnp.array(a) for a in data]
         there = sg.compile(lambda *xs: [x * 1 for x in xs])(*data)
 
-        def run_ours(fast=fast, there=there):
-            value, grads = fast.value_and_grad(*there, wrt=tuple(range(len(there))))
+        def run_ours(fast=fast, there=there, every=every):
+            value, grads = fast.value_and_grad(*there, wrt=every)
             return [value.item(), *grads]
 
         def run_theirs(jitted=jitted, on_device=on_device):

@@ -123,13 +123,13 @@ class Resident(Tensor):
 
     def item(self) -> Any:
         """The value of a tensor of one element, as a Python number. The tensor stays where it is."""
-        held = memory(self)
-        if local.mode.capture is None and not held.shape and held.dtype.kind != "V":
-            try:  # contextlib.suppress takes as long as all the rest
-                return np.asarray(held).item()
-            except RuntimeError:  # somebody has it: it will be read again
-                return _item(self)
-        return _item(self)
+        if local.mode.capture is not None:
+            return _item(self)
+        try:
+            array = np.asarray(memory(self))  # asking the buffer for its shape and type would take as long
+        except RuntimeError:  # somebody has it: it will be read again
+            return _item(self)
+        return array.item() if not array.ndim and array.dtype.kind != "V" else _item(self)
 
     @property
     def __class__(self) -> Any:
