@@ -22,6 +22,8 @@ from symgrad.resident import in_use, is_alone, is_resident, lease, leased, memor
 from symgrad.tensor import Tensor
 
 Tensors = Mapping[int, Sequence[Tensor]]
+WARM = 1000
+"""Runs after which a step is likely to have many more."""
 
 
 class Lease:
@@ -41,12 +43,15 @@ class Lease:
         self._left = _Gradients(graph, left, gradients, last, put)
         self._packs = [(self.first + k, pack, last - len(kept) + k) for k, (pack, _) in enumerate(self._groups)]
         self._cleared = cleared
+        self.warm = False
+        """Whether it has had so many runs that packing small tensors pays."""
         self._outside: list[tuple[Tensor, Part]] = []
         """Tensors whose memory others see."""
 
-    def launch(self, held: list[Any], execute: Callable[..., Any] | None = None) -> Sequence[Any]:
+    def launch(self, held: list[Any], execute: Callable[..., Any] | None = None, wait: bool = False) -> Sequence[Any]:
         """The results, after a run with everything that it leaves. The last places of `held` are ours, and free. Who knows the kernel's
-        executable gives it: the kernel itself has words for what is wrong, and takes longer."""
+        executable gives it, and says whether to wait for its end, since it may read the host's memory until then: the kernel itself knows
+        that, and has words for what is wrong, but takes longer."""
         found: list[Any] = []
         taken: list[bool] = []
         packs = self._packs
@@ -66,6 +71,8 @@ class Lease:
                 self.kernel.launch(held, found)
             else:
                 found.extend(starmap(execute, (held,)))  # so no interrupt comes between a run and its results
+                if wait:  # now: another thread may give away what is left here
+                    (found if self.single else found[0])[0].block_until_ready()
         finally:
             try:
                 self._leave(held, found, taken)
@@ -86,6 +93,8 @@ class Lease:
                     pack.buffer = new[j] if found else held[k]
             if found:
                 terms.runs += 1
+                if terms.runs == WARM:
+                    self.warm = True
                 if terms.seen:
                     self._tell()
                 self._left.renew(new)

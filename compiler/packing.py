@@ -14,6 +14,8 @@ from symgrad.compiler.ir import Graph, Value
 
 SMALL = 1 << 14
 """Bytes: copying more than that takes longer than another buffer would."""
+MOST = 8
+"""Tensors in one array: XLA takes long to compile more."""
 Group = tuple[int, ...]
 Type = tuple[tuple[int, ...], Any]
 """Shape and dtype."""
@@ -32,9 +34,9 @@ class Packing:
         return Packing(*(tuple((i,) for i in range(len(values))) for values in (graph.inputs, graph.outputs)))
 
     @staticmethod
-    def of(graph: Graph, written: Mapping[int, int], gradients: Sequence[int]) -> Packing:
+    def of(graph: Graph, written: Mapping[int, int], gradients: Sequence[int], small: int = SMALL) -> Packing:
         """`written` tells which output is the new value of an input. First come all others, by themselves."""
-        kept, left = _groups(graph.inputs, list(written)), _groups(graph.outputs, gradients)
+        kept, left = _groups(graph.inputs, list(written), small), _groups(graph.outputs, gradients, small)
         others = set(range(len(graph.outputs))) - set(written.values()) - set(gradients)
         return Packing(
             (*((i,) for i in range(len(graph.inputs)) if i not in written), *kept),
@@ -42,13 +44,13 @@ class Packing:
         )
 
 
-def _groups(values: Sequence[Value], positions: Sequence[int]) -> list[Group]:
+def _groups(values: Sequence[Value], positions: Sequence[int], small: int) -> list[Group]:
     """Small ones of one type together, the others each by itself."""
-    small: dict[Any, list[int]] = {}
+    found: dict[Any, list[int]] = {}
     for i in positions:
-        if values[i].size * values[i].dtype.itemsize <= SMALL:
-            small.setdefault(values[i].dtype, []).append(i)
-    together = [tuple(group) for group in small.values()]
+        if values[i].size * values[i].dtype.itemsize <= small:
+            found.setdefault(values[i].dtype, []).append(i)
+    together = [tuple(group[k : k + MOST]) for group in found.values() for k in range(0, len(group), MOST)]
     grouped = {i for group in together for i in group}
     return [*((i,) for i in positions if i not in grouped), *together]
 

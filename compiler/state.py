@@ -24,7 +24,7 @@ from symgrad.compiler.lease import Lease
 from symgrad.compiler.nans import inspect, looked_for
 from symgrad.compiler.operation import Operation, usable
 from symgrad.compiler.options import DEFAULT, Options
-from symgrad.compiler.packing import Packing
+from symgrad.compiler.packing import SMALL, Packing
 from symgrad.compiler.passes.stabilise import stabilise
 from symgrad.compiler.passes.undetached import undetached
 from symgrad.compiler.program import MISS
@@ -82,8 +82,9 @@ class Step:
         self.in_use = {i: InUse(self.graph.inputs[i].shape, self.graph.inputs[i].dtype) for i in donated}
         self.numbers = [i for i in writes if i not in donated]
         """What is written to, and is not worth giving away."""
-        self.kernel = self._kernel(options, kept, donated, packed) if self.operation is None else self.operation.kernel
-        self.lease = None if self.kernel.packing is None else self._lease(self.kernel.packing)
+        self.options, self.kept = options, kept
+        self.kernel = self._kernel(donated, packed) if self.operation is None else self.operation.kernel
+        self.lease = None if self.kernel.packing is None else self._lease(self.kernel.packing, self.kernel)
         """What it writes to, and the gradients that it leaves, if that is the same for all calls."""
         self.leased = {i for i, _ in effects.writes} if self.lease is not None else set()
         self.others = [source for i, source in enumerate(self.sources, arguments) if i not in self.leased]
@@ -94,12 +95,26 @@ class Step:
         graph = Graph(traced.graph.inputs, (*traced.graph.outputs, *self.effects.histories.values))
         return Operation(stabilise(graph) if self.effects.lasting else graph, self.name, options, lines=self.lines)
 
-    def _kernel(self, options: Options, kept: Sequence[int], donated: Sequence[int], packed: bool) -> Kernel:
-        if not packed:
-            return make_kernel(self.graph, options=options, donated=donated, kept=kept)
-        packing = self._packing()
+    def _kernel(self, donated: Sequence[int], packed: bool) -> Kernel:
+        """At first every tensor has its own buffer: that compiles faster."""
+        return self._packed(self._packing(0)) if packed else make_kernel(self.graph, options=self.options, donated=donated, kept=self.kept)
+
+    def _packing(self, small: int) -> Packing:
+        written, left = self._places()
+        return Packing.of(self.graph, written, list(left.values()), small)
+
+    def _packed(self, packing: Packing) -> Kernel:
         first = len(self.graph.inputs) - len(self.effects.writes)
-        return make_kernel(self.graph, options=options, donated=range(first, len(packing.inputs)), kept=kept, packing=packing)
+        return make_kernel(self.graph, options=self.options, donated=range(first, len(packing.inputs)), kept=self.kept, packing=packing)
+
+    def pack(self) -> None:
+        """Let small tensors share buffers from now on: a step that has run often enough is worth compiling once more."""
+        assert self.lease is not None
+        self.lease.warm = False
+        packing = self._packing(SMALL)
+        if packing != self.kernel.packing:
+            kernel = self._packed(packing)
+            self.kernel, self.lease = kernel, self._lease(packing, kernel)
 
     def _is_simple(self) -> bool:
         """Whether it writes to something, and all of that, and all whose `.grad` it looks at or sets, are tensors of the function's own."""
@@ -121,16 +136,12 @@ class Step:
         left = [i for i, value in effects.grads if value is not None]
         return written, {i: first + len(written) + k for k, i in enumerate(left)}
 
-    def _packing(self) -> Packing:
-        written, left = self._places()
-        return Packing.of(self.graph, written, list(left.values()))
-
-    def _lease(self, packing: Packing) -> Lease:
+    def _lease(self, packing: Packing, kernel: Kernel) -> Lease:
         written, left = self._places()
         tensors, owners = {i: [self.outside[i]] for i in written}, {k: [self.outside[i]] for i, k in left.items()}
         for t, k in self.effects.alike:
             tensors[self.effects.writes[k][0]].append(t)
-        return Lease(self.kernel, self.graph, packing, tensors, owners, [self.outside[i] for i, v in self.effects.grads if v is None])
+        return Lease(kernel, self.graph, packing, tensors, owners, [self.outside[i] for i, v in self.effects.grads if v is None])
 
     def holds(self, tensors: Sequence[Any]) -> bool:
         """Whether what the path depends on, besides values, is as it was."""
@@ -150,7 +161,7 @@ class Step:
     def adopt(self, other: Step) -> None:
         """Use the kernels of a path with the same graph, which was traced because of something that made no difference to it."""
         self.kernel, self.operation, self.recorder = other.kernel, other.operation, other.recorder
-        self.lease = None if self.kernel.packing is None else self._lease(self.kernel.packing)
+        self.lease = None if self.kernel.packing is None else self._lease(self.kernel.packing, self.kernel)
 
     def _tensor(self, i: int, tensors: Sequence[Any]) -> Any:
         t = tensors[i] if i < self.arguments else self.outside[i]
@@ -215,8 +226,9 @@ class Step:
         """What the kernel gives, after all effects; MISS, without any, if its answers are not those of this path."""
         if local.mode.capture is not None:
             self._look(held)
-        if self.lease is not None:
-            values = self.lease.launch(held)
+        lease = self.lease
+        if lease is not None:
+            values = lease.launch(held + lease.room)
             self._show(iter(values[self.count :]))
             return values
         if not self.kernel.donated:
@@ -277,8 +289,6 @@ class Step:
         held = [t._held for t in tensors]
         kernel = self.kernel
         held += [source.find(kernel, draws, tensors) for source in self.others]
-        if self.lease is not None:
-            return held + self.lease.room
         if self.effects.lasting:
             for i, _ in self.effects.writes:
                 held[i] = held[i].copy() if held[i].__class__ is np.ndarray else held[i]  # backward may need what is written over

@@ -34,9 +34,10 @@ class Stepping:
 
     def __init__(self, step: Step) -> None:
         count = step.arguments
-        self.kernel, self.execute, self.count, self.own, self.guards = step.kernel, step.kernel.executable, count, step.own, step.guards
+        self.count, self.own, self.guards = count, step.own, step.guards
         self.recording, self.structure, self.results = local.mode.recording, step.structure, step.count
-        self.lease: Any = step.lease
+        self.step: Any = step
+        self.way: Any = step.kernel, step.kernel.executable, step.lease
         self.dtypes = [x.dtype for x in step.graph.inputs[:count]]
         self.host_too = all(dtype.itemsize < 8 for dtype in self.dtypes)
         """Whether arguments may be the host's arrays: those of 64 bits need a context."""
@@ -44,7 +45,9 @@ class Stepping:
         self.had = [(step.outside[i], had) for i, had in step.effects.had_grads]
 
     def run(self, args: tuple[Any, ...]) -> Any:
-        mode, guards = local.mode, self.guards
+        mode, guards, lease = local.mode, self.guards, self.way[2]
+        if (lease is not self.step.lease or lease.warm) and not self._renewed():
+            return MISS
         if mode.recording is not self.recording or mode.capture is not None or len(args) != self.count:
             return MISS
         if guards.seen != changes.count and not guards.hold():
@@ -58,22 +61,31 @@ class Stepping:
         for a in args:
             if id(a) in self.own or (a.__class__ is not ndarray and id(a._base) in self.own):
                 return MISS
-        for t, had in self.had:
-            if (t._grad is not None) is not had:
-                return MISS
-        new = self._launch(held, (), args) if not self.draws else self._drawn(held, args)
+        if self.had and any((t._grad is not None) is not had for t, had in self.had):
+            return MISS
+        new = self._launch(held, (), args, host) if not self.draws else self._drawn(held, args)
         if new is MISS:
             return MISS
-        if host:
-            new[0].block_until_ready()
         return resident(new[0]) if self.structure is LEAF else unflatten(self.structure, map(resident, new[: self.results]))
 
-    def _launch(self, held: list[Any], draws: Sequence[Any], args: tuple[Any, ...]) -> Any:
+    def _renewed(self) -> bool:
+        """Whether another kernel of the step, for packed tensors, is ready; the long way compiles it."""
+        step: Any = self.step
+        if step.lease.warm:
+            step.pack()
+        lease = step.lease
+        if lease.kernel.executable is None:
+            return False
+        self.way = lease.kernel, lease.kernel.executable, lease
+        return True
+
+    def _launch(self, held: list[Any], draws: Sequence[Any], args: tuple[Any, ...], host: bool) -> Any:
+        kernel, execute, lease = self.way
         for source in self.others:
-            held.append(source.find(self.kernel, draws, args))
-        held += self.lease.room
+            held.append(source.find(kernel, draws, args))
+        held += lease.room
         try:
-            return self.lease.launch(held, self.execute)
+            return lease.launch(held, execute, host)
         except REFUSED:
             return MISS
 
@@ -81,7 +93,7 @@ class Stepping:
         """The same with random numbers, which are drawn again if they were drawn in vain."""
         before = [(generator, generator.mark()) for generator in self.generators]
         try:
-            new = self._launch(held, [draw() for draw in self.draws], args)
+            new = self._launch(held, [draw() for draw in self.draws], args, True)
         except Exception:  # an interrupt may have come after the run
             put_back(before)
             raise

@@ -5,16 +5,24 @@ from __future__ import annotations
 import copy
 import pickle
 import re
+import threading
 
 import numpy as np
 import pytest
 
 import symgrad as sg
 from symgrad.buffers import Part
+from symgrad.compiler import lease as lease_module
 from symgrad.compiler.shortcut import no_shortcut
 from symgrad.resident import memory
 
 nn, optim = sg.nn, sg.optim
+
+
+@pytest.fixture(autouse=True)
+def _warm_soon(monkeypatch):
+    """Steps are packed after their second run by a kernel."""
+    monkeypatch.setattr(lease_module, "WARM", 2)
 
 
 class Two(nn.Module):
@@ -63,9 +71,11 @@ def data(k=0):
 
 
 def test_small_tensors_of_one_type_share_a_buffer_and_large_ones_have_their_own():
-    net, fast, _, _ = pair()
+    net, fast, _, _ = pair(lambda p: optim.SGD(p, lr=0.01))
     for k in range(3):
         fast(data(k))
+    assert memory(net.large.bias).pack is not memory(net.norm.weight).pack  # not yet
+    fast(data(3))
     packs = {name: memory(p).pack for name, p in (*net.named_parameters(), *net.named_buffers())}
     assert packs["large.bias"] is packs["norm.weight"] is packs["norm.running_mean"]
     assert packs["small.weight"] is packs["small.bias"]
@@ -223,6 +233,9 @@ def test_counters_that_are_alike_are_one_part_of_a_pack():
 def test_explain_tells_how_many_buffers_there_are():
     _, fast, _, _ = pair(lambda p: optim.SGD(p, lr=0.1))
     fast(data())
+    assert "buffers     11 tensors in 11 go in, 16 tensors in 16 come out" in str(fast.explain())
+    for _ in range(4):
+        fast(data())
     assert "buffers     11 tensors in 6 go in, 16 tensors in 8 come out" in str(fast.explain())
 
 
@@ -280,3 +293,31 @@ def test_a_step_that_leaves_no_gradients_leaves_none():
         assert net.weight.grad is None
         assert not sg.equal(net.weight, before)
     assert len(step.recompiles()) == 1
+
+
+def test_threads_run_a_step_while_it_is_packed():
+    many, few = sg.zeros(3), sg.zeros(2)
+
+    @sg.compile
+    def count(x):
+        many.add_(x)
+        few.add_(1)
+
+    count(sg.ones(3))
+    failures = []
+
+    def repeat():
+        try:
+            for _ in range(50):
+                count(sg.ones(3))
+        except Exception as error:
+            failures.append(error)
+
+    threads = [threading.Thread(target=repeat) for _ in range(4)]
+    for t in threads:
+        t.start()
+    for t in threads:
+        t.join()
+    assert failures == []
+    assert many.tolist() == [201.0] * 3
+    assert few.tolist() == [201.0] * 2
