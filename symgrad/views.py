@@ -285,7 +285,8 @@ def _protect(edge: Any, array: Any, since: int) -> None:
                 copies[id(a)] = a.copy()
                 if local.mode.capture is not None:
                     local.mode.capture.copied(a, copies[id(a)])
-        node.cells = tuple([[] if id(a) in copies and edge is not None else cell for a, edge, cell in entries])
+        if local.mode.capture is not None:  # a program computes from the copy; eager code refuses what PyTorch refuses
+            node.cells = tuple([[] if id(a) in copies and edge is not None else cell for a, edge, cell in entries])
         node.saved = tuple([copies.get(id(a), a) for a in node.saved])
 
 
