@@ -133,8 +133,10 @@ def steps():
         except RuntimeError as error:  # needs a C++ compiler
             print(f"torch.compile: {error}")
             del contenders["torch.compile"]
+        for _ in range(1500):  # a step is compiled once more after 1,000 runs, with small tensors packed
+            contenders["symgrad"]()
         targets = {"jax.jit": 1.05, "torch": 1, "torch.compile": 1}
-        yield Task(f"training step, {title}, float32", contenders, targets=targets, unit="ms", rtol=1e-3)
+        yield Task(f"training step, {title}, float32, after 1,500 steps", contenders, targets=targets, unit="ms", rtol=1e-3)
 
 
 
