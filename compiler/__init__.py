@@ -5,4 +5,4 @@ if __name__ != "symgrad.compiler":
     raise ImportError(f"import this package as 'symgrad.compiler', not as {__name__!r}")
 
 from symgrad.compiler import cache as cache
-from symgrad.compiler.ir import Graph as Graph
+from symgrad.compiler.graph.ir import Graph as Graph

@@ -7,15 +7,15 @@ import os
 from collections.abc import Callable, Iterable, Sequence
 from typing import TYPE_CHECKING, Any
 
-from symgrad.compiler.buckets import Bucketed
-from symgrad.compiler.capture import tracing, user_line
-from symgrad.compiler.compiled import Compiled
-from symgrad.compiler.derivation import Derivation
-from symgrad.compiler.derive import Deriver, Plan, of_call, of_result
+from symgrad.compiler.deriving.derivation import Derivation
+from symgrad.compiler.deriving.derive import Deriver, Plan, of_call, of_result
 from symgrad.compiler.formula import user
+from symgrad.compiler.function.buckets import Bucketed
+from symgrad.compiler.function.compiled import Compiled
+from symgrad.compiler.function.retraced import Retraced
 from symgrad.compiler.options import Options, options
-from symgrad.compiler.retraced import Retraced
-from symgrad.compiler.signature import Signature, Spec
+from symgrad.compiler.tracing.capture import tracing, user_line
+from symgrad.compiler.tracing.signature import Signature, Spec
 from symgrad.errors import TraceError
 from symgrad.tensor import Tensor
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any, Protocol
 
-from symgrad.compiler.ir import Graph
+from symgrad.compiler.graph.ir import Graph
+from symgrad.compiler.graph.packing import Packing
 from symgrad.compiler.options import DEFAULT, Options
-from symgrad.compiler.packing import Packing
 from symgrad.typing import Array
 
 
@@ -66,7 +66,7 @@ def make_kernel(
 
         return HostKernel(graph, name)
     if options.backend == "auto":
-        from symgrad.compiler.auto import AutoKernel
+        from symgrad.compiler.running.auto import AutoKernel
 
         return AutoKernel(graph, name, lambda: _xla(graph, name, options, donated), kept)
     return _xla(graph, name, options, donated, packing)

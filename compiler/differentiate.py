@@ -13,10 +13,10 @@ from dataclasses import dataclass
 from itertools import count
 from typing import Any
 
-from symgrad.compiler.builder import apply, xp
 from symgrad.compiler.control.rows import is_control
-from symgrad.compiler.fold import filled
-from symgrad.compiler.ir import INPUT, LITERAL, OUTPUT, Graph, Value, input_value, output, row_of, toposort, type_text
+from symgrad.compiler.graph.builder import apply, xp
+from symgrad.compiler.graph.fold import filled
+from symgrad.compiler.graph.ir import INPUT, LITERAL, OUTPUT, Graph, Value, input_value, output, row_of, toposort, type_text
 from symgrad.errors import GraphError
 from symgrad.ops.promotion import kind
 from symgrad.ops.shapes import unbroadcast

@@ -11,11 +11,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from symgrad.compiler.builder import xp
 from symgrad.compiler.control.rows import is_control
 from symgrad.compiler.differentiate import chosen_inputs, fresh, grad, jvp, pull
-from symgrad.compiler.fold import filled
-from symgrad.compiler.ir import Graph, Value, input_value, toposort, type_text
+from symgrad.compiler.graph.builder import xp
+from symgrad.compiler.graph.fold import filled
+from symgrad.compiler.graph.ir import Graph, Value, input_value, toposort, type_text
 from symgrad.compiler.passes.batch import batched
 from symgrad.errors import GraphError
 from symgrad.ops.promotion import kind

@@ -15,7 +15,7 @@ from typing import Any
 
 import numpy as np
 
-from symgrad.compiler.ir import LITERAL, Graph, Value, type_text
+from symgrad.compiler.graph.ir import LITERAL, Graph, Value, type_text
 from symgrad.errors import GraphError
 
 INFIX: dict[str, Any] = {"add": ast.Add, "sub": ast.Sub, "mul": ast.Mult, "div": ast.Div, "matmul": ast.MatMult}

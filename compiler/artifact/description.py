@@ -13,7 +13,7 @@ from typing import Any
 
 from symgrad import dtypes
 from symgrad.compiler.artifact import structure
-from symgrad.compiler.ir import type_text
+from symgrad.compiler.graph.ir import type_text
 from symgrad.errors import FileError
 from symgrad.ops.promotion import kind
 from symgrad.ops.spec import Meta

@@ -14,15 +14,15 @@ import numpy as np
 from symgrad.compiler import differentiate
 from symgrad.compiler.artifact import container, structure
 from symgrad.compiler.artifact.description import Description, Input, Parameter
-from symgrad.compiler.capture import Way, user_line
-from symgrad.compiler.derivation import Derivation
-from symgrad.compiler.derive import CallSource, Plan, derived
-from symgrad.compiler.ir import Graph
-from symgrad.compiler.naming import titles
-from symgrad.compiler.program import Program
-from symgrad.compiler.signature import Call, Signature
-from symgrad.compiler.trace import Trace, trace
-from symgrad.compiler.verify import verify
+from symgrad.compiler.deriving.derivation import Derivation
+from symgrad.compiler.deriving.derive import CallSource, Plan, derived
+from symgrad.compiler.graph.ir import Graph
+from symgrad.compiler.graph.verify import verify
+from symgrad.compiler.running.program import Program
+from symgrad.compiler.tracing.capture import Way, user_line
+from symgrad.compiler.tracing.naming import titles
+from symgrad.compiler.tracing.signature import Call, Signature
+from symgrad.compiler.tracing.trace import Trace, trace
 from symgrad.compiler.xla.emit import source
 from symgrad.compiler.xla.export import platform, stablehlo
 from symgrad.compiler.xla.function import lowered

@@ -11,10 +11,10 @@ import numpy as np
 
 from symgrad.compiler.artifact import container, structure
 from symgrad.compiler.artifact.description import Description, Input, Parameter, described
-from symgrad.compiler.capture import tracing, user_line
-from symgrad.compiler.ir import Graph, input_value, type_text
-from symgrad.compiler.operation import Operation, row_of_operation
-from symgrad.compiler.signature import positions
+from symgrad.compiler.graph.ir import Graph, input_value, type_text
+from symgrad.compiler.running.operation import Operation, row_of_operation
+from symgrad.compiler.tracing.capture import tracing, user_line
+from symgrad.compiler.tracing.signature import positions
 from symgrad.compiler.xla.export import Loaded, platform
 from symgrad.engine import check_saved
 from symgrad.errors import FileError, TraceError, describe

@@ -17,8 +17,8 @@ from itertools import count
 from operator import itemgetter
 from typing import Any
 
-from symgrad.compiler import tree
-from symgrad.compiler.tree import LEAF
+from symgrad.compiler.tracing import tree
+from symgrad.compiler.tracing.tree import LEAF
 from symgrad.errors import FileError, TraceError, describe
 
 _DEEPEST = 50

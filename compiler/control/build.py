@@ -8,9 +8,9 @@ from typing import Any
 import numpy as np
 
 from symgrad import application
-from symgrad.compiler import builder
-from symgrad.compiler.fold import filled
-from symgrad.compiler.ir import INPUT, OUTPUT, Graph, Value, input_value, intern, row_of, toposort
+from symgrad.compiler.graph import builder
+from symgrad.compiler.graph.fold import filled
+from symgrad.compiler.graph.ir import INPUT, OUTPUT, Graph, Value, input_value, intern, row_of, toposort
 from symgrad.errors import GraphError
 from symgrad.mode import local
 from symgrad.ops.namespace import raw

@@ -13,11 +13,11 @@ from typing import Any
 import numpy as np
 
 from symgrad.application import apply
-from symgrad.compiler.builder import xp
 from symgrad.compiler.control.build import labels, replaced
 from symgrad.compiler.control.draws import Draws, Part
 from symgrad.compiler.control.rows import WHILE
-from symgrad.compiler.ir import Graph, Value, input_value
+from symgrad.compiler.graph.builder import xp
+from symgrad.compiler.graph.ir import Graph, Value, input_value
 from symgrad.compiler.lines import user_line
 from symgrad.errors import TraceError
 from symgrad.mode import drawn

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from symgrad.compiler.control.build import cut
-from symgrad.compiler.ir import Graph, Value, input_value
+from symgrad.compiler.graph.ir import Graph, Value, input_value
 from symgrad.mode import drawn
 from symgrad.ops.generator import default_generator
 from symgrad.tensor import Tensor, wrap

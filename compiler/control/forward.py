@@ -10,12 +10,12 @@ from collections.abc import Callable, Sequence
 from functools import lru_cache
 from typing import Any
 
-from symgrad.compiler.builder import apply, xp
 from symgrad.compiler.control.build import cut, inline, labels, zeros
 from symgrad.compiler.control.reverse import varied
 from symgrad.compiler.control.rows import COND, SCAN, WHILE, has_slope, is_control
 from symgrad.compiler.differentiate import has_slope as leads_on, jvp
-from symgrad.compiler.ir import INPUT, LITERAL, OUTPUT, Graph, Value, input_value, intern, output
+from symgrad.compiler.graph.builder import apply, xp
+from symgrad.compiler.graph.ir import INPUT, LITERAL, OUTPUT, Graph, Value, input_value, intern, output
 
 Pushed = tuple[list[Value], list[Any]]
 """The results of an application, and their tangents: None where there is none."""

@@ -8,10 +8,10 @@ from typing import Any
 import numpy as np
 
 from symgrad.application import apply
-from symgrad.compiler import builder
 from symgrad.compiler.control.build import inline
 from symgrad.compiler.control.run import runner
-from symgrad.compiler.ir import LITERAL, OUTPUT, Graph, Value, row_of
+from symgrad.compiler.graph import builder
+from symgrad.compiler.graph.ir import LITERAL, OUTPUT, Graph, Value, row_of
 from symgrad.mode import local
 from symgrad.ops.namespace import raw
 from symgrad.tensor import Tensor, wrap

@@ -13,11 +13,11 @@ from collections.abc import Sequence
 from itertools import count
 from typing import Any
 
-from symgrad.compiler import builder
 from symgrad.compiler.control.build import apply, cut, labels, zeros
 from symgrad.compiler.control.rows import COND, RULES, SCAN, has_slope
 from symgrad.compiler.differentiate import depending, has_slope as leads_on, pull
-from symgrad.compiler.ir import INPUT, LITERAL, Graph, Value, input_value
+from symgrad.compiler.graph import builder
+from symgrad.compiler.graph.ir import INPUT, LITERAL, Graph, Value, input_value
 from symgrad.errors import GraphError
 
 _FREE = frozenset(("cast", "detach", "expand"))

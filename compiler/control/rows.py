@@ -20,7 +20,7 @@ from typing import Any
 import numpy as np
 
 from symgrad.compiler.control.run import runner
-from symgrad.compiler.ir import Graph, Value, type_text
+from symgrad.compiler.graph.ir import Graph, Value, type_text
 from symgrad.engine import call
 from symgrad.errors import GraphError
 from symgrad.mode import local

@@ -8,8 +8,8 @@ from typing import Any
 
 import numpy as np
 
-from symgrad.compiler.interpreter import evaluate
-from symgrad.compiler.ir import INPUT, LITERAL, OUTPUT, Graph, Value, row_of, walk
+from symgrad.compiler.graph.interpreter import evaluate
+from symgrad.compiler.graph.ir import INPUT, LITERAL, OUTPUT, Graph, Value, row_of, walk
 from symgrad.ops.variants import is_half
 from symgrad.typing import Array
 

@@ -14,16 +14,16 @@ from typing import Any
 import numpy as np
 
 from symgrad.application import apply
-from symgrad.compiler.box import Box
-from symgrad.compiler.builder import weak_value, xp
-from symgrad.compiler.capture import Capture, user_line
 from symgrad.compiler.control import reverse as reverse  # enters the rules of derivatives
 from symgrad.compiler.control.build import labels
 from symgrad.compiler.control.counted import counted_loop
 from symgrad.compiler.control.draws import Draws, draw_slot
 from symgrad.compiler.control.rows import COND, SCAN, WHILE, has_slope
-from symgrad.compiler.fold import number
-from symgrad.compiler.ir import Graph, Value, input_value, literal
+from symgrad.compiler.graph.builder import weak_value, xp
+from symgrad.compiler.graph.fold import number
+from symgrad.compiler.graph.ir import Graph, Value, input_value, literal
+from symgrad.compiler.tracing.box import Box
+from symgrad.compiler.tracing.capture import Capture, user_line
 from symgrad.control import without_values
 from symgrad.dispatch import tensors as ops
 from symgrad.errors import TraceError

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from symgrad.compiler.control.replay import recorded
 from symgrad.compiler.control.rows import is_control
-from symgrad.compiler.ir import Graph, Value, input_value, walk
+from symgrad.compiler.graph.ir import Graph, Value, input_value, walk
 from symgrad.compiler.passes.batch import batched
 from symgrad.ops.table import TABLE
 from symgrad.tensor import Tensor

@@ -14,7 +14,7 @@ import sympy as sp
 from symgrad.compiler.formula import meaning
 from symgrad.compiler.formula.lowering import Lowering
 from symgrad.compiler.formula.program import Job, Program
-from symgrad.compiler.ir import LITERAL, Value, row_of, type_text
+from symgrad.compiler.graph.ir import LITERAL, Value, row_of, type_text
 from symgrad.errors import FormulaError
 
 _MOST, _PLEASANT = 512, 16

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from symgrad.compiler.ir import Value, freeze
+from symgrad.compiler.graph.ir import Value, freeze
 
 
 class Forms:

@@ -16,7 +16,7 @@ from symgrad.compiler.formula.element import ELEMENTS
 from symgrad.compiler.formula.element.indexing import Indexing
 from symgrad.compiler.formula.lowering import Lowering, read
 from symgrad.compiler.formula.program import Job, Program
-from symgrad.compiler.ir import LITERAL, OUTPUT, Value, row_of
+from symgrad.compiler.graph.ir import LITERAL, OUTPUT, Value, row_of
 from symgrad.errors import FormulaError
 
 

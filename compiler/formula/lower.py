@@ -13,7 +13,7 @@ from collections.abc import Sequence
 
 from symgrad.compiler.formula import elements, index, matrix, scalar
 from symgrad.compiler.formula.program import Job, Program
-from symgrad.compiler.ir import Graph, Value
+from symgrad.compiler.graph.ir import Graph, Value
 from symgrad.compiler.passes.decompose import decompose
 from symgrad.compiler.passes.domain import within_domain
 from symgrad.errors import FormulaError

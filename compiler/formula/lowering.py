@@ -15,7 +15,7 @@ from symgrad.compiler.differentiate import depending
 from symgrad.compiler.formula import budget
 from symgrad.compiler.formula.forms import Forms
 from symgrad.compiler.formula.program import Job, Line, Program
-from symgrad.compiler.ir import INPUT, OUTPUT, Value
+from symgrad.compiler.graph.ir import INPUT, OUTPUT, Value
 from symgrad.errors import FormulaError
 
 

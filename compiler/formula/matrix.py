@@ -16,7 +16,7 @@ from symgrad.compiler.formula import linear, meaning
 from symgrad.compiler.formula.lowering import Lowering
 from symgrad.compiler.formula.matrices import Det, Elementwise, Entry, Rows, Total, added, outer, scaled, times, transposed
 from symgrad.compiler.formula.program import Job, Program
-from symgrad.compiler.ir import LITERAL, OUTPUT, Value, type_text
+from symgrad.compiler.graph.ir import LITERAL, OUTPUT, Value, type_text
 from symgrad.errors import FormulaError
 
 

@@ -18,7 +18,7 @@ import sympy as sp
 from sympy.functions.elementary.piecewise import ExprCondPair
 from sympy.logic.boolalg import BooleanFunction
 
-from symgrad.compiler.ir import Graph, Value, freeze, row_of
+from symgrad.compiler.graph.ir import Graph, Value, freeze, row_of
 from symgrad.ops.promotion import kind
 from symgrad.ops.spec import Row
 

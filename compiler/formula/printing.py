@@ -14,7 +14,7 @@ from sympy.printing.str import StrPrinter
 from symgrad.compiler.formula.index_printing import IndexLatex, IndexText, function_name
 from symgrad.compiler.formula.indices import is_bracket, is_index, relation
 from symgrad.compiler.formula.matrices import Elementwise, Entry, Total
-from symgrad.compiler.printer import attribute
+from symgrad.compiler.graph.printer import attribute
 
 BAR = "\N{COMBINING MACRON}"
 _GREEK = frozenset(

@@ -15,7 +15,7 @@ import sympy as sp
 
 from symgrad.compiler.formula.evaluate import Evaluator
 from symgrad.compiler.formula.index_evaluate import IndexEvaluator
-from symgrad.compiler.ir import Graph, Value
+from symgrad.compiler.graph.ir import Graph, Value
 from symgrad.mode import local
 from symgrad.ops.promotion import kind
 from symgrad.typing import Array

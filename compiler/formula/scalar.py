@@ -7,7 +7,7 @@ from typing import Any
 from symgrad.compiler.formula import meaning
 from symgrad.compiler.formula.lowering import Lowering
 from symgrad.compiler.formula.program import Job, Program
-from symgrad.compiler.ir import INPUT, LITERAL, Graph, Value, row_of, type_text
+from symgrad.compiler.graph.ir import INPUT, LITERAL, Graph, Value, row_of, type_text
 from symgrad.errors import FormulaError
 
 _FREE = ("expand", "reshape")

@@ -12,8 +12,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from symgrad.compiler.graph.ir import INPUT, LITERAL, Graph, Value
 from symgrad.compiler.host.forms import Form, form_of, is_fresh, overwritable, writes_out
-from symgrad.compiler.ir import INPUT, LITERAL, Graph, Value
 from symgrad.compiler.source import COMPARE, INFIX, WIDTH
 
 LARGE = 8192

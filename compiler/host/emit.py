@@ -16,10 +16,10 @@ import numpy as np
 
 from symgrad.compiler import source as syntax
 from symgrad.compiler.control.rows import is_control
+from symgrad.compiler.graph.ir import INPUT, LITERAL, OUTPUT, Graph, Value, row_of
 from symgrad.compiler.host import loops
 from symgrad.compiler.host.buffers import Plan, Storage, unshaped
 from symgrad.compiler.host.forms import LETTERS, is_column_sum, is_fresh, is_masked, is_plain_sum, is_zero
-from symgrad.compiler.ir import INPUT, LITERAL, OUTPUT, Graph, Value, row_of
 from symgrad.compiler.source import one_is_typed
 from symgrad.errors import GraphError
 from symgrad.ops.kernels import select

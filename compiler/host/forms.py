@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from symgrad.compiler.control.rows import SCAN
-from symgrad.compiler.ir import LITERAL, OUTPUT, Value, row_of
+from symgrad.compiler.graph.ir import LITERAL, OUTPUT, Value, row_of
 from symgrad.ops.kernels import select
 from symgrad.ops.table import TABLE
 

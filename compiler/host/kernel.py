@@ -12,10 +12,10 @@ from typing import Any
 
 import numpy as np
 
+from symgrad.compiler.graph.ir import Graph, type_text
+from symgrad.compiler.graph.packing import Packing
 from symgrad.compiler.host.emit import Emitter
 from symgrad.compiler.host.prepare import prepare
-from symgrad.compiler.ir import Graph, type_text
-from symgrad.compiler.packing import Packing
 from symgrad.compiler.progress import stage
 from symgrad.errors import GraphError
 from symgrad.ops.spec import Meta

@@ -16,7 +16,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from symgrad.compiler import source as syntax
-from symgrad.compiler.ir import Graph, Value
+from symgrad.compiler.graph.ir import Graph, Value
 
 
 def write(emitter: Any, v: Value) -> list[ast.expr]:

@@ -18,15 +18,15 @@ from typing import Any
 
 import numpy as np
 
-from symgrad.compiler.builder import apply, xp
 from symgrad.compiler.control.rows import is_control
-from symgrad.compiler.custom import CUSTOM
+from symgrad.compiler.graph.builder import apply, xp
+from symgrad.compiler.graph.custom import CUSTOM
+from symgrad.compiler.graph.ir import LITERAL, Graph, Value, literal, row_of
+from symgrad.compiler.graph.verify import verify
 from symgrad.compiler.host.forms import is_masked, is_zero
-from symgrad.compiler.ir import LITERAL, Graph, Value, literal, row_of
 from symgrad.compiler.passes.constants import constants
 from symgrad.compiler.passes.loops import loops
 from symgrad.compiler.passes.rewrite import rewrite
-from symgrad.compiler.verify import verify
 from symgrad.ops.shapes import reduced_shape
 from symgrad.ops.spec import Row
 from symgrad.ops.variants import is_half

@@ -10,9 +10,9 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
-from symgrad.compiler.builder import apply, xp
 from symgrad.compiler.control.rows import is_control
-from symgrad.compiler.ir import INPUT, LITERAL, OUTPUT, Graph, Value, input_value, row_of
+from symgrad.compiler.graph.builder import apply, xp
+from symgrad.compiler.graph.ir import INPUT, LITERAL, OUTPUT, Graph, Value, input_value, row_of
 from symgrad.compiler.passes.decompose import decompose
 
 Rule = Callable[..., Any]

@@ -11,10 +11,10 @@ from typing import Any
 
 import numpy as np
 
-from symgrad.compiler.builder import apply, xp
 from symgrad.compiler.control.build import inline
 from symgrad.compiler.differentiate import depending
-from symgrad.compiler.ir import Graph, Value, input_value, row_of
+from symgrad.compiler.graph.builder import apply, xp
+from symgrad.compiler.graph.ir import Graph, Value, input_value, row_of
 
 _COUNT = np.dtype(np.int64)
 Arg = tuple[Any, bool]

@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from symgrad.compiler.ir import LITERAL, Graph, Value, literal, row_of, walk
+from symgrad.compiler.graph.ir import LITERAL, Graph, Value, literal, row_of, walk
 from symgrad.compiler.passes.rewrite import rewrite
 from symgrad.mode import local
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from symgrad.compiler.builder import xp
-from symgrad.compiler.ir import Graph, Value, row_of, walk
+from symgrad.compiler.graph.builder import xp
+from symgrad.compiler.graph.ir import Graph, Value, row_of, walk
 from symgrad.compiler.passes.rewrite import rewrite
 from symgrad.ops.spec import Row
 

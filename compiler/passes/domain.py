@@ -9,9 +9,9 @@ from __future__ import annotations
 import math
 from typing import Any
 
-from symgrad.compiler.builder import xp
-from symgrad.compiler.fold import number
-from symgrad.compiler.ir import OUTPUT, Graph, Value, walk
+from symgrad.compiler.graph.builder import xp
+from symgrad.compiler.graph.fold import number
+from symgrad.compiler.graph.ir import OUTPUT, Graph, Value, walk
 from symgrad.compiler.passes.rewrite import rewrite
 
 

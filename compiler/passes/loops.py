@@ -13,11 +13,11 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from symgrad.compiler.builder import apply
 from symgrad.compiler.control.build import cut, labels, replaced
 from symgrad.compiler.control.reverse import bounded
 from symgrad.compiler.control.rows import COND, SCAN, WHILE, is_control
-from symgrad.compiler.ir import INPUT, OUTPUT, Graph, Value, intern, output, row_of, toposort
+from symgrad.compiler.graph.builder import apply
+from symgrad.compiler.graph.ir import INPUT, OUTPUT, Graph, Value, intern, output, row_of, toposort
 
 
 def loops(graph: Graph) -> Graph:

@@ -13,10 +13,10 @@ from typing import Any
 
 import numpy as np
 
-from symgrad.compiler.builder import apply, xp as graphs
 from symgrad.compiler.control.replay import replay
 from symgrad.compiler.differentiate import pull
-from symgrad.compiler.ir import Graph, Value, input_value, row_of
+from symgrad.compiler.graph.builder import apply, xp as graphs
+from symgrad.compiler.graph.ir import Graph, Value, input_value, row_of
 from symgrad.compiler.passes.batch import batched
 from symgrad.ops.spec import Meta, Row
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from symgrad.compiler.ir import Graph
+from symgrad.compiler.graph.ir import Graph
 from symgrad.compiler.passes.segments import Carry, Column, Loop, Within
 
 _VALUE = 0.0003

@@ -7,8 +7,8 @@ from typing import Any
 
 import numpy as np
 
-from symgrad.compiler.attributes import key_of
-from symgrad.compiler.ir import INPUT, LITERAL, Value
+from symgrad.compiler.graph.attributes import key_of
+from symgrad.compiler.graph.ir import INPUT, LITERAL, Value
 
 LONGEST = 2000
 """A layer is at most so many operations long, counted along the way."""

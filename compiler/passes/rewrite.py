@@ -6,8 +6,8 @@ import operator
 from collections.abc import Callable
 from typing import Any
 
-from symgrad.compiler.builder import again, apply
-from symgrad.compiler.ir import INPUT, LITERAL, OUTPUT, Graph, Value, nested, output, row_of
+from symgrad.compiler.graph.builder import again, apply
+from symgrad.compiler.graph.ir import INPUT, LITERAL, OUTPUT, Graph, Value, nested, output, row_of
 
 Change = Callable[[Value, tuple[Any, ...]], Any]
 

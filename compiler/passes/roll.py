@@ -10,9 +10,9 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
-from symgrad.compiler.builder import apply, xp
 from symgrad.compiler.control.rows import SCAN
-from symgrad.compiler.ir import INPUT, LITERAL, Graph, Value, input_value, intern
+from symgrad.compiler.graph.builder import apply, xp
+from symgrad.compiler.graph.ir import INPUT, LITERAL, Graph, Value, input_value, intern
 from symgrad.compiler.passes.pays import pays
 from symgrad.compiler.passes.repeats import Codes, levels, longest_way, roots, runs
 from symgrad.compiler.passes.segments import Carry, Column, Loop, Program, Shared, Within, find_loop

@@ -12,7 +12,7 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from symgrad.compiler.ir import Value
+from symgrad.compiler.graph.ir import Value
 from symgrad.compiler.passes.repeats import is_leaf
 
 

@@ -14,9 +14,9 @@ from __future__ import annotations
 from math import inf
 from typing import Any
 
-from symgrad.compiler.builder import xp
-from symgrad.compiler.fold import number
-from symgrad.compiler.ir import Graph, Value, walk
+from symgrad.compiler.graph.builder import xp
+from symgrad.compiler.graph.fold import number
+from symgrad.compiler.graph.ir import Graph, Value, walk
 from symgrad.compiler.passes.rewrite import rewrite
 from symgrad.ops.promotion import kind
 

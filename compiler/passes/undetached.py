@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from symgrad.compiler.ir import Graph, Value, walk
+from symgrad.compiler.graph.ir import Graph, Value, walk
 from symgrad.compiler.passes.rewrite import rewrite
 
 

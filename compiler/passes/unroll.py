@@ -8,11 +8,11 @@ from __future__ import annotations
 
 from typing import Any
 
-from symgrad.compiler.builder import apply, xp
 from symgrad.compiler.control.build import inline
 from symgrad.compiler.control.reverse import bounded
 from symgrad.compiler.control.rows import is_control
-from symgrad.compiler.ir import Graph, Value, row_of
+from symgrad.compiler.graph.builder import apply, xp
+from symgrad.compiler.graph.ir import Graph, Value, row_of
 from symgrad.compiler.passes.rewrite import rewrite
 
 _MOST = 200

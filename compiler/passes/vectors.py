@@ -10,8 +10,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from symgrad.compiler.builder import xp
-from symgrad.compiler.ir import Graph, Value, walk
+from symgrad.compiler.graph.builder import xp
+from symgrad.compiler.graph.ir import Graph, Value, walk
 from symgrad.compiler.passes.rewrite import rewrite
 
 

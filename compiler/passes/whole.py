@@ -12,8 +12,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from symgrad.compiler.builder import apply, xp
-from symgrad.compiler.ir import Graph, Value, row_of, walk
+from symgrad.compiler.graph.builder import apply, xp
+from symgrad.compiler.graph.ir import Graph, Value, row_of, walk
 from symgrad.compiler.passes.rewrite import rewrite
 from symgrad.ops.promotion import BOOL, FLOAT32, FLOAT64, INT32, INT64, UINT8, kind
 

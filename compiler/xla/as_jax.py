@@ -19,15 +19,15 @@ import jax.numpy as jnp
 import numpy as np
 
 from symgrad.compiler import differentiate
-from symgrad.compiler.capture import user_line
-from symgrad.compiler.guards import Guards
-from symgrad.compiler.ir import Graph
-from symgrad.compiler.naming import titles
+from symgrad.compiler.graph.ir import Graph
+from symgrad.compiler.graph.verify import verify
 from symgrad.compiler.options import Options
 from symgrad.compiler.passes.stabilise import stabilise
-from symgrad.compiler.signature import Signature, Spec
-from symgrad.compiler.trace import Trace, trace
-from symgrad.compiler.verify import verify
+from symgrad.compiler.tracing.capture import user_line
+from symgrad.compiler.tracing.guards import Guards
+from symgrad.compiler.tracing.naming import titles
+from symgrad.compiler.tracing.signature import Signature, Spec
+from symgrad.compiler.tracing.trace import Trace, trace
 from symgrad.compiler.xla.function import function, lowered
 from symgrad.errors import TraceError, describe
 from symgrad.ops.promotion import kind

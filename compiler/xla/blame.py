@@ -9,7 +9,7 @@ import jax
 import jax.errors
 
 from symgrad import errors
-from symgrad.compiler.capture import user_line
+from symgrad.compiler.tracing.capture import user_line
 from symgrad.errors import TraceError
 
 _OTHERS = tuple(str(Path(str(module.__file__)).parent) for module in (jax, errors))

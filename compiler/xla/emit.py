@@ -17,7 +17,7 @@ import numpy as np
 
 from symgrad.compiler import source as syntax
 from symgrad.compiler.control.rows import is_control
-from symgrad.compiler.ir import INPUT, LITERAL, OUTPUT, Graph, Value, row_of
+from symgrad.compiler.graph.ir import INPUT, LITERAL, OUTPUT, Graph, Value, row_of
 from symgrad.compiler.source import COMPARE, INFIX, PLAIN, WIDTH, is_none, one_is_typed
 from symgrad.compiler.xla import loops
 from symgrad.compiler.xla.rows import ROWS, helpers, takes_many_rows

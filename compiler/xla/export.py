@@ -17,7 +17,7 @@ from typing import Any
 
 import numpy as np
 
-from symgrad.compiler.ir import Graph, type_text
+from symgrad.compiler.graph.ir import Graph, type_text
 from symgrad.compiler.xla.cache import kept
 from symgrad.compiler.xla.function import function
 from symgrad.compiler.xla.kernel import Kernel

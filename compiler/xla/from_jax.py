@@ -25,7 +25,7 @@ import numpy as np
 
 from symgrad import dtypes
 from symgrad.application import apply
-from symgrad.compiler.capture import tracing, user_line
+from symgrad.compiler.tracing.capture import tracing, user_line
 from symgrad.compiler.xla.blame import explained, line_of
 from symgrad.compiler.xla.function import is_wide
 from symgrad.errors import TraceError, describe

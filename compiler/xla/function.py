@@ -7,13 +7,13 @@ import functools
 from collections.abc import Callable
 from typing import Any
 
-from symgrad.compiler.ir import Graph, walk
+from symgrad.compiler.graph.ir import Graph, walk
+from symgrad.compiler.graph.verify import verify
 from symgrad.compiler.passes.constants import constants
 from symgrad.compiler.passes.decompose import decompose
 from symgrad.compiler.passes.loops import loops
 from symgrad.compiler.passes.vectors import vectors
 from symgrad.compiler.passes.whole import whole
-from symgrad.compiler.verify import verify
 from symgrad.compiler.xla.emit import default_name, module
 from symgrad.errors import GraphError
 

@@ -17,8 +17,8 @@ import numpy as np
 
 from symgrad.buffers import DONATED, Donated
 from symgrad.compiler.collector import paused
-from symgrad.compiler.ir import Graph, type_text, walk
-from symgrad.compiler.packing import Packing, types
+from symgrad.compiler.graph.ir import Graph, type_text, walk
+from symgrad.compiler.graph.packing import Packing, types
 from symgrad.compiler.passes.roll import roll as rolled
 from symgrad.compiler.passes.undetached import undetached
 from symgrad.compiler.progress import compiling, stage

@@ -12,7 +12,7 @@ import ast
 from collections.abc import Sequence
 from typing import Any
 
-from symgrad.compiler.ir import Value
+from symgrad.compiler.graph.ir import Value
 
 
 def emit(emitter: Any, v: Value) -> list[ast.expr]:

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from symgrad.compiler.ir import Graph
-from symgrad.compiler.packing import Packing, places
+from symgrad.compiler.graph.ir import Graph
+from symgrad.compiler.graph.packing import Packing, places
 
 
 def packed(f: Callable[..., Any], graph: Graph, packing: Packing) -> Callable[..., Any]:

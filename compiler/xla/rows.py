@@ -9,7 +9,7 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterable
 
-from symgrad.compiler.ir import Value
+from symgrad.compiler.graph.ir import Value
 from symgrad.compiler.source import parsed
 
 ROWS = "rows"

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from symgrad.compiler.api import compile
-from symgrad.compiler.capture import user_line
+from symgrad.compiler.tracing.capture import user_line
 from symgrad.errors import describe
 from symgrad.functional import cat
 from symgrad.optimize.packing import Packing

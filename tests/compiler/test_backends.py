@@ -13,9 +13,9 @@ from host_graphs import tensors
 from training_steps import training_step
 
 import symgrad as sg
-from symgrad.compiler.builder import xp
+from symgrad.compiler.graph.builder import xp
+from symgrad.compiler.graph.ir import Graph, input_value
 from symgrad.compiler.host.kernel import Kernel
-from symgrad.compiler.ir import Graph, input_value
 
 
 def loss(x, w, y):
@@ -178,7 +178,7 @@ def test_jax_is_not_needed():
 
 
 def test_auto_measures_both_and_keeps_the_faster(monkeypatch):
-    from symgrad.compiler import auto
+    from symgrad.compiler.running import auto
 
     taken = {"numpy": 2e-3, "xla": 1e-3}
     monkeypatch.setattr(auto, "PATIENCE", 60)
@@ -199,7 +199,7 @@ def test_auto_measures_both_and_keeps_the_faster(monkeypatch):
 
 
 def test_auto_goes_on_measuring_at_the_next_call(monkeypatch):
-    from symgrad.compiler import auto
+    from symgrad.compiler.running import auto
 
     monkeypatch.setattr(auto, "PATIENCE", 0)
     monkeypatch.setattr(auto, "_seconds", lambda kernel, held: 1.0)
@@ -217,7 +217,7 @@ def test_auto_goes_on_measuring_at_the_next_call(monkeypatch):
 @pytest.mark.parametrize("kind", ["function", "gradient", "step"])
 def test_auto_measures_arguments_as_they_come_and_what_is_brought_along_where_it_will_be(kind, monkeypatch):
     """Else XLA would not pay for moving a batch to its device, or would pay for parameters that stay there."""
-    from symgrad.compiler import auto
+    from symgrad.compiler.running import auto
 
     seen = []
 
@@ -250,7 +250,7 @@ def test_auto_measures_arguments_as_they_come_and_what_is_brought_along_where_it
 @pytest.mark.parametrize("faster", ["numpy", "xla"])
 def test_auto_measures_what_would_run(faster, monkeypatch):
     """A step of XLA's is given the memory of what it writes to, when it is measured and afterwards."""
-    from symgrad.compiler import auto
+    from symgrad.compiler.running import auto
 
     seen = []
 
@@ -273,7 +273,7 @@ def test_auto_measures_what_would_run(faster, monkeypatch):
 
 
 def test_auto_gives_arguments_away_if_it_is_told_to(monkeypatch):
-    from symgrad.compiler import auto
+    from symgrad.compiler.running import auto
 
     monkeypatch.setattr(auto, "_seconds", lambda kernel, held: float(not kernel.on_device))
     double = sg.compile(lambda x: x * 2, backend="auto", donate=True)
@@ -284,7 +284,7 @@ def test_auto_gives_arguments_away_if_it_is_told_to(monkeypatch):
 
 
 def test_auto_without_the_other_back_end(monkeypatch):
-    from symgrad.compiler.auto import AutoKernel
+    from symgrad.compiler.running.auto import AutoKernel
 
     x = input_value(0, (3,), np.float32)
     graph = Graph([x], [xp.tanh(x)])
@@ -298,7 +298,7 @@ def test_auto_without_the_other_back_end(monkeypatch):
 
 
 def test_auto_does_not_choose_what_is_wrong():
-    from symgrad.compiler.auto import AutoKernel
+    from symgrad.compiler.running.auto import AutoKernel
 
     x = input_value(0, (3,), np.float32)
     array = np.ones(3, np.float32)
@@ -313,7 +313,7 @@ def test_auto_does_not_choose_what_is_wrong():
 @pytest.mark.parametrize("faster", ["numpy", "xla"])
 def test_auto_trains(faster, monkeypatch):
     """A step that writes to parameters is measured without writing twice, and goes on with either."""
-    from symgrad.compiler import auto
+    from symgrad.compiler.running import auto
 
     monkeypatch.setattr(auto, "_seconds", lambda kernel, held: float(kernel.on_device != (faster == "xla")))
     weight = sg.tensor(np.ones((3, 2), np.float32), requires_grad=True)

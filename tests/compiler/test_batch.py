@@ -8,10 +8,10 @@ import numpy as np
 import pytest
 
 import symgrad as sg
-from symgrad.compiler.interpreter import evaluate
+from symgrad.compiler.graph.interpreter import evaluate
+from symgrad.compiler.graph.verify import verify
 from symgrad.compiler.passes.batch import batch
-from symgrad.compiler.trace import trace
-from symgrad.compiler.verify import verify
+from symgrad.compiler.tracing.trace import trace
 from symgrad.compiler.xla.kernel import Kernel
 
 F = sg.nn.functional

@@ -8,10 +8,10 @@ import numpy as np
 import pytest
 
 import symgrad as sg
-from symgrad.compiler.builder import xp
-from symgrad.compiler.ir import Graph, input_value
-from symgrad.compiler.printer import text
-from symgrad.compiler.verify import verify
+from symgrad.compiler.graph.builder import xp
+from symgrad.compiler.graph.ir import Graph, input_value
+from symgrad.compiler.graph.printer import text
+from symgrad.compiler.graph.verify import verify
 from symgrad.errors import GraphError
 from symgrad.tensor import wrap
 

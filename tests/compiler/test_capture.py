@@ -8,13 +8,13 @@ import numpy as np
 import pytest
 
 import symgrad as sg
+from symgrad.compiler.deriving.history import history
 from symgrad.compiler.differentiate import grad, jvp, vjp
-from symgrad.compiler.history import history
-from symgrad.compiler.interpreter import evaluate
-from symgrad.compiler.printer import text
-from symgrad.compiler.signature import Spec
-from symgrad.compiler.trace import trace
-from symgrad.compiler.verify import verify
+from symgrad.compiler.graph.interpreter import evaluate
+from symgrad.compiler.graph.printer import text
+from symgrad.compiler.graph.verify import verify
+from symgrad.compiler.tracing.signature import Spec
+from symgrad.compiler.tracing.trace import trace
 from symgrad.errors import GraphError, TraceError
 from symgrad.mode import local
 

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import symgrad as sg
-from symgrad.compiler.shortcut import no_shortcut
+from symgrad.compiler.running.shortcut import no_shortcut
 from symgrad.errors import TraceError
 
 X = sg.tensor([1.0, 2.0, 3.0])

@@ -3,13 +3,13 @@
 import numpy as np
 import pytest
 
-from symgrad.compiler.builder import apply, xp
 from symgrad.compiler.control.rows import COND, SCAN, WHILE
-from symgrad.compiler.interpreter import evaluate
-from symgrad.compiler.ir import Graph, input_value, nested, walk
+from symgrad.compiler.graph.builder import apply, xp
+from symgrad.compiler.graph.interpreter import evaluate
+from symgrad.compiler.graph.ir import Graph, input_value, nested, walk
+from symgrad.compiler.graph.verify import verify
 from symgrad.compiler.passes.decompose import decompose
 from symgrad.compiler.passes.stabilise import stabilise
-from symgrad.compiler.verify import verify
 from symgrad.compiler.xla.kernel import Kernel
 from symgrad.errors import GraphError
 
@@ -166,7 +166,7 @@ def test_a_picture_names_the_loop():
 
 def _broken(**changes):
     whole = scanned(body()).outputs[0].args[0]
-    from symgrad.compiler.ir import intern, output
+    from symgrad.compiler.graph.ir import intern, output
 
     bad = intern(whole.op, whole.row, whole.args, {**whole.attrs, **changes}, whole.shape, whole.dtype)
     return Graph(scanned(body()).inputs, (output(bad, 0),))

@@ -11,11 +11,11 @@ import pytest
 from row_graphs import row_graphs
 
 import symgrad as sg
-from symgrad.compiler.builder import xp
 from symgrad.compiler.differentiate import grad
 from symgrad.compiler.drawing.boxes import sketch
 from symgrad.compiler.drawing.layout import _crossings, lay_out
-from symgrad.compiler.ir import Graph, input_value
+from symgrad.compiler.graph.builder import xp
+from symgrad.compiler.graph.ir import Graph, input_value
 from symgrad.errors import GraphError
 
 X = input_value(0, (2, 3), np.float64)

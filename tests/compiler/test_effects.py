@@ -11,7 +11,7 @@ import pytest
 from training_steps import training_step
 
 import symgrad as sg
-from symgrad.compiler import capture
+from symgrad.compiler.tracing import capture
 
 nn, optim = sg.nn, sg.optim
 

@@ -8,9 +8,9 @@ import numpy as np
 import pytest
 
 import symgrad as sg
-from symgrad.compiler.builder import apply, xp
-from symgrad.compiler.interpreter import evaluate
-from symgrad.compiler.ir import Graph, input_value
+from symgrad.compiler.graph.builder import apply, xp
+from symgrad.compiler.graph.interpreter import evaluate
+from symgrad.compiler.graph.ir import Graph, input_value
 from symgrad.compiler.xla.emit import source
 from symgrad.compiler.xla.kernel import Kernel
 from symgrad.errors import GraphError

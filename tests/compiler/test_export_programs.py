@@ -312,7 +312,7 @@ def test_a_result_that_no_file_holds(tmp_path):
 def test_a_callback_of_this_process_is_not_exported(tmp_path):
     """A row of a user's whose lowering calls back into Python."""
     from symgrad.compiler.artifact.export import stablehlo
-    from symgrad.compiler.ir import Graph, application, input_value
+    from symgrad.compiler.graph.ir import Graph, application, input_value
     from symgrad.errors import GraphError
     from symgrad.ops.spec import Meta
     from symgrad.ops.table import TABLE

@@ -9,7 +9,7 @@ import pytest
 
 import symgrad as sg
 from symgrad.compiler.backend import make_kernel
-from symgrad.compiler.ir import Graph, input_value
+from symgrad.compiler.graph.ir import Graph, input_value
 
 nn, optim = sg.nn, sg.optim
 

@@ -9,8 +9,8 @@ import pytest
 from fuzzing.campaign import Campaign
 from fuzzing.generate import Settings, generate
 
-from symgrad.compiler import box
-from symgrad.compiler.builder import xp
+from symgrad.compiler.graph.builder import xp
+from symgrad.compiler.tracing import box
 
 SMALL = Settings(most=4)
 pytestmark = pytest.mark.filterwarnings("ignore::UserWarning")

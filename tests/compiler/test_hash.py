@@ -9,8 +9,8 @@ import sys
 import numpy as np
 import pytest
 
-from symgrad.compiler.builder import xp
-from symgrad.compiler.ir import Graph, application, input_value, literal
+from symgrad.compiler.graph.builder import xp
+from symgrad.compiler.graph.ir import Graph, application, input_value, literal
 from symgrad.ops.spec import Meta
 from symgrad.ops.table import TABLE
 
@@ -85,8 +85,8 @@ def test_the_hash_does_not_depend_on_what_else_was_built():
 
 CODE = """
 import numpy as np
-from symgrad.compiler.builder import xp
-from symgrad.compiler.ir import Graph, input_value
+from symgrad.compiler.graph.builder import xp
+from symgrad.compiler.graph.ir import Graph, input_value
 x = input_value(0, (2, 3), np.float32)
 y = xp.sum(xp.tanh(x) ** 2.5 * 3, axis=(0, 1), keepdims=True) + xp.pad(x, widths=((0, 1), (2, 0)))
 print(Graph([x], [y, *xp.max_along(x, axis=0, keepdims=False)]).hash)

@@ -11,12 +11,12 @@ from host_graphs import random_graph, tensors
 from row_graphs import row_graphs
 
 import symgrad as sg
-from symgrad.compiler.builder import apply, xp
 from symgrad.compiler.differentiate import vjp
+from symgrad.compiler.graph.builder import apply, xp
+from symgrad.compiler.graph.interpreter import evaluate
+from symgrad.compiler.graph.ir import INPUT, LITERAL, Graph, input_value
 from symgrad.compiler.host import buffers
 from symgrad.compiler.host.kernel import Kernel
-from symgrad.compiler.interpreter import evaluate
-from symgrad.compiler.ir import INPUT, LITERAL, Graph, input_value
 from symgrad.errors import GraphError
 from symgrad.ops.kernels import select
 from symgrad.ops.promotion import kind

@@ -9,11 +9,11 @@ from row_samples import caught
 
 import symgrad as sg
 import symgrad.nn.functional as F
-from symgrad.compiler.builder import apply
 from symgrad.compiler.formula import lower
 from symgrad.compiler.formula.element import ELEMENTS, NAMED
-from symgrad.compiler.interpreter import evaluate
-from symgrad.compiler.ir import Graph, Value, input_value
+from symgrad.compiler.graph.builder import apply
+from symgrad.compiler.graph.interpreter import evaluate
+from symgrad.compiler.graph.ir import Graph, Value, input_value
 from symgrad.ops.table import TABLE
 
 SAMPLES = caught()

@@ -7,8 +7,8 @@ import pytest
 from training_steps import training_step
 
 import symgrad as sg
-from symgrad.compiler.cost import Cost, count, size
-from symgrad.compiler.explain import Explanation, Part
+from symgrad.compiler.function.cost import Cost, count, size
+from symgrad.compiler.function.explain import Explanation, Part
 from symgrad.errors import FormulaError, TraceError
 
 

@@ -7,10 +7,10 @@ import pytest
 from row_graphs import WITHOUT_SHAPE, row_graphs
 
 from symgrad.application import apply
-from symgrad.compiler.builder import xp
-from symgrad.compiler.interpreter import evaluate
-from symgrad.compiler.ir import INPUT, LITERAL, OUTPUT, Graph, input_value, row_of
-from symgrad.compiler.verify import verify
+from symgrad.compiler.graph.builder import xp
+from symgrad.compiler.graph.interpreter import evaluate
+from symgrad.compiler.graph.ir import INPUT, LITERAL, OUTPUT, Graph, input_value, row_of
+from symgrad.compiler.graph.verify import verify
 from symgrad.ops.table import TABLE
 from symgrad.tensor import wrap
 

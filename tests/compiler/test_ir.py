@@ -5,11 +5,11 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from symgrad.compiler.builder import xp
-from symgrad.compiler.interpreter import evaluate
-from symgrad.compiler.ir import Graph, freeze, input_value, intern, literal, output
-from symgrad.compiler.printer import text
-from symgrad.compiler.verify import verify
+from symgrad.compiler.graph.builder import xp
+from symgrad.compiler.graph.interpreter import evaluate
+from symgrad.compiler.graph.ir import Graph, freeze, input_value, intern, literal, output
+from symgrad.compiler.graph.printer import text
+from symgrad.compiler.graph.verify import verify
 from symgrad.errors import GraphError
 from symgrad.ops.table import TABLE
 

@@ -11,7 +11,7 @@ import pytest
 
 import symgrad as sg
 from symgrad import nn
-from symgrad.compiler.ir import Graph
+from symgrad.compiler.graph.ir import Graph
 
 X = sg.tensor([1.0, 2.0], dtype=sg.float64)
 A = sg.tensor([[1.0, 2.0], [3.0, 4.0]], dtype=sg.float64)

@@ -10,8 +10,8 @@ import pytest
 
 import symgrad as sg
 from symgrad.buffers import giving
-from symgrad.compiler.shortcut import no_shortcut
-from symgrad.compiler.stepping import stepping
+from symgrad.compiler.running.shortcut import no_shortcut
+from symgrad.compiler.running.stepping import stepping
 from symgrad.resident import is_resident, memory
 
 nn, optim = sg.nn, sg.optim

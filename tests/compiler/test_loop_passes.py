@@ -7,12 +7,12 @@ from doubles import tensor
 import symgrad as sg
 from symgrad.compiler import differentiate
 from symgrad.compiler.control.rows import is_control
-from symgrad.compiler.interpreter import evaluate
-from symgrad.compiler.ir import Graph, walk
+from symgrad.compiler.graph.interpreter import evaluate
+from symgrad.compiler.graph.ir import Graph, walk
+from symgrad.compiler.graph.verify import verify
 from symgrad.compiler.passes.batch import batch
 from symgrad.compiler.passes.loops import loops
 from symgrad.compiler.passes.unroll import unroll
-from symgrad.compiler.verify import verify
 
 
 def scanned(x, xs, w):

@@ -8,7 +8,7 @@ from doubles import close, gradients, tensor
 
 import symgrad as sg
 from symgrad.compiler.control.rows import CONTROL
-from symgrad.compiler.ir import Graph, walk
+from symgrad.compiler.graph.ir import Graph, walk
 
 F = sg.float64
 State = namedtuple("State", "h count")

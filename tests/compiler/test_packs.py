@@ -12,8 +12,8 @@ import pytest
 
 import symgrad as sg
 from symgrad.buffers import Part
-from symgrad.compiler import lease as lease_module
-from symgrad.compiler.shortcut import no_shortcut
+from symgrad.compiler.running import lease as lease_module
+from symgrad.compiler.running.shortcut import no_shortcut
 from symgrad.resident import memory
 
 nn, optim = sg.nn, sg.optim

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import numpy as np
 
-from symgrad.compiler.builder import xp
-from symgrad.compiler.interpreter import evaluate
-from symgrad.compiler.ir import Graph, input_value
+from symgrad.compiler.graph.builder import xp
+from symgrad.compiler.graph.interpreter import evaluate
+from symgrad.compiler.graph.ir import Graph, input_value
 from symgrad.compiler.passes.rewrite import rewrite
 
 X = input_value(0, (3,), np.dtype(np.float64))

@@ -11,13 +11,13 @@ from hypothesis import given, settings, strategies as st
 import symgrad as sg
 from symgrad import nn
 from symgrad.compiler import differentiate
-from symgrad.compiler.effects import Effects
-from symgrad.compiler.interpreter import evaluate
-from symgrad.compiler.ir import Graph
+from symgrad.compiler.graph.interpreter import evaluate
+from symgrad.compiler.graph.ir import Graph
+from symgrad.compiler.graph.verify import verify
 from symgrad.compiler.passes.repeats import runs
 from symgrad.compiler.passes.roll import find_loops, roll
-from symgrad.compiler.trace import trace
-from symgrad.compiler.verify import verify
+from symgrad.compiler.tracing.effects import Effects
+from symgrad.compiler.tracing.trace import trace
 from symgrad.compiler.xla.function import lowered
 
 

@@ -8,13 +8,13 @@ import numpy as np
 import pytest
 import sympy as sp
 
-from symgrad.compiler.builder import apply, xp
 from symgrad.compiler.differentiate import grad
 from symgrad.compiler.formula import lower
 from symgrad.compiler.formula.meaning import number
-from symgrad.compiler.interpreter import evaluate
-from symgrad.compiler.ir import Graph, input_value
-from symgrad.compiler.verify import verify
+from symgrad.compiler.graph.builder import apply, xp
+from symgrad.compiler.graph.interpreter import evaluate
+from symgrad.compiler.graph.ir import Graph, input_value
+from symgrad.compiler.graph.verify import verify
 from symgrad.compiler.xla.kernel import Kernel
 from symgrad.ops.table import TABLE
 from symgrad.testing.samples import samples

@@ -5,11 +5,11 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from symgrad.compiler.builder import xp
-from symgrad.compiler.interpreter import evaluate
-from symgrad.compiler.ir import Graph, input_value
+from symgrad.compiler.graph.builder import xp
+from symgrad.compiler.graph.interpreter import evaluate
+from symgrad.compiler.graph.ir import Graph, input_value
+from symgrad.compiler.graph.verify import verify
 from symgrad.compiler.passes.stabilise import stabilise
-from symgrad.compiler.verify import verify
 
 AXIS = {"axis": (0,), "keepdims": False}
 FIRES = {

@@ -10,11 +10,11 @@ from sympy.printing.latex import LatexPrinter
 from sympy.printing.str import StrPrinter
 
 import symgrad as sg
-from symgrad.compiler.builder import xp
 from symgrad.compiler.formula import budget, indices, meaning
 from symgrad.compiler.formula.forms import Forms
 from symgrad.compiler.formula.lowering import Lowering
-from symgrad.compiler.ir import input_value, toposort
+from symgrad.compiler.graph.builder import xp
+from symgrad.compiler.graph.ir import input_value, toposort
 
 
 def chain(depth):

@@ -12,10 +12,10 @@ from hypothesis import given, settings, strategies as st
 from row_graphs import row_graphs
 
 import symgrad as sg
-from symgrad.compiler.attributes import freeze
-from symgrad.compiler.builder import xp
-from symgrad.compiler.ir import Graph, input_value, intern, literal
-from symgrad.compiler.verify import verify
+from symgrad.compiler.graph.attributes import freeze
+from symgrad.compiler.graph.builder import xp
+from symgrad.compiler.graph.ir import Graph, input_value, intern, literal
+from symgrad.compiler.graph.verify import verify
 from symgrad.errors import GraphError
 from symgrad.ops.spec import Row
 from symgrad.ops.table import TABLE

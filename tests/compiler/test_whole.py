@@ -8,7 +8,7 @@ import pytest
 import symgrad as sg
 import symgrad.nn.functional as F
 from symgrad.compiler import Graph
-from symgrad.compiler.interpreter import evaluate
+from symgrad.compiler.graph.interpreter import evaluate
 from symgrad.compiler.passes.whole import whole
 
 TRUTHS = {

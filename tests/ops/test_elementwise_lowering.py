@@ -7,10 +7,10 @@ import itertools
 import numpy as np
 import pytest
 
-from symgrad.compiler import builder
 from symgrad.compiler.differentiate import vjp
-from symgrad.compiler.interpreter import evaluate
-from symgrad.compiler.ir import Graph, input_value
+from symgrad.compiler.graph import builder
+from symgrad.compiler.graph.interpreter import evaluate
+from symgrad.compiler.graph.ir import Graph, input_value
 from symgrad.compiler.xla.kernel import Kernel
 from symgrad.ops.table import TABLE
 from symgrad.testing.rows import exact, ones, outputs_of, rules_of

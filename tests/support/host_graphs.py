@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 
 import symgrad as sg
-from symgrad.compiler.builder import xp
-from symgrad.compiler.ir import Graph, input_value
+from symgrad.compiler.graph.builder import xp
+from symgrad.compiler.graph.ir import Graph, input_value
 
 UNARY = ("tanh", "sigmoid", "neg", "square", "relu", "exp", "sin", "rsqrt", "softplus")
 BINARY = ("add", "sub", "mul", "maximum", "tanh_backward", "matmul", "rsub")

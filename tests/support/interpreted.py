@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from symgrad.compiler import operation, program, state
-from symgrad.compiler.interpreter import evaluate
+from symgrad.compiler.graph.interpreter import evaluate
+from symgrad.compiler.running import operation, program, state
 from symgrad.mode import Mode, local
 
 

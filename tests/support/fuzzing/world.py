@@ -12,8 +12,8 @@ import numpy as np
 
 import symgrad as sg
 from fuzzing.program import Leaf, Program, as_called, leaves
-from symgrad.compiler.interpreter import evaluate
-from symgrad.compiler.ir import Graph
+from symgrad.compiler.graph.interpreter import evaluate
+from symgrad.compiler.graph.ir import Graph
 from symgrad.mode import Mode, Observer, local
 
 REFUSALS = (

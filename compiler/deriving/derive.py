@@ -1,0 +1,189 @@
+"""derive(): from a function, or from a recorded result, to its formula and those of its derivatives."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+
+from symgrad.compiler.deriving.derivation import Derivation
+from symgrad.compiler.deriving.history import History, history
+from symgrad.compiler.differentiate import Derivative, derivatives
+from symgrad.compiler.formula import Program, lower
+from symgrad.compiler.graph.ir import Graph, Value, type_text
+from symgrad.compiler.graph.verify import verify
+from symgrad.compiler.passes.stabilise import stabilise
+from symgrad.compiler.passes.unroll import unroll
+from symgrad.compiler.tracing.capture import Way, user_line
+from symgrad.compiler.tracing.naming import titles
+from symgrad.compiler.tracing.signature import Call, Signature, array_of, positions
+from symgrad.compiler.tracing.trace import trace
+from symgrad.errors import FormulaError, TraceError
+from symgrad.ops.promotion import kind
+from symgrad.tensor import Tensor
+
+
+@dataclass(frozen=True)
+class Plan:
+    """What is asked for: derivatives in which inputs, up to which order, in which notation."""
+
+    wrt: Any = None
+    order: int = 1
+    notation: str = "auto"
+
+
+class Deriver:
+    """Call it with arguments, tensors or specs, to get the derivation for their shapes."""
+
+    def __init__(self, function: Callable[..., Any], plan: Plan) -> None:
+        if plan.order < 1:
+            raise ValueError(f"order must be 1 or more, got {plan.order!r}")
+        self.signature = Signature(function)
+        self.plan = plan
+
+    def __repr__(self) -> str:
+        return f"<derive {self.signature}: call it with tensors, or with spec(shape), to see the formula>"
+
+    def __call__(self, /, *args: Any, **kwargs: Any) -> Derivation:
+        return of_call(self.signature, self.plan, args, kwargs)
+
+
+def of_call(signature: Signature, plan: Plan, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Derivation:
+    """The derivation of a function for arguments like these."""
+    call = signature.bind(_with_arrays(args), {k: _with_arrays((v,))[0] for k, v in kwargs.items()})
+    traced = trace(signature.caller(call), call.leaves, call.labels, signature.names(), titles(signature.function), follow=True)
+    if len(traced.graph.outputs) != 1:
+        raise TraceError(f"{user_line()}: derive needs a function with one result, this one returns {len(traced.graph.outputs)}")
+    wrt = positions(plan.wrt, traced.graph.labels, (*call.leaves, *traced.captured), len(call.leaves)) if plan.order else ()
+    name = getattr(signature.function, "__name__", "f")
+    program, found = derived(traced.graph, wrt, plan, traced.path)
+    source = CallSource(signature, call, traced.captured)
+    single = isinstance(plan.wrt, (str, int))
+    return Derivation(name if name.isidentifier() else "f", program, found, wrt, single, source, traced.path.outcomes)
+
+
+def of_result(result: Tensor, plan: Plan) -> Derivation:
+    """The derivation of what was recorded for a tensor."""
+    recorded = history(result)
+    asked = plan.wrt if isinstance(plan.wrt, (tuple, list)) else () if plan.wrt is None else (plan.wrt,)
+    wrt = tuple(_leaf(recorded, x) for x in asked)
+    program, found = derived(recorded.graph, wrt, Plan(None, plan.order if wrt else 0, plan.notation), Way())
+    single = len(asked) == 1 and asked[0] is plan.wrt
+    return Derivation(result.name or "y", program, found, wrt, single, HistorySource(recorded), ())
+
+
+def _leaf(recorded: History, x: Any) -> int:
+    for i, (leaf, label) in enumerate(zip(recorded.leaves, recorded.graph.labels, strict=True)):
+        if leaf is x or (isinstance(x, str) and label == x):
+            return i
+    given = repr(x) if isinstance(x, str) else "this tensor"
+    raise ValueError(f"wrt={given} is no leaf of the recorded history, which begins at {', '.join(recorded.graph.labels)}")
+
+
+def derived(graph: Graph, wrt: tuple[int, ...], plan: Plan, path: Way) -> tuple[Program, tuple[Derivative, ...]]:
+    """The formulas of a graph's value, of its derivatives, and of the conditions of the path, in that order."""
+    value, *conditions = stabilise(unroll(Graph(graph.inputs, (*graph.outputs, *path.values), graph.labels))).outputs
+    if wrt and kind(value.dtype) not in "fc":
+        raise TraceError(f"{user_line()}: only floating-point results have a derivative, got {type_text(value)}")
+    for i in wrt:
+        if kind(graph.inputs[i].dtype) not in "fc":
+            given = f"{graph.labels[i]} is {type_text(graph.inputs[i])}"
+            raise TraceError(f"{user_line()}: {given}: only floating-point inputs have a derivative")
+    found = tuple(derivatives(Graph(graph.inputs, (value,), graph.labels), wrt, plan.order))
+    directions = sorted({x for d in found for x in d.directions}, key=lambda x: x.attrs["index"])
+    labels = (*graph.labels, *(f"direction {i}" for i in range(len(directions))))
+    outputs = (value, *(d.value for d in found), *conditions)
+    whole = verify(Graph((*graph.inputs, *directions), outputs, labels))
+    symmetric = frozenset(n for n, d in enumerate(found, start=1) if _is_symmetric(d))
+    empty: list[tuple[Value, ...]] = [()] * len(conditions)
+    return lower(whole, plan.notation, ((), *(d.directions for d in found), *empty), symmetric), found
+
+
+def _is_symmetric(d: Derivative) -> bool:
+    return len(d.wrt) == 2 and d.wrt[0] == d.wrt[1] and len(d.directions) == 1
+
+
+def _with_arrays(args: tuple[Any, ...]) -> tuple[Any, ...]:
+    """Python floats are numbers to differentiate in, too."""
+    return tuple(np.asarray(a) if isinstance(a, float) else a for a in args)
+
+
+class CallSource:
+    """Where a derivation's arguments come from: calls of the function."""
+
+    def __init__(self, signature: Signature, call: Call, captured: Sequence[Tensor]) -> None:
+        self.signature = signature
+        self.call = call
+        self.captured = captured
+        self.labels = call.labels
+
+    def arrays(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> list[Any]:
+        """An array for each input of the graph, given arguments of the same types."""
+        call = replace(self.signature.bind(_with_arrays(args), kwargs), effects=self.call.effects)
+        if call.key() != self.call.key():
+            raise FormulaError("this formula was derived for arguments of other shapes, dtypes or settings: derive it again for these")
+        arrays = [array_of(x) for x in (*call.leaves, *self.captured)]
+        if not all(isinstance(a, np.ndarray) for a in arrays):
+            raise TypeError("a formula runs on tensors: a spec has no values")
+        return arrays
+
+    def given(self) -> list[Any]:
+        """The arrays that the function was derived for; specs are left as they are."""
+        return [array_of(x) for x in (*self.call.leaves, *self.captured)]
+
+    def run(self, tensors: Sequence[Tensor]) -> Any:
+        """The function itself, on tensors in place of its arguments."""
+        return self.signature.caller(self.call)(tensors[: len(self.call.leaves)])
+
+    @property
+    def arguments(self) -> int:
+        return len(self.call.leaves)
+
+    @property
+    def constants(self) -> list[int]:
+        """Which inputs are tensors that the function brought along, and that nobody differentiates in."""
+        return [i for i, t in enumerate(self.captured, start=self.arguments) if not t.requires_grad]
+
+
+class HistorySource:
+    """Where the arguments of a recorded result come from: the leaves that it began with."""
+
+    def __init__(self, recorded: History) -> None:
+        self.recorded = recorded
+        self.labels = recorded.graph.labels
+
+    def arrays(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> list[Any]:
+        """With values of the leaves by name, or none for those that they have now."""
+        if args:
+            raise TypeError("a recorded result is run with its leaves as they are now, or with values by name: formula(x=...)")
+        unknown = kwargs.keys() - set(self.labels)
+        if unknown:
+            raise TypeError(f"no leaf is called {', '.join(sorted(unknown))}: there are {', '.join(self.labels)}")
+        found = []
+        for x, leaf, label in zip(self.recorded.graph.inputs, self.recorded.leaves, self.labels, strict=True):
+            given = kwargs.get(label, leaf)
+            if given is None:
+                raise FormulaError(f"the values of the constant {label} were not kept: give them by name, formula({label}=...)")
+            array = np.asarray(array_of(given), x.dtype)
+            if array.shape != x.shape:
+                raise FormulaError(f"{label} is {type_text(x)}, got an array of shape {list(array.shape)}")
+            found.append(array)
+        return found
+
+    def given(self) -> list[Any]:
+        return self.arrays((), {})
+
+    captured: Sequence[Tensor] = ()
+
+    def run(self, tensors: Sequence[Tensor]) -> Any:
+        raise FormulaError("a recorded result has no function to compare with: use derive(function)(...).certify()")
+
+    @property
+    def arguments(self) -> int:
+        return len(self.labels)
+
+    @property
+    def constants(self) -> list[int]:
+        return [i for i, leaf in enumerate(self.recorded.leaves) if leaf is None]

@@ -1,0 +1,181 @@
+"""explain(): one page about a program, as text for a terminal and as HTML for a notebook."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from html import escape
+from typing import Any
+
+from symgrad.compiler.backend import Kernel
+from symgrad.compiler.function.cost import cost_of
+from symgrad.compiler.function.inspection import one_result
+from symgrad.compiler.graph.ir import INPUT, LITERAL, OUTPUT, type_text, walk
+from symgrad.compiler.progress import STAGES, seconds
+from symgrad.compiler.running.program import Program
+from symgrad.compiler.running.state import Step
+from symgrad.errors import SymgradError
+
+_LARGEST_FORMULA = 80
+"""Graphs of more values are shown without their formulas, which would take long and help nobody."""
+_LINES = 40
+_FEW = 8
+
+
+@dataclass(frozen=True)
+class Part:
+    """A heading, and rows of a table or lines of text."""
+
+    title: str
+    rows: Sequence[tuple[str, str]] = ()
+    text: str = ""
+
+
+@dataclass(frozen=True)
+class Explanation:
+    """What `explain` gives: `print` it, or leave it to a notebook. `parts` are its chapters, by name."""
+
+    title: str
+    parts: dict[str, Part]
+
+    def __getitem__(self, name: str) -> Part:
+        return self.parts[name]
+
+    def __str__(self) -> str:
+        lines = [self.title]
+        for part in self.parts.values():
+            lines += ["", part.title]
+            width = max((len(name) for name, _ in part.rows), default=0)
+            lines += [f"  {name:{width}}  {text}".rstrip() for name, text in part.rows]
+            lines += [f"  {line}".rstrip() for line in _shortened(part.text)]
+        return "\n".join(lines)
+
+    __repr__ = __str__
+
+    def _repr_html_(self) -> str:
+        parts = "".join(map(_html, self.parts.values()))
+        return f'<div class="symgrad-explanation"><p><b>{escape(self.title)}</b></p>{parts}</div>'
+
+
+def _shortened(text: str) -> list[str]:
+    lines = text.rstrip().splitlines()
+    more = len(lines) - _LINES
+    return lines if more <= 1 else [*lines[:_LINES], f"... {more} more lines"]
+
+
+def _html(part: Part) -> str:
+    rows = "".join(
+        f'<tr><td style="text-align: left">{escape(name)}</td><td style="text-align: left">{escape(text)}</td></tr>'
+        for name, text in part.rows
+    )
+    table = f"<table>{rows}</table>" if rows else ""
+    lines = f"<pre>{escape(part.text.rstrip())}</pre>" if part.text else ""
+    open_or_not = "" if part.text.count("\n") > _LINES else " open"
+    return f"<details{open_or_not}><summary>{escape(part.title)}</summary>{table}{lines}</details>"
+
+
+def explain(compiled: Any, program: Program | Step, kernel: Kernel, what: str, wrt: Any) -> Explanation:
+    """The page about a kernel of a program."""
+    cost = cost_of(kernel)  # compiles, so that there are times
+    parts = {
+        "signature": Part("signature", _signature(program, kernel)),
+        "formula": Part("formula", text=_formula(compiled, program, what, wrt)),
+        "kernel": Part("kernel", _kernel(compiled, program, kernel)),
+        "cost": Part("cost", cost.rows()),
+        "times": Part("times", _times(program, kernel)),
+        "programs": Part("programs", _programs(compiled), _recompiles(compiled)),
+        "source": Part("source", text=kernel.source()),
+    }
+    title = str(compiled.signature) if what == "forward" else f"{compiled.signature}, {what}"
+    return Explanation(title, {name: part for name, part in parts.items() if part.rows or part.text})
+
+
+def _signature(program: Program | Step, kernel: Kernel) -> list[tuple[str, str]]:
+    graph, arguments = kernel.graph, len(program.call.leaves)
+    named = [f"{label}: {type_text(x)}" for label, x in zip(graph.labels, graph.inputs, strict=True)]
+    known = len(program.graph.inputs)
+    rows = [("arguments", _some(named[:arguments])), ("brought along", _some(named[arguments:known])), ("directions", _some(named[known:]))]
+    if isinstance(program, Step):
+        rows += [("results", _types(graph.outputs[: program.count])), *_effects(program)]
+    else:
+        rows += [("results", _types(graph.outputs))]
+    return [(name, text) for name, text in rows if text]
+
+
+def _types(values: Sequence[Any]) -> str:
+    return _some([*map(type_text, values)])
+
+
+def _some(texts: Sequence[str]) -> str:
+    """All of a few, the first and the last of many."""
+    if len(texts) <= _FEW:
+        return ", ".join(texts)
+    return f"{len(texts)} tensors: {', '.join(texts[: _FEW - 2])}, ..., {texts[-1]}"
+
+
+def _effects(step: Step) -> list[tuple[str, str]]:
+    labels, effects = step.graph.labels, step.effects
+    conditions = f"{len(step.answers)} of Python's on values" if step.answers else ""
+    return [
+        ("written to", _some([labels[i] for i, _ in effects.writes])),
+        ("gradients left", _some([labels[i] for i, v in effects.grads if v is not None])),
+        ("random draws", str(len(effects.draws)) if effects.draws else ""),
+        ("conditions", conditions),
+    ]
+
+
+def _formula(compiled: Any, program: Program | Step, what: str, wrt: Any) -> str:
+    if program.count != 1:
+        many = f"there are {program.count} results; formula(output=0) shows one"
+        return f"left out: {many if program.count else 'nothing is returned'}"
+    if (values := len(one_result(program, None))) > _LARGEST_FORMULA:
+        return f"left out: the graph has {values} values; formula() shows it"
+    try:
+        return str(compiled.formula(wrt, order=2 if what in ("hessian", "hvp") else 1))
+    except SymgradError as error:
+        return f"none: {error}"
+
+
+def _kernel(compiled: Any, program: Program | Step, kernel: Kernel) -> list[tuple[str, str]]:
+    operations = sum(v.op not in (INPUT, LITERAL, OUTPUT) for v in walk(kernel.graph))
+    rows = [
+        ("back end", compiled.options.backend),
+        ("chosen because", str(getattr(kernel, "choice", "") or "")),
+        ("device", _device(kernel)),
+        ("buffers", _buffers(kernel)),
+        ("operations", f"{operations} in the graph, {len(kernel.source().splitlines())} lines of source"),
+        ("graph", kernel.graph.hash[:12]),
+    ]
+    return [(name, text) for name, text in rows if text]
+
+
+def _buffers(kernel: Kernel) -> str:
+    """Where small tensors share buffers."""
+    if kernel.packing is None:
+        return ""
+    given, left = (f"{sum(map(len, groups))} tensors in {len(groups)}" for groups in (kernel.packing.inputs, kernel.packing.outputs))
+    return f"{given} go in, {left} come out"
+
+
+def _device(kernel: Kernel) -> str:
+    executable = getattr(getattr(kernel, "chosen", kernel), "compiled", None)
+    devices = executable.runtime_executable().local_devices() if executable is not None else ()
+    return ", ".join(f"{d.platform}:{d.id} ({d.device_kind})" for d in devices)
+
+
+def _times(program: Program | Step, kernel: Kernel) -> list[tuple[str, str]]:
+    own = getattr(getattr(kernel, "chosen", kernel), "times", {})
+    total = {name: program.times.get(name, 0.0) + own.get(name, 0.0) for name in STAGES if name in program.times or name in own}
+    return [(name, seconds(t)) for name, t in total.items() if t >= 0.0005]
+
+
+def _programs(compiled: Any) -> list[tuple[str, str]]:
+    paths = sum(map(len, compiled._steps.values()))
+    rows = [("for types of arguments", str(len(compiled._programs.keys() | compiled._steps.keys() | compiled._paths.keys())))]
+    return rows + ([("paths through them", str(paths + len(compiled._programs)))] if paths else [])
+
+
+def _recompiles(compiled: Any) -> str:
+    """Why the function was traced, each time."""
+    recompiles = getattr(compiled, "recompiles", None)
+    return str(recompiles()) if recompiles is not None else ""

@@ -1,0 +1,128 @@
+"""What a compiled function shows of itself: formula, source, HLO, cost, and all of it together.
+
+Everything is about the latest program: that of the last call, or of the last derivative that was asked for.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+from symgrad.compiler.backend import Kernel, make_kernel
+from symgrad.compiler.function.cost import Cost, cost_of
+from symgrad.compiler.graph.ir import Graph
+from symgrad.compiler.options import Options
+from symgrad.compiler.running.program import Program
+from symgrad.compiler.running.state import Step
+from symgrad.compiler.tracing.capture import Way
+from symgrad.compiler.tracing.signature import Signature, Spec, positions
+from symgrad.errors import FormulaError, TraceError
+
+if TYPE_CHECKING:
+    from symgrad.compiler.deriving.derivation import Derivation
+    from symgrad.compiler.function.explain import Explanation
+
+
+class Inspection:
+    """What can be seen of a compiled function."""
+
+    options: Options
+    signature: Signature
+    _name: str
+    _latest: Program | Step | None
+
+    def source(self, what: str = "forward", wrt: Any = None, backend: str | None = None) -> str:
+        """The source of the latest program, on JAX or NumPy, as the back end is: "forward", or a derivative ("vjp", "jvp", "grad",
+        "value_and_grad", "jacobian", "hessian", "hvp") in all inputs or in `wrt`."""
+        return self._kernel(what, wrt, backend).source()
+
+    def graph(self) -> Graph:
+        """The frozen graph of the latest program."""
+        return self._traced().graph
+
+    def formula(self, wrt: Any = None, order: int = 1, notation: str = "auto", *, output: int | None = None) -> Derivation:
+        """The closed form of the latest program and of its derivatives, as `derive` gives it; `output` says of which result, if there are
+        several."""
+        from symgrad.compiler.deriving.derivation import Derivation
+        from symgrad.compiler.deriving.derive import Plan, derived
+
+        program = self._traced()
+        graph = one_result(program, output)
+        chosen = positions(wrt, graph.labels, [Spec(x.shape, x.dtype) for x in graph.inputs], len(program.call.leaves))
+        lowered, found = derived(graph, chosen, Plan(wrt, order, notation), _path(program))
+        name = self._name if self._name.isidentifier() else "f"
+        return Derivation(name, lowered, found, chosen, isinstance(wrt, (str, int)), self._values(program), program.answers)
+
+    def hlo(self, what: str = "forward", wrt: Any = None, *, optimized: bool = True) -> str:
+        """XLA's own text of a kernel: as it runs, or with `optimized=False` the StableHLO that it is made from."""
+        made = self._kernel(what, wrt)
+        kernel: Any = getattr(made, "chosen", made)  # of the back end that won
+        if not hasattr(kernel, "compiled"):
+            raise TraceError(f"{self._name} is run by NumPy (backend={self.options.backend!r}), so there is no HLO: see source()")
+        return str(kernel.compiled.as_text() if optimized else kernel.stablehlo())
+
+    def cost(self, what: str = "forward", wrt: Any = None) -> Cost:
+        """FLOPs, bytes accessed and memory of a kernel, as XLA counts them."""
+        return cost_of(self._kernel(what, wrt))
+
+    def explain(self, what: str = "forward", wrt: Any = None) -> Explanation:
+        """All that can be said of the latest program, or of one of its derivatives, to be read in a terminal or a notebook."""
+        from symgrad.compiler.function.explain import explain
+
+        return explain(self, self._traced(), self._kernel(what, wrt), what, wrt)
+
+    def _traced(self) -> Program | Step:
+        if self._latest is None:
+            raise TraceError(
+                f"{self._name} has no program yet: call it once, programs are made for the types of the arguments; a step whose first call"
+                " makes new state, as an optimizer's does, has one after its second"
+            )
+        return self._latest
+
+    def _kernel(self, what: str, wrt: Any, backend: str | None = None) -> Kernel:
+        program = self._traced()
+        if isinstance(program, Program):
+            return program.kernel(what, program.wrt if wrt is None else positions(wrt, program.graph.labels, ()), backend)
+        if what == "forward":
+            if backend is None or backend == self.options.backend:
+                return program.kernel
+            return make_kernel(program.graph, options=replace(self.options, backend=backend))
+        if program.operation is None:
+            raise TraceError(f'{self._name} has effects: its kernel is the whole step ("forward"), of which there is no {what!r}')
+        raise TraceError(f"{self._name} takes other paths for other values: call {what}(...) with arguments first, to say which")
+
+    def _values(self, program: Program | Step) -> Any:
+        from symgrad.compiler.deriving.derive import CallSource
+
+        if isinstance(program, Program):
+            return CallSource(self.signature, replace(program.call, effects=False), program.captured)
+        return _ToBeRead(program.graph.labels, len(program.call.leaves))
+
+
+class _ToBeRead:
+    """Where the arguments of a formula would come from, if it could be run."""
+
+    captured: tuple[Any, ...] = ()
+    constants: tuple[int, ...] = ()
+
+    def __init__(self, labels: tuple[str, ...], arguments: int) -> None:
+        self.labels, self.arguments = labels, arguments
+
+    def _refuse(self, *args: Any) -> Any:
+        raise FormulaError("the formula of a step with effects is there to be read: it cannot be run without them")
+
+    arrays = given = run = _refuse
+
+
+def one_result(program: Program | Step, output: int | None) -> Graph:
+    graph = program.graph
+    results = graph.outputs[: program.count]
+    if output is None and len(results) != 1:
+        raise FormulaError(f"a formula is of one result, and there are {len(results)}: say which, formula(output=0)")
+    if not -len(results) <= (output or 0) < len(results):
+        raise FormulaError(f"output={output}: there are {len(results)} results")
+    return Graph(graph.inputs, (results[output or 0],), graph.labels)
+
+
+def _path(program: Program | Step) -> Way:
+    return Way(list(program.asked), list(program.answers))

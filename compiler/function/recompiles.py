@@ -1,0 +1,167 @@
+"""Why a compiled function was traced: f.recompiles(), the log, and warnings about what is traced again and again."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from symgrad.compiler.lines import warn
+from symgrad.compiler.tracing.signature import Call, held_by
+from symgrad.compiler.tracing.tree import frozen, settings
+
+logger = logging.getLogger("symgrad.compile")
+MOST = 8
+"""Programs that differ in one thing, before there is a warning."""
+
+
+@dataclass(frozen=True)
+class Record:
+    """One trace: its number, and what was other than before."""
+
+    number: int
+    reasons: tuple[str, ...]
+
+    def __str__(self) -> str:
+        return "; ".join(self.reasons)
+
+
+class Recompiles(list[Record]):
+    """All traces in order; printed as a table."""
+
+    def __repr__(self) -> str:
+        if not self:
+            return "not traced yet"
+        width = len(str(self[-1].number))
+        return "\n".join(f"{record.number:>{width}}  {line}" for record in self for line in record.reasons)
+
+
+class _Picture:
+    """What a call looked like."""
+
+    def __init__(self, call: Call) -> None:
+        types = {label: held_by(x) for label, x in zip(call.labels, call.leaves, strict=True)}
+        self.shapes = {label: tuple(x.shape) for label, x in types.items()}
+        self.dtypes = {label: str(x.dtype) for label, x in types.items()}
+        if call.weak:
+            self.dtypes |= {label: cls.__name__ for label, cls in zip(call.labels, call.weak, strict=True) if cls is not None}
+        self.settings = {path: x for name, part in call.structure.items() for path, x in settings(part, name).items()}
+        self.keys = {path: frozen(x) for path, x in self.settings.items()}
+        mode = call.mode() or ((), True, ())
+        self.asked = dict(zip(call.labels, mode[0], strict=False))
+        self.recording, self.overlaps = mode[1], [(call.labels[i], call.labels[j]) for i, j, _ in mode[2]]
+
+    def differences(self, now: _Picture) -> list[tuple[str, str]]:
+        """What is other in `now`: the argument, and a line about it."""
+        found = []
+        for label in [*self.shapes, *self.settings, *now.shapes, *now.settings]:
+            line = self._difference(label, now)
+            if line is not None and (label, line) not in found:
+                found.append((label, line))
+        if self.recording != now.recording:
+            found.append(("", f"grad mode: {_on(self.recording)} -> {_on(now.recording)}"))
+        if self.overlaps != now.overlaps:
+            found.append(("", f"shared memory: {_pairs(self.overlaps)} -> {_pairs(now.overlaps)}"))
+        return found
+
+    def _difference(self, label: str, now: _Picture) -> str | None:
+        start = f"argument {label}:"
+        if self.kind(label) != now.kind(label):
+            return f"{start} {self.kind(label)} -> {now.kind(label)}"
+        if label in self.settings:
+            if self.keys[label] == now.keys[label]:
+                return None
+            before, after = _short(self.settings[label]), _short(now.settings[label])
+            return f"{start} {before} -> {after}" if before != after else f"{start} another {type(now.settings[label]).__name__}"
+        if self.shapes[label] != now.shapes[label]:
+            return f"{start} shape {self.shapes[label]} -> {now.shapes[label]}"
+        if self.dtypes[label] != now.dtypes[label]:
+            return f"{start} dtype {self.dtypes[label]} -> {now.dtypes[label]}"
+        if self.asked.get(label) != now.asked.get(label):
+            return f"{start} requires_grad {self.asked.get(label)} -> {now.asked.get(label)}"
+        return None
+
+    def kind(self, label: str) -> str:
+        return "a setting" if label in self.settings else "an input" if label in self.shapes else "not given"
+
+
+def _on(flag: Any) -> str:
+    return "on" if flag else "off"
+
+
+def _pairs(pairs: Iterable[tuple[str, str]]) -> str:
+    return ", ".join(f"{x} and {y}" for x, y in pairs) or "none"
+
+
+def _short(x: Any) -> str:
+    text = repr(x)
+    return text if len(text) <= 60 else f"{text[:57]}..."
+
+
+class Traces:
+    """The history of one compiled function."""
+
+    def __init__(self, title: str) -> None:
+        self.title = title
+        self.records = Recompiles()
+        self._pictures: list[_Picture] = []
+        self._seen: dict[tuple[str, str], set[Any]] = {}
+        self._warned: set[Any] = set()
+
+    def note(self, call: Call, others: Sequence[str]) -> None:
+        """A call is about to be traced. `others` is what else is not as it was, of programs for arguments of the same types."""
+        picture = _Picture(call)
+        own = self._reasons(picture)
+        reasons = tuple(dict.fromkeys(own or others)) or ("other values",)
+        self.records.append(Record(len(self.records) + 1, reasons))
+        self._pictures.append(picture)
+        logger.info("%s is traced (%d): %s", self.title, len(self.records), "; ".join(reasons))
+        self._count(picture)
+        for line in () if own else others:
+            self._change(line)
+
+    def _change(self, line: str) -> None:
+        """What the program depends on has changed; of paths, which are other programs, there is a warning of their own."""
+        what, colon, _ = line.partition(": ")
+        if what == "path" or not colon:
+            return
+        seen = self._seen.setdefault(("change", what), set())
+        seen.add(len(self.records))
+        if len(seen) >= MOST:
+            way = "pass it as an argument, where a float is an input, or keep it in a tensor"
+            if what.startswith("argument "):
+                way = "compute with it in tensors, not in Python"
+            self.warn(("change", what), f"{what} has changed {len(seen)} times, and {self.title} was traced again for each; {way}")
+
+    def _reasons(self, picture: _Picture) -> list[str]:
+        if not self._pictures:
+            return ["first call"]
+        lists = [before.differences(picture) for before in reversed(self._pictures)]
+        return [line for _, line in min(lists, key=len)]  # compared with the call that was most like it
+
+    def _count(self, picture: _Picture) -> None:
+        for label, shape in picture.shapes.items():
+            self._add("shape", label, shape)
+        for label, value in picture.settings.items():
+            if type(value) in (int, float, str):
+                self._add("value", label, value)
+
+    def _add(self, what: str, label: str, value: Any) -> None:
+        seen = self._seen.setdefault((what, label), set())
+        seen.add(value)
+        if len(seen) > MOST:
+            way = "compile with buckets=(...), pad it to a few lengths, or drop the last short batch"
+            if what == "value" and type(value) is not int:
+                way = "let a few values stand for many, or pass a float that is not static"
+            elif what == "value":
+                way = f'compile with dynamic="{label.partition(".")[0]}" if it is a number to compute with'
+            self.warn((what, label), f"argument {label} has come in {len(seen)} {what}s, and {self.title} was traced and compiled for each"
+                                     f" of them; {way}")  # fmt: skip
+
+    def warn(self, topic: Any, message: str) -> None:
+        """Say it once."""
+        if topic not in self._warned:
+            self._warned.add(topic)
+            logger.info(message)
+            warn(message)

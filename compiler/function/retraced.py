@@ -1,0 +1,36 @@
+"""compile(retrace=True): functions whose structure is decided by Python at every call, by random numbers or by any other state.
+
+The Python code runs at every call, without computing anything: that gives the graph of this call, and a graph that was seen before has
+its kernel already. So each structure is compiled once, and chosen before the numbers are touched.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from symgrad.compiler.function.compiled import Compiled
+from symgrad.compiler.running.program import Program
+from symgrad.compiler.tracing.capture import tracing
+from symgrad.compiler.tracing.naming import titles
+from symgrad.compiler.tracing.trace import trace
+from symgrad.compiler.tracing.tree import LEAF, unflatten
+
+
+class Retraced(Compiled):
+    """A compiled function that finds its program by running the Python code on types alone."""
+
+    def __call__(self, /, *args: Any, **kwargs: Any) -> Any:
+        if tracing():
+            return self.signature.function(*args, **kwargs)
+        call = self._bound(args, kwargs)
+        function = self.signature.caller(call)
+        traced = trace(function, call.leaves, call.labels, self.signature.names(), titles(self.signature.function), abstract=True)
+        traced.capture.journal.clear()
+        graph = traced.graph
+        program = self._programs.get(graph)
+        if program is None:
+            self.traces.note(call, ["another structure"])
+            program = self._programs[graph] = Program(traced, call, self._name, self.options)
+        self._latest = program
+        results = program.operation(*call.tensors(), *traced.captured)
+        return results[0] if traced.structure is LEAF else unflatten(traced.structure, results)

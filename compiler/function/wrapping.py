@@ -1,0 +1,86 @@
+"""What a compiled function is besides something that is called: a method of a class, a module, and something that can be copied."""
+
+from __future__ import annotations
+
+import functools
+import sys
+import types
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from symgrad.compiler.options import Options
+    from symgrad.compiler.tracing.signature import Signature
+
+
+class Wrapping:
+    """What Python asks of functions, and people of modules."""
+
+    signature: Signature
+    options: Options
+    _attribute: str | None = None
+    """Its name in the class that it is a method of."""
+
+    def __set_name__(self, owner: type, name: str) -> None:
+        self._attribute = name
+
+    def __get__(self, instance: Any, owner: type | None = None) -> Any:
+        """As an attribute of a class it is a method; each object has one of its own, for which `self` is no argument."""
+        function, own = self.signature.function, getattr(instance, "__dict__", None)
+        if instance is None or not isinstance(function, types.FunctionType):
+            return self
+        if self._attribute is None or not isinstance(own, dict):
+            return types.MethodType(self, instance)  # type: ignore[arg-type]
+        known = own.get(self._attribute)
+        if known is not None and (not isinstance(known, Wrapping) or known.__self__ is instance):
+            return known
+        bound = type(self)(types.MethodType(function, instance), self.options)  # type: ignore[call-arg]
+        if known is None:
+            return own.setdefault(self._attribute, bound)
+        own[self._attribute] = bound  # the object is a copy, with the method of the one that it was copied from
+        return bound
+
+    def __set__(self, instance: Any, value: Any) -> None:
+        """What is set on an object hides the method, as with any other. Without this, __get__ would not see what copies bring along."""
+        instance.__dict__[self._attribute] = value
+
+    def __delete__(self, instance: Any) -> None:
+        if self._attribute not in instance.__dict__:
+            raise AttributeError(self._attribute)
+        del instance.__dict__[self._attribute]
+
+    @property
+    def __self__(self) -> Any:
+        """The object whose method it is."""
+        return getattr(self.signature.function, "__self__", None)
+
+    def __getattr__(self, name: str) -> Any:
+        """A compiled module has what the module has: parameters(), train(), state_dict()."""
+        signature = self.__dict__.get("signature")
+        module = None if signature is None or name.startswith("__") else signature.function
+        if not hasattr(module, "named_parameters"):
+            raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}", name=name, obj=self)
+        found = getattr(module, name)
+        if not isinstance(found, types.MethodType) or found.__self__ is not module:
+            return found
+
+        @functools.wraps(found)
+        def method(*args: Any, **kwargs: Any) -> Any:
+            result = found(*args, **kwargs)
+            return self if result is module else result  # net.eval() and net.to() give the net
+
+        return method
+
+    def __reduce__(self) -> Any:
+        """Copied and pickled by its function and options, or by its name; programs are made anew."""
+        function, name = self.signature.function, str(getattr(self, "__qualname__", ""))
+        if _named(sys.modules.get(getattr(self, "__module__", "")), name) is self:
+            return name
+        if isinstance(function, types.MethodType) and isinstance(_named(type(function.__self__), function.__name__), Wrapping):
+            return getattr, (function.__self__, function.__name__)
+        return type(self), (function, self.options)
+
+
+def _named(place: Any, path: str) -> Any:
+    for name in path.split("."):
+        place = getattr(place, name, None)
+    return place

@@ -1,0 +1,92 @@
+"""A Function of the user's as a value of a graph: what its forward computed, with the backward that was written for it.
+
+    custom(*results, *operands, *saved; backward, results, operands)      gives the results
+        backward(*cotangents of the results, *saved)   ->  cotangents of the operands
+
+Its backward is Python code, which runs once, when the function is traced, on cotangents that nobody knows yet.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import functools
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from symgrad.compiler.control.build import cut, inline, zeros
+from symgrad.compiler.graph.builder import apply, xp
+from symgrad.compiler.graph.ir import LITERAL, Graph, Value, input_value, toposort
+from symgrad.ops.spec import Meta, Row
+
+_HOLES = 10**6
+"""Cotangents are inputs of numbers that no program has."""
+
+
+def holes(likes: Sequence[Any]) -> list[Value]:
+    """Stand-ins for the cotangents of results."""
+    return [input_value(_HOLES + i, x.shape, x.dtype) for i, x in enumerate(likes)]
+
+
+def custom(results: Sequence[Value], operands: Sequence[Value], cotangents: Sequence[Value | None]) -> tuple[Value, ...]:
+    """The results, with cotangents of the operands that were computed from `holes(results)`; None where there is no slope."""
+    wanted = [(x, g) for x, g in zip(operands, cotangents, strict=True) if g is not None]
+    unknown = holes(results)
+    outputs = [xp.cast(g, dtype=x.dtype) for x, g in wanted]
+    saved = _saved(outputs, unknown)
+    names = [*(f"g{i}" for i in range(len(unknown))), *(f"s{i}" for i in range(len(saved)))]
+    backward = cut((*unknown, *saved), outputs, names)
+    attrs = {"backward": backward, "results": len(results), "operands": len(wanted)}
+    return apply(CUSTOM, (*results, *(x for x, _ in wanted), *saved), attrs)  # type: ignore[no-any-return]
+
+
+def _saved(outputs: Sequence[Value], unknown: Sequence[Value]) -> list[Value]:
+    """What the outputs read that does not depend on the cotangents."""
+    order = toposort(outputs)
+    moving = set(unknown)
+    for v in order:
+        if any(a in moving for a in v.args):
+            moving.add(v)
+    read = {a: None for v in order if v in moving for a in v.args if a is not None and a not in moving and a.op != LITERAL}
+    read |= {v: None for v in outputs if v not in moving and v.op != LITERAL}
+    return list(read)
+
+
+def _type(*args: Any, backward: Graph, results: int, operands: int) -> tuple[Meta, ...]:
+    return tuple(Meta(tuple(x.shape), np.dtype(x.dtype)) for x in args[:results])
+
+
+def _first(*args: Any, backward: Graph, results: int, operands: int) -> Any:
+    return tuple(args[:results])
+
+
+def _compose(xp: Any, *args: Any, backward: Graph, results: int, operands: int) -> Any:
+    return tuple(args[:results])
+
+
+def _pullback(lane: Any, node: Any, g: Any, needs: Sequence[bool]) -> list[Any]:
+    args, outs = lane.arguments(node)
+    results, operands = node.attrs["results"], node.attrs["operands"]
+    given = [zeros(lane.xp, out) if one is None else one for one, out in zip(g, outs, strict=True)]
+    saved = args[results + operands :]
+    return [None] * results + inline(node.attrs["backward"], (*given, *saved)) + [None] * len(saved)
+
+
+def _never(*args: Any, **attrs: Any) -> Any:
+    raise AssertionError("a row with a pullback has no rules to call")
+
+
+CUSTOM = Row(
+    "custom", ("*args",), _first, (_never,), (frozenset(("args",)),), "each", _type, pullback=_pullback,
+    attrs=("backward", "results", "operands"), outputs=0, complex="own", compose=_compose,
+)  # fmt: skip
+
+
+@functools.cache
+def undifferentiable(row: Row) -> Row:
+    """The row of what a Function gave: its first argument, of which there is no derivative in the others."""
+    return dataclasses.replace(
+        row, numpy=lambda x, *others, line: x, type=lambda x, *others, line: Meta(x.shape, x.dtype), attrs=("line",), outputs=1,
+        compose=lambda xp, x, *others, line: x,
+    )  # fmt: skip

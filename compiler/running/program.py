@@ -1,0 +1,131 @@
+"""One trace of a function without effects, and the kernels that were made of it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from typing import Any
+
+from symgrad.compiler import differentiate, jacobians
+from symgrad.compiler.backend import Kernel, make_kernel
+from symgrad.compiler.graph.ir import Graph
+from symgrad.compiler.graph.verify import verify
+from symgrad.compiler.lines import at_lines
+from symgrad.compiler.options import DEFAULT, Options
+from symgrad.compiler.passes.stabilise import stabilise
+from symgrad.compiler.progress import compiling, stage
+from symgrad.compiler.running.operation import Operation
+from symgrad.compiler.tracing.guards import Guards
+from symgrad.compiler.tracing.nans import inspect, looked_for
+from symgrad.compiler.tracing.signature import Call
+from symgrad.compiler.tracing.sources import launch, settle
+from symgrad.compiler.tracing.trace import Trace
+from symgrad.compiler.tracing.tree import LEAF, unflatten
+from symgrad.ops.promotion import kind
+from symgrad.resident import resident
+from symgrad.tensor import Tensor
+
+MISS = object()
+"""A run that cannot be this program's."""
+
+
+class Program:
+    """One trace, and the kernels that were made of it so far."""
+
+    def __init__(
+        self, traced: Trace, call: Call, name: str, options: Options = DEFAULT, times: dict[str, float] | None = None
+    ) -> None:
+        self.captured, self.structure = traced.captured, traced.structure  # not the trace itself, which holds every tensor of the run
+        self.call, self.name, self.times = call.without_values(), name, {} if times is None else times
+        self.count = len(traced.graph.outputs)
+        with stage("simplify", self.times):
+            self.graph = verify(stabilise(traced.graph))
+        self.wrt = tuple(i for i, x in enumerate(self.graph.inputs) if kind(x.dtype) in "fc")
+        self.operation = Operation(self.graph, name, options, range(len(self.graph.inputs) - len(self.captured)) if options.donate else ())
+        self.operation.lines = traced.capture.lines
+        self.operation.kept = range(len(self.graph.inputs) - len(self.captured), len(self.graph.inputs))
+        self.guards = Guards(traced)
+        self.answers = traced.path.outcomes
+        self.asked = traced.path.values
+        """What Python asked for on its way, and the answers."""
+        self._kernels: dict[Any, Kernel] = {}
+
+    def holds(self, leaves: Sequence[Any] = ()) -> bool:
+        """Whether what the program depends on besides tensors is as it was."""
+        return self.guards.hold(leaves)
+
+    def adopt(self, other: Program) -> None:
+        """Use the kernels of a program with the same graph, which was traced because of something that made no difference to it."""
+        self.operation, self._kernels = other.operation, other._kernels
+
+    def taken(self, inputs: Sequence[Tensor]) -> bool:
+        """Whether Python would take this path: what it asked for on its way has the same answers."""
+        if not self.answers:
+            return True
+        if "taken" not in self._kernels:
+            graph = verify(Graph(self.graph.inputs, self.asked, self.graph.labels))
+            self._kernels["taken"] = make_kernel(graph, "conditions", self.operation.options)
+        found = self._kernels["taken"].launch([t._held for t in inputs])
+        return all(a.item() == answer for a, answer in zip(found, self.answers, strict=True))
+
+    def attempt(self, tensors: Sequence[Tensor]) -> Any:
+        """The results for arguments of the right types; MISS if what the program depends on besides is no longer so."""
+        return self.run(tensors) if self.guards.hold(tensors) else MISS
+
+    def run(self, tensors: Sequence[Tensor]) -> Any:
+        captured = self.captured
+        for t in captured:
+            settle(t, self.operation.kernel)
+        results = self.operation(*tensors, *captured)
+        return results[0] if self.structure is LEAF else unflatten(self.structure, results)
+
+    def inputs(self, call: Call) -> list[Tensor]:
+        return [*call.tensors(), *self.captured]
+
+    def kernel(self, what: str, wrt: tuple[int, ...], backend: str | None = None) -> Kernel:
+        """The kernel of the function or of a derivative, of the back end that was asked for when it was compiled, or of another."""
+        options = self.operation.options if backend is None else replace(self.operation.options, backend=backend)
+        if what == "forward" and options == self.operation.options:
+            return self.operation.kernel
+        key = what, wrt, options.backend
+        if key not in self._kernels:
+            with stage("differentiate", self.times), at_lines(self.operation.lines):
+                graph = self.graph if what == "forward" else verify(self._derived(what, wrt))
+            self._kernels[key] = make_kernel(graph, what, options, kept=self.operation.kept)
+        return self._kernels[key]
+
+    def compute(self, what: str, wrt: tuple[int, ...], tensors: Sequence[Tensor]) -> list[Tensor]:
+        """What a kernel gives, as tensors without history."""
+        if (what, wrt, self.operation.options.backend) in self._kernels:
+            return self._computed(self.kernel(what, wrt), tensors)
+        with compiling(self.name if what == "forward" else f"{self.name}, {what}", self.operation.options.verbose):
+            return self._computed(self.kernel(what, wrt), tensors)
+
+    def _computed(self, kernel: Kernel, tensors: Sequence[Tensor]) -> list[Tensor]:
+        for t in self.captured:
+            settle(t, kernel)
+        if (watch := looked_for()) is not None:
+            inspect(watch, kernel.graph, [t._held for t in tensors], self.operation.lines, f"{self.name}, {kernel.name}")
+        return [resident(a) for a in launch(kernel, tensors)[1]]
+
+    def _derived(self, what: str, wrt: tuple[int, ...]) -> Graph:
+        if what not in DERIVED:
+            raise ValueError(f"there is 'forward', {', '.join(map(repr, DERIVED))}, and no {what!r}")
+        return DERIVED[what](self.graph, wrt)
+
+
+def _value_and_grad(graph: Graph, wrt: tuple[int, ...]) -> Graph:
+    gradient = differentiate.grad(graph, wrt)
+    return Graph(gradient.inputs, (*graph.outputs, *gradient.outputs), gradient.labels)
+
+
+DERIVED: dict[str, Callable[[Graph, tuple[int, ...]], Graph]] = {
+    "vjp": differentiate.vjp,
+    "jvp": differentiate.jvp,
+    "grad": differentiate.grad,
+    "value_and_grad": _value_and_grad,
+    "jacobian": jacobians.jacobian,
+    "hessian": jacobians.hessian,
+    "hvp": jacobians.hvp,
+}
+"""The kernels that a program has besides its own."""

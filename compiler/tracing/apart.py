@@ -1,0 +1,64 @@
+"""Memory that is seen without its history, through detach() or .data, and gets another one when it is written to.
+
+    d = v.detach(); d.mul_(w)       v has new numbers and its old history, d has a history of its own
+
+A box has one history, that of the tensors which it was made for; those of others are kept here, by the keys of their nodes.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from symgrad.compiler.graph.builder import xp
+from symgrad.compiler.graph.ir import Value
+from symgrad.compiler.tracing.box import Box
+from symgrad.engine import key_of
+from symgrad.tensor import Tensor
+
+
+class Apart:
+    """Values with the histories of tensors that share memory, but not history, with others."""
+
+    def __init__(self) -> None:
+        self.values: dict[Any, Value] = {}
+        self._owners: dict[int, Value] = {}
+        """The same by the ids of tensors, views of which may be written to."""
+
+    def of(self, t: Tensor) -> Value | None:
+        """What was last written to a tensor, if it has a history of this kind."""
+        return self.values.get(key_of(t._node)) if self.values and t._node is not None else None
+
+    def stored(self, t: Tensor, box: Box, value: Value, quiet: bool, owned: Box) -> Box:
+        """`t`, which is no part of the history of its box, has a new value; `owned` is the box of what it is a view of, or its own."""
+        owner = t if t._owner is None else t._owner
+        before = self._owners.get(id(owner))
+        before = xp.detach(owned.now()) if before is None else before
+        root = box.assign(xp.detach(value), quiet=True)
+        if not quiet:
+            whole = value if owner is t else xp.view_write(before, value, path=_way(box, owned))
+            self._owners[id(owner)] = whole
+            for x, new in ((t, value), (owner, whole)):
+                if x._node is not None:
+                    self.values[key_of(x._node)] = new
+        return root
+
+    def viewed(self, x: Tensor, t: Tensor, value: Value) -> None:
+        """`t` is a view of `x`."""
+        if t._node is not None and self.of(x) is not None:
+            self.values[key_of(t._node)] = value
+
+
+def joined(numbers: Value, history: Value) -> Value:
+    """The numbers of one with the history of the other."""
+    if numbers is history or numbers is xp.detach(history):
+        return history
+    return xp.detach(numbers) + (history - xp.detach(history))  # type: ignore[no-any-return]
+
+
+def _way(box: Box, owned: Box) -> Any:
+    """The way from the box of a tensor to that of a view of it."""
+    path = box.path
+    while box.parent is not None and box.parent is not owned:
+        box = box.parent
+        path = (*box.path, *path)
+    return path

@@ -1,0 +1,88 @@
+"""What a traced call did to the world: tensors written to, gradients left, random numbers drawn, things printed, tensors left behind."""
+
+from __future__ import annotations
+
+import gc
+import weakref
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+from symgrad.compiler.graph.ir import Value
+from symgrad.compiler.tracing.histories import can_go_back
+from symgrad.compiler.tracing.trace import Trace
+from symgrad.compiler.tracing.tree import flatten
+from symgrad.debug import show
+from symgrad.tensor import Tensor
+
+
+class Effects:
+    """What a traced call did to the world: tensors written to, gradients left, random numbers drawn."""
+
+    def __init__(self, traced: Trace) -> None:
+        capture = traced.capture
+        places = {id(t): i for i, t in enumerate(capture.outside)}
+        written = [(places.get(id(t)), t, box.now()) for t, box in capture.written_outside.values()]
+        self.writes = sorted(((i, v) for i, _, v in written if i is not None), key=lambda write: write[0])
+        """In the order of the inputs: XLA gives the first result of a type the memory of the first input of that type, and copies what is
+        still read."""
+        dropped = capture.dropped  # for these it makes no difference whether there was a gradient
+        changed = [(i, t) for i, t in enumerate(capture.outside) if t._grad is not capture.had[id(t)] or id(t) in dropped]
+        self.grads = [(i, None if t._grad is None else capture.value(t._grad)) for i, t in changed]
+        asked = [(i, t) for i, t in enumerate(capture.outside[: capture.arguments]) if id(t) in capture.graded and (i, t) not in changed]
+        self.had_grads = [(i, capture.had[id(t)] is not None) for i, t in (*changed, *asked) if id(t) not in dropped]
+        self.draws, self.generators = [draw for _, draw in capture.draws], list(capture.generators.values())
+        self.prints = [Printed(*given) for given in capture.prints]
+        self.any = bool(self.writes or self.grads or self.draws or self.prints or capture.scalars or capture.backward_ran)
+        self.any |= bool(asked or gradients(capture))  # what no operation looks at
+        self.histories = capture.after
+        self.any |= self.histories.any
+        self.values: list[Value] = [*(v for _, v in self.writes), *(v for _, v in self.grads if v is not None)]
+        self.values += [v for p in self.prints for v in p.values]
+        alike = [(t, v) for i, t, v in written if i is None]
+        known = dict.fromkeys(self.values)
+        self.values += dict.fromkeys(v for _, v in alike if v not in known)
+        index = {v: k for k, v in reversed([*enumerate(self.values)])}
+        self.alike = [(t, index[v]) for t, v in alike]
+        """Tensors that have no input of their own, see `symgrad.compiler.tracing.alike`, and which value they get."""
+        self.lasting = self.histories.lasts or any(t.requires_grad and can_go_back(t) for t in _leaves(traced.result))
+        """Whether there is a history that backward() can go through after the call."""
+        self.recorded = self.lasting or bool(self.histories.written)
+
+
+class Printed:
+    """What a program prints at every run: tensors are outputs of its kernel, anything else is as it was."""
+
+    def __init__(self, text: str, given: Sequence[Any], named: Mapping[str, Any]) -> None:
+        self.text, self.given, self.named = text, given, named
+        self.values = [x for x in (*given, *named.values()) if isinstance(x, Value)]
+
+    def show(self, values: Iterator[Any]) -> None:
+        given = [next(values) if isinstance(x, Value) else x for x in self.given]
+        named = {k: next(values) if isinstance(x, Value) else x for k, x in self.named.items()}
+        show(self.text, given, named)
+
+
+def gradients(capture: Any) -> dict[int, int]:
+    """Which inputs besides the arguments are gradients that were there before the call, and were asked for as such, and whose."""
+    asked = [(i, t) for i, t in enumerate(capture.outside) if id(t) in capture.graded and capture.had[id(t)] is not None]
+    owners = {id(capture.had[id(t)]): i for i, t in asked}
+    return {k: owners[id(t)] for k, t in enumerate(capture.outside) if k >= capture.arguments and id(t) in owners}
+
+
+def _leaves(result: Any) -> list[Tensor]:
+    return flatten(result, lambda x: isinstance(x, Tensor))[0]
+
+
+def escaped(traced: Trace) -> bool:
+    """Whether a tensor that the function made lives on somewhere besides its results and gradients: momentum that has
+    just begun. A program would make it anew at every run, so the call is traced again next time, when it is there."""
+    capture = traced.capture
+    expected = {id(x) for t in _leaves(traced.result) for x in (t, t._owner, t._base)}
+    expected |= {id(x) for t in capture.outside for x in (t, t._grad, *(() if t._grad is None else (t._grad._owner, t._grad._base)))}
+    made = [weakref.ref(t) for t in capture.alive if isinstance(t, Tensor) and id(t) not in expected and id(t) not in capture.had]
+    for held in (capture.alive, capture.nodes, capture.boxes, capture.written_outside, capture.computed):
+        held.clear()
+    if all(ref() is None for ref in made):
+        return False
+    gc.collect()  # it may be alive in a cycle that nobody reaches
+    return any(ref() is not None for ref in made)

@@ -1,0 +1,48 @@
+"""What a traced function may return: tensors, containers of them, and values that are the same at every call."""
+
+from __future__ import annotations
+
+import enum
+from typing import Any
+
+import numpy as np
+
+from symgrad import dtypes
+from symgrad.compiler.lines import user_line
+from symgrad.compiler.tracing.tree import LEAF, children, exchanged, flatten
+from symgrad.errors import TraceError, describe
+from symgrad.ops.weak import is_weak
+from symgrad.tensor import Tensor
+
+_CONSTANTS = (bool, int, float, complex, str, bytes, type(None), type, np.dtype, np.generic, enum.Enum, slice)
+
+
+def results(result: Any, effects: bool = False) -> tuple[list[Tensor], Any]:
+    """The tensors, and their container. A function that may have effects may return nothing."""
+    leaves, structure = flatten(result, lambda x: isinstance(x, Tensor) or is_weak(x))
+    tensors = [x for x in leaves if not is_weak(x)]
+    if not tensors and not (effects and result is None):
+        raise no_tensor(result)
+    _check(structure, "the result")
+    if len(tensors) < len(leaves):  # a Python number that depends on the arguments is a constant of the program, which is guarded
+        structure = exchanged(structure, [x.itself() if is_weak(x) else LEAF for x in leaves])
+    return tensors, structure
+
+
+def no_tensor(result: Any) -> TraceError:
+    got = describe(result.itself() if is_weak(result) else result)
+    way = "a comparison or a size as a tensor, or beside one" if isinstance(result, (bool, int, float)) else "or beside other results"
+    return TraceError(f"{user_line()}: the function must return a tensor or tensors, got {got}; return tensors, {way}, or leave it eager")
+
+
+def _check(structure: Any, where: str) -> None:
+    parts = children(structure)
+    if parts is not None:
+        for k, part in parts:
+            _check(part, f"{where}[{k!r}]")
+    elif structure is not LEAF and not isinstance(structure, (*_CONSTANTS, dtypes.dtype)):
+        way = "return a tensor" if isinstance(structure, np.ndarray) else "return what is in it as a tuple, dict or dataclass"
+        raise TraceError(
+            f"{user_line()}: {where} is {describe(structure)}, which a program cannot make anew at every call; {way}, or leave the function"
+            " eager"
+        )

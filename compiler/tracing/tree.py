@@ -1,0 +1,184 @@
+"""Nested containers of arguments and results taken apart and put together again: dicts, lists, tuples (named ones too) and dataclasses."""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import fields, is_dataclass
+from typing import Any
+
+from symgrad.compiler.graph.attributes import freeze
+from symgrad.errors import GraphError, describe
+
+
+class Leaf:
+    """Where the next leaf goes."""
+
+    def __repr__(self) -> str:
+        return "*"
+
+
+LEAF = Leaf()
+
+
+class Record:
+    """A dataclass taken apart into its fields. It is put together from them alone, without its `__init__`; one without leaves is kept."""
+
+    __slots__ = ("cls", "parts", "whole")
+
+    def __init__(self, cls: type, parts: dict[str, Any], whole: Any = None) -> None:
+        self.cls, self.parts, self.whole = cls, parts, whole
+
+    def filled(self, parts: dict[str, Any]) -> Any:
+        if self.whole is not None:
+            return self.whole
+        made: Any = object.__new__(self.cls)
+        for name, part in parts.items():
+            object.__setattr__(made, name, part)  # a frozen one has no other way
+        return made
+
+
+def _is_record(x: Any) -> bool:
+    return is_dataclass(x) and not isinstance(x, type) and not hasattr(x, "named_parameters")  # a module is no container
+
+
+def flatten(tree: Any, is_leaf: Callable[[Any], bool]) -> tuple[list[Any], Any]:
+    """The leaves in order, and the structure with LEAF in their places; what is neither container nor leaf stays in the structure."""
+    leaves: list[Any] = []
+    return leaves, _take(tree, is_leaf, leaves)
+
+
+def _take(tree: Any, is_leaf: Callable[[Any], bool], leaves: list[Any]) -> Any:
+    if is_leaf(tree):
+        leaves.append(tree)
+        return LEAF
+    if isinstance(tree, dict):
+        return _filled(tree, {k: _take(v, is_leaf, leaves) for k, v in tree.items()})
+    if isinstance(tree, (list, tuple)):
+        return _rebuilt(tree, [_take(v, is_leaf, leaves) for v in tree])
+    if _is_record(tree):
+        before = len(leaves)
+        parts = {f.name: _take(getattr(tree, f.name), is_leaf, leaves) for f in fields(tree) if hasattr(tree, f.name)}
+        return Record(type(tree), parts, tree if len(leaves) == before else None)
+    return tree
+
+
+def unflatten(structure: Any, leaves: Iterable[Any]) -> Any:
+    """The leaves put back into the structure."""
+    return _give(structure, iter(leaves))
+
+
+def exchanged(structure: Any, leaves: Iterable[Any]) -> Any:
+    """The structure with something else in the places of its leaves, LEAF where they stay: still a structure."""
+    return _give(structure, iter(leaves), lambda record, parts: Record(record.cls, parts, record.whole))
+
+
+def _give(structure: Any, leaves: Iterator[Any], made: Callable[[Record, dict[str, Any]], Any] = Record.filled) -> Any:
+    if structure is LEAF:
+        return next(leaves)
+    if isinstance(structure, dict):
+        return _filled(structure, {k: _give(v, leaves, made) for k, v in structure.items()})
+    if isinstance(structure, (list, tuple)):
+        return _rebuilt(structure, [_give(v, leaves, made) for v in structure])
+    if isinstance(structure, Record):
+        return made(structure, {name: _give(part, leaves, made) for name, part in structure.parts.items()})
+    return structure
+
+
+def _rebuilt(like: Any, items: list[Any]) -> Any:
+    return type(like)(*items) if hasattr(like, "_fields") else type(like)(items)
+
+
+def _filled(like: dict[Any, Any], items: dict[Any, Any]) -> Any:
+    """The items in a dictionary of the same kind: an ordered one, one with defaults."""
+    if type(like) is dict:
+        return items
+    made = copy.copy(like)
+    made.update(items)
+    return made
+
+
+def children(structure: Any) -> list[tuple[Any, Any]] | None:
+    """The parts of a container in order, with their keys, field names or numbers; None for what is no container."""
+    if isinstance(structure, dict):
+        return list(structure.items())
+    if isinstance(structure, (list, tuple)):
+        return list(zip(getattr(structure, "_fields", range(len(structure))), structure, strict=True))
+    return list(structure.parts.items()) if isinstance(structure, Record) else None
+
+
+def paths(structure: Any, prefix: str) -> list[str]:
+    """A name for each leaf: `batch.x`, `layers.0`."""
+    if structure is LEAF:
+        return [prefix]
+    return [path for k, v in children(structure) or () for path in paths(v, f"{prefix}.{k}")]
+
+
+def leaves_like(structure: Any, tree: Any, where: str) -> Iterator[tuple[Any, str]]:
+    """What stands in a tree at the leaves of a structure, each with a name for its place; ValueError if the tree has another form."""
+    if structure is LEAF:
+        yield tree, where
+        return
+    if isinstance(structure, dict):
+        if not isinstance(tree, dict) or tree.keys() != structure.keys():
+            got = f"a dict of {', '.join(map(str, tree))}" if isinstance(tree, dict) else describe(tree)
+            raise ValueError(f"{where} must be a dict of {', '.join(map(str, structure))}, as the result is, got {got}")
+        for k, part in structure.items():
+            yield from leaves_like(part, tree[k], f"{where}[{k!r}]")
+    elif isinstance(structure, Record):
+        if not isinstance(tree, structure.cls):
+            raise ValueError(f"{where} must be a {structure.cls.__name__}, as the result is, got {describe(tree)}")
+        for name, part in structure.parts.items():
+            yield from leaves_like(part, getattr(tree, name), f"{where}.{name}")
+    elif isinstance(structure, (list, tuple)):
+        if not isinstance(tree, (list, tuple)) or len(tree) != len(structure):
+            raise ValueError(f"{where} must be a {type(structure).__name__} of {len(structure)}, as the result is, got {describe(tree)}")
+        for i, (part, given) in enumerate(zip(structure, tree, strict=True)):
+            yield from leaves_like(part, given, f"{where}[{i}]")
+
+
+def settings(structure: Any, prefix: str) -> dict[str, Any]:
+    """What is no leaf and no container, by its path."""
+    if structure is LEAF:
+        return {}
+    parts = children(structure)
+    if parts is None:
+        return {prefix: structure}
+    return {path: x for k, v in parts for path, x in settings(v, f"{prefix}.{k}").items()}
+
+
+class Same:
+    """An object that is compared by identity, and kept, so that no other can be taken for it."""
+
+    __slots__ = ("held",)
+
+    def __init__(self, held: Any) -> None:
+        self.held = held
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Same) and other.held is self.held
+
+    def __hash__(self) -> int:
+        return id(self.held)
+
+
+def frozen(structure: Any) -> Any:
+    """A key of a structure: its containers by type, and what is in it by value; by identity what cannot be hashed."""
+    if structure is LEAF:
+        return "*"
+    parts = children(structure)
+    if parts is not None:
+        cls = structure.cls if isinstance(structure, Record) else type(structure)
+        return cls, tuple((type(k), k, frozen(v)) for k, v in parts)
+    try:
+        return freeze(structure)
+    except GraphError:
+        return _by_value(structure)
+
+
+def _by_value(x: Any) -> Any:
+    try:
+        hash(x)
+    except TypeError:
+        return Same(x)
+    return type(x), x
