@@ -11,8 +11,7 @@ from symgrad.compiler.deriving.derivation import Derivation
 from symgrad.compiler.deriving.derive import Deriver, Plan, of_call, of_result
 from symgrad.compiler.formula import user
 from symgrad.compiler.function.buckets import Bucketed
-from symgrad.compiler.function.compiled import Compiled
-from symgrad.compiler.function.retraced import Retraced
+from symgrad.compiler.function.modules import compiled
 from symgrad.compiler.options import Options, options
 from symgrad.compiler.tracing.capture import tracing, user_line
 from symgrad.compiler.tracing.signature import Signature, Spec
@@ -35,8 +34,7 @@ def compile(function: Callable[..., Any] | None = None, /, **given: Any) -> Any:
 
 
 def _compiled(function: Callable[..., Any], chosen: Options) -> Any:
-    kind = Bucketed if chosen.buckets else Retraced if chosen.retrace else Compiled
-    return kind(function, chosen)
+    return Bucketed(function, chosen) if chosen.buckets else compiled(function, chosen)
 
 
 def disable(function: Callable[..., Any]) -> Callable[..., Any]:

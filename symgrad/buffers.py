@@ -27,7 +27,7 @@ class Giving:
     wait, and look again."""
 
     def __init__(self) -> None:
-        self.count = self._waiting = 0
+        self.count = self.waiting = 0
         self.lock = lock
         self._change = threading.Condition(lock)
 
@@ -41,15 +41,19 @@ class Giving:
         if taken:
             self.count -= 1
             taken.clear()
-            if self._waiting:
-                self._change.notify_all()
+            if self.waiting:
+                self.wake()
+
+    def wake(self) -> None:
+        """Whoever calls this has the lock."""
+        self._change.notify_all()
 
     def wait(self) -> None:
         """Until nobody gives."""
         with self.lock:
-            self._waiting += 1
+            self.waiting += 1
             self._change.wait_for(lambda: not self.count)
-            self._waiting -= 1
+            self.waiting -= 1
 
 
 giving = Giving()

@@ -264,11 +264,11 @@ class _TypesOnly(Observer):
 def _none_of(step: _Step, carries: Sequence[Tensor], slices: Sequence[Tensor]) -> list[Tensor]:
     """What no steps give: the body is run without values, to see what y is like."""
     mode, state = local.mode, Generator.get_state(default_generator)
-    outer, mode.capture = mode.capture, _TypesOnly(mode.capture)
+    outer = mode.watch(_TypesOnly(mode.capture))
     try:
         _, ys = step([without_values(t) for t in carries], [without_values(x, 1) for x in slices])
     finally:
-        mode.capture = outer
+        mode.watch(outer)
         Generator.set_state(default_generator, state)
     return [wrap(np.zeros((0, *y._array.shape), y._array.dtype)) for y in ys]
 

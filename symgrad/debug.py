@@ -28,11 +28,11 @@ def print(text: str, /, *tensors: Any, **named: Any) -> None:
 def show(text: str, values: Any, named: Any) -> None:
     """Print values that are there, unseen by whoever looks on."""
     mode = local.mode
-    capture, mode.capture = mode.capture, None
+    capture = mode.watch(None)
     try:
         builtins.print(text.format(*map(_plain, values), **{k: _plain(v) for k, v in named.items()}))
     finally:
-        mode.capture = capture
+        mode.watch(capture)
 
 
 def _plain(x: Any) -> Any:
@@ -49,11 +49,11 @@ class nans(contextlib.ContextDecorator):
     def __enter__(self) -> nans:
         self._anomaly = set_detect_anomaly(True, check_nan=False)  # it knows the lines of the forward pass
         self._before = local.mode.capture
-        local.mode.capture = NanWatch(self._before, self.infinities)
+        local.mode.watch(NanWatch(self._before, self.infinities))
         return self
 
     def __exit__(self, *exc: object) -> None:
-        local.mode.capture = self._before
+        local.mode.watch(self._before)
         self._anomaly.__exit__()
 
 

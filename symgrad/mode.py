@@ -46,9 +46,17 @@ class Mode:
         context.run(np.seterr, all="ignore")
         self.run: Callable[..., Any] = context.run
 
+    def watch(self, capture: Any) -> Any:
+        """Let a capture look on in this thread from now on, or nobody; gives the one that did."""
+        before = self.capture
+        with _watching:
+            watched.count += (capture is not None) - (before is not None)
+            self.capture = capture
+        return before
 
-class Changes:
-    """How often what compiled programs hold fixed may have changed: what modules consist of, types of tensors, who requires grad."""
+
+class Count:
+    """A number that all threads see."""
 
     __slots__ = ("count",)
 
@@ -56,7 +64,11 @@ class Changes:
         self.count = 0
 
 
-changes = Changes()
+changes = Count()
+"""How often what compiled programs hold fixed may have changed: what modules consist of, types of tensors, who requires grad."""
+watched = Count()
+"""In how many threads a capture looks on: asking this costs a fifth of asking for the thread's own mode."""
+_watching = threading.Lock()
 
 
 _TOLD = {

@@ -20,7 +20,7 @@ import numpy as np
 
 from symgrad import dtypes
 from symgrad.buffers import DONATED, Donated, InUse, Part, giving, lock
-from symgrad.mode import local
+from symgrad.mode import local, watched
 from symgrad.tensor import Size, Tensor
 from symgrad.views import mark_written
 
@@ -71,6 +71,8 @@ def _hold(t: Tensor, held: Any, cls: type) -> None:
     if part.__class__ is Part:
         part.pack.terms.whole = False
         t.__dict__["_writes"] += part.pack.terms.runs
+        if terms := _terms(t.__dict__.get("_grad")):  # nobody sees from now on who asks for it
+            terms.seen = True
     _slot.__set__(t, held)
     if type(t) is not cls:
         _class.__set__(t, cls)
@@ -123,7 +125,7 @@ class Resident(Tensor):
 
     def item(self) -> Any:
         """The value of a tensor of one element, as a Python number. The tensor stays where it is."""
-        if local.mode.capture is not None:
+        if watched.count and local.mode.capture is not None:
             return _item(self)
         try:
             array = np.asarray(memory(self))  # asking the buffer for its shape and type would take as long
@@ -182,12 +184,35 @@ def _set_writes(t: Tensor, count: int) -> None:
         t.__dict__["_writes"] = count - (part.pack.terms.runs if part.__class__ is Part else 0)
 
 
+def _gradient(t: Tensor) -> Any:
+    found = t.__dict__.get("_grad")
+    terms = _terms(found)
+    if terms is not None:  # whoever asked may keep it
+        terms.seen = True
+    return found
+
+
+def _set_gradient(t: Tensor, gradient: Any) -> None:
+    terms = _terms(t.__dict__.get("_grad"))
+    if terms is not None:
+        terms.whole = False
+    t.__dict__["_grad"] = gradient
+
+
+def _terms(gradient: Any) -> Any:
+    """Those of a gradient that a step of training has left, in a pack."""
+    part = None if gradient is None else memory(gradient)
+    return part.pack.terms if part.__class__ is Part else None
+
+
 class Leased(Resident):
-    """A tensor in a pack of a step of training. Kernels that read it get a buffer; whoever writes to it takes it out of the pack."""
+    """A tensor in a pack of a step of training. Kernels that read it get a buffer; whoever writes to it takes it out of the pack. The step
+    knows without looking whether somebody has asked for the gradient that it has left, or has set another one."""
 
     __slots__ = ()
     _held: Any = property(_read, _replace)
     _writes: Any = property(_writes, _set_writes)
+    _grad: Any = property(_gradient, _set_gradient)
 
 
 _resident[Tensor], _leased[Tensor] = Resident, Leased
@@ -222,6 +247,11 @@ def leased(part: Part) -> Tensor:
     t._cell = []
     t.__dict__["_writes"] = -part.pack.terms.runs
     return t  # type: ignore[no-any-return]
+
+
+def has_gradient(t: Tensor) -> bool:
+    """Whether there is something in `.grad`, without asking for it."""
+    return t.__dict__.get("_grad") is not None
 
 
 def is_resident(t: Tensor) -> bool:

@@ -89,13 +89,13 @@ class Body(Capture):
             self.enter(t, value)
             self.given.append(self.boxes[id(t._array)])
         mode = local.mode
-        before, mode.capture = mode.capture, self
+        before = mode.watch(self)
         try:
             results = function()
-            mode.capture = before
+            mode.watch(before)
             return [self.value(t) for t in results]
         finally:
-            mode.capture = before
+            mode.watch(before)
             for value, line in self.lines.items():
                 self.outer.lines.setdefault(value, line)
 

@@ -14,8 +14,7 @@ from typing import Any
 import numpy as np
 
 from symgrad.autograd import no_grad
-from symgrad.compiler.function.compiled import Compiled
-from symgrad.compiler.function.retraced import Retraced
+from symgrad.compiler.function.modules import compiled
 from symgrad.compiler.function.wrapping import Wrapping
 from symgrad.compiler.options import Options
 from symgrad.compiler.tracing.capture import tracing
@@ -33,7 +32,7 @@ class Bucketed(Wrapping):
     """A compiled function behind arguments that are filled up. Everything else is asked of the compiled function."""
 
     def __init__(self, function: Callable[..., Any], options: Options) -> None:
-        self.compiled = Retraced(function, options) if options.retrace else Compiled(function, options)
+        self.compiled = compiled(function, options)
         self.signature, self.options, self.lengths = self.compiled.signature, options, dict(options.buckets)
         self._tried: set[Any] = set()
         functools.update_wrapper(self, function, updated=())

@@ -19,7 +19,7 @@ from symgrad.compiler.lines import warn
 from symgrad.compiler.options import DEFAULT, Options
 from symgrad.compiler.progress import compiling, stage
 from symgrad.compiler.running.program import MISS, Program
-from symgrad.compiler.running.shortcut import Run, no_shortcut, shortcut
+from symgrad.compiler.running.shortcut import REFUSED, Run, direct, no_shortcut, shortcut
 from symgrad.compiler.running.state import Step
 from symgrad.compiler.running.stepping import stepping
 from symgrad.compiler.tracing.aliases import conflict
@@ -33,13 +33,14 @@ from symgrad.compiler.tracing.signature import Call, Signature, Spec, types_of
 from symgrad.compiler.tracing.trace import Trace, trace
 from symgrad.compiler.tracing.tree import settings
 from symgrad.errors import EffectError, GraphError, TraceError
-from symgrad.mode import local
-from symgrad.resident import returning
+from symgrad.mode import local, watched
+from symgrad.resident import Resident, new, returning
 from symgrad.tensor import Tensor
 
 _MOST_PATHS = 8
 _MOST_CHANGES = 16
 _MOST_ESCAPES = 4
+_ELSEWHERE = (None,)
 _ESCAPES = (
     "{} leaves tensors that it made behind at every call, in a list or an attribute, say; a program would make them once, so it is traced"
     " at every call and never compiled. Return them instead"
@@ -62,7 +63,9 @@ class Compiled(Methods, Inspection, Wrapping):
         self._by_types: dict[Any, Program | Step] = {}
         """The short way to a program, for calls with tensors only."""
         self._shortcut: Run = no_shortcut
-        """The shortest way, to the latest program."""
+        """A short way to the latest program."""
+        self._direct: Any = None
+        """The shortest: the executable of the latest program, if it needs no more than tensors on the device. See `direct`."""
         self._changes = 0
         self._points, self._ways = {}, {}
         self._latest: Program | Step | None = None
@@ -80,9 +83,30 @@ class Compiled(Methods, Inspection, Wrapping):
 
     def __call__(self, /, *args: Any, **kwargs: Any) -> Any:
         if not kwargs:
+            execute = self._direct
+            held = []
+            for a in args if execute is not None and not watched.count else _ELSEWHERE:
+                if type(a) is not Resident or a._requires_grad:
+                    break
+                held.append(a._held)
+            else:  # all are on the device
+                try:
+                    found = execute(*held)
+                except REFUSED:
+                    return self._called(args, kwargs)
+                t: Any = new(Resident)  # as resident() does
+                t._held = found
+                t._node = t._base = None
+                t._requires_grad = False
+                t._cell = []
+                return t
             found = self._shortcut(args)
             if found is not MISS:
                 return found
+        return self._called(args, kwargs)
+
+    def _called(self, args: Any, kwargs: Any) -> Any:
+        """By a short way, if these arguments have types that are known, or by the long one."""
         mode = local.mode
         if mode.capture is not None:
             if tracing():  # inside another traced function it is ordinary code
@@ -127,13 +151,14 @@ class Compiled(Methods, Inspection, Wrapping):
             self._by_types[types] = program
         self._latest = program
         result = program.run(call.tensors())
-        self._shorten(shortcut(program), call)
+        self._shorten(shortcut(program), call, direct(program))
         return result
 
-    def _shorten(self, way: Run, call: Call) -> None:
+    def _shorten(self, way: Run, call: Call, direct: Any = None) -> None:
         """The next call may take the shortest way; but types that change all the time would pay for it."""
         self._changes += 1
-        self._shortcut = way if call.plain and self._changes <= _MOST_CHANGES else no_shortcut
+        pays = call.plain and self._changes <= _MOST_CHANGES
+        self._shortcut, self._direct = (way, direct) if pays else (no_shortcut, None)
 
     def _stepped(self, call: Call, types: Any, tried: Program | Step | None) -> Any:
         """The result of the first path whose conditions hold."""

@@ -1,8 +1,7 @@
-"""What a compiled function is besides something that is called: a method of a class, a module, and something that can be copied."""
+"""What a compiled function is besides something that is called: a method of a class, and something that can be copied."""
 
 from __future__ import annotations
 
-import functools
 import sys
 import types
 from typing import TYPE_CHECKING, Any
@@ -13,7 +12,7 @@ if TYPE_CHECKING:
 
 
 class Wrapping:
-    """What Python asks of functions, and people of modules."""
+    """What Python asks of functions."""
 
     signature: Signature
     options: Options
@@ -52,23 +51,6 @@ class Wrapping:
     def __self__(self) -> Any:
         """The object whose method it is."""
         return getattr(self.signature.function, "__self__", None)
-
-    def __getattr__(self, name: str) -> Any:
-        """A compiled module has what the module has: parameters(), train(), state_dict()."""
-        signature = self.__dict__.get("signature")
-        module = None if signature is None or name.startswith("__") else signature.function
-        if not hasattr(module, "named_parameters"):
-            raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}", name=name, obj=self)
-        found = getattr(module, name)
-        if not isinstance(found, types.MethodType) or found.__self__ is not module:
-            return found
-
-        @functools.wraps(found)
-        def method(*args: Any, **kwargs: Any) -> Any:
-            result = found(*args, **kwargs)
-            return self if result is module else result  # net.eval() and net.to() give the net
-
-        return method
 
     def __reduce__(self) -> Any:
         """Copied and pickled by its function and options, or by its name; programs are made anew."""

@@ -54,10 +54,10 @@ class Lease:
         that, and has words for what is wrong, but takes longer."""
         found: list[Any] = []
         taken: list[bool] = []
-        packs = self._packs
+        packs, terms = self._packs, self._terms
         try:
             with lock:
-                if not self._terms.whole:
+                if not terms.whole:
                     self._enter(held)
                 for k, pack, _ in packs:
                     held[k] = buffer = pack.buffer
@@ -71,35 +71,49 @@ class Lease:
                 self.kernel.launch(held, found)
             else:
                 found.extend(starmap(execute, (held,)))  # so no interrupt comes between a run and its results
-                if wait:  # now: another thread may give away what is left here
-                    (found if self.single else found[0])[0].block_until_ready()
-        finally:
+            new: Sequence[Any] = found if self.single else found[0]
+            if wait:  # now: another thread may give away what is left here
+                new[0].block_until_ready()
+            with lock:
+                self._leave(new)
+                giving.count -= 1  # as over() does
+                taken.clear()
+                if giving.waiting:
+                    giving.wake()
+        except BaseException:
             try:
-                self._leave(held, found, taken)
-            except BaseException:  # an interrupt: what has begun is finished
-                self._leave(held, found, taken)
+                self._recover(held, found, taken)
+            except BaseException:  # another interrupt
+                self._recover(held, found, taken)
                 raise
-        return found if self.single else found[0]
+            raise
+        return new
 
-    def _leave(self, held: list[Any], found: list[Any], taken: list[bool]) -> None:
-        """The new values; after a run that has failed, everything as it was."""
+    def _leave(self, new: Sequence[Any]) -> None:
+        """The new values, and gradients."""
+        terms = self._terms
+        for _, pack, j in self._packs:
+            pack.buffer = new[j]
+        terms.runs += 1
+        if terms.runs == WARM:
+            self.warm = True
+        if terms.seen:
+            self._tell()
+        self._left.renew(new)
+        for t in self._cleared:
+            t._grad = None
+
+    def _recover(self, held: list[Any], found: list[Any], taken: list[bool]) -> None:
+        """After a run that has failed, everything as it was; an interrupt after a run that has not: what has begun is finished."""
         if not taken:
             return
-        terms = self._terms
         with lock:
-            new = found if self.single or not found else found[0]
-            for k, pack, j in self._packs:
-                if pack.buffer is pack.nothing:
-                    pack.buffer = new[j] if found else held[k]
             if found:
-                terms.runs += 1
-                if terms.runs == WARM:
-                    self.warm = True
-                if terms.seen:
-                    self._tell()
-                self._left.renew(new)
-                for t in self._cleared:
-                    t._grad = None
+                self._leave(found if self.single else found[0])
+            else:
+                for k, pack, _ in self._packs:
+                    if pack.buffer is pack.nothing:
+                        pack.buffer = held[k]
             giving.over(taken)
 
     def _tell(self) -> None:
@@ -160,7 +174,8 @@ def _filled(pack: Pack, members: Sequence[tuple[Tensor, Part]], held: Sequence[A
 
 
 class _Gradients:
-    """What a step leaves in `.grad`: the same tensors again, unless somebody has kept one, or has looked."""
+    """What a step leaves in `.grad`: the same tensors again, unless somebody has asked for one, or has looked. Of tensors that are in packs
+    of the step that is known; of others, how many references there are to their gradients."""
 
     def __init__(
         self, graph: Graph, groups: Sequence[Group], owners: Tensors, first: int, put: Callable[[Any], Any]
@@ -169,13 +184,14 @@ class _Gradients:
         self._values, self._owners, self._put = graph.outputs, owners, put
         self._terms = Terms()
         self._packs: list[tuple[int, Pack]] = []
-        self._tensors: list[Tensor] = []
+        self._others: list[Tensor] = []
+        """Those whose owners are in no pack."""
         self._alone: list[int] = []
-        """How many references each has if nobody else has one."""
+        """How many references each of these has if nobody else has one."""
 
     def renew(self, new: Sequence[Any]) -> None:
         terms = self._terms
-        if terms.seen or not terms.whole or [*map(getrefcount, self._tensors)] != self._alone:
+        if terms.seen or not terms.whole or (self._others and [*map(getrefcount, self._others)] != self._alone):
             self._begin(new)
             return
         for j, pack in self._packs:
@@ -187,9 +203,10 @@ class _Gradients:
         self._packs = [*enumerate((pack for pack, _ in made), self._first)]
         for j, pack in self._packs:
             pack.buffer = new[j]
-        self._tensors = []
+        self._others = []
         for owner, part in (member for _, members in made for member in members):
-            self._tensors.append(leased(part))
-            owner._grad = self._tensors[-1]
+            owner._grad = leased(part)
+            if memory(owner).__class__ is not Part:
+                self._others.append(owner._grad)
         self._terms, terms.whole, terms.seen = terms, True, False
-        self._alone = [*map(getrefcount, self._tensors)]
+        self._alone = [*map(getrefcount, self._others)]

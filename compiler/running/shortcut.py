@@ -17,7 +17,7 @@ from symgrad.compiler.backend import Kernel
 from symgrad.compiler.running.program import MISS, Program
 from symgrad.compiler.tracing.guards import Guards
 from symgrad.compiler.tracing.tree import LEAF, unflatten
-from symgrad.mode import local
+from symgrad.mode import local, watched
 from symgrad.resident import Resident, new, resident
 from symgrad.tensor import Tensor
 
@@ -42,9 +42,14 @@ def shortcut(program: Program) -> Run:
     launch = launcher(kernel, guards, captured)
     if launch is None:
         return no_shortcut
-    if program.structure is LEAF and kernel.on_device and not guards.any:
-        return _simplest(kernel, recording, launch)
-    return _any(program, recording, launch)
+    return _any(program, recording, launch) if direct(program) is None else _with_arrays(kernel, recording, launch)
+
+
+def direct(program: Program) -> Any:
+    """The executable of a program that is a function of its arguments alone, with one result: it needs nothing but tensors on the device
+    that ask for no gradients, and what it gives is all there is."""
+    kernel, alone = program.operation.kernel, not (program.captured or program.guards.any or program.operation.giving)
+    return kernel.executable if alone and program.structure is LEAF and kernel.on_device else None
 
 
 def _any(program: Program, recording: bool, launch: Callable[..., Any]) -> Run:
@@ -62,8 +67,8 @@ def _any(program: Program, recording: bool, launch: Callable[..., Any]) -> Run:
     return run
 
 
-def _simplest(kernel: Kernel, recording: bool, launch: Callable[..., Any]) -> Run:
-    """For a function of its arguments alone, with one result. A small result of NumPy's arrays is an array again at once."""
+def _with_arrays(kernel: Kernel, recording: bool, launch: Callable[..., Any]) -> Run:
+    """For a function of its arguments alone, with one result: a small result of NumPy's arrays is an array again at once."""
     execute: Any = kernel.executable
     (out,) = kernel.graph.outputs
     dtypes = [x.dtype for x in kernel.graph.inputs] if kernel.narrow and out.dtype.itemsize * math.prod(out.shape) <= SMALL else []
@@ -73,22 +78,6 @@ def _simplest(kernel: Kernel, recording: bool, launch: Callable[..., Any]) -> Ru
         mode = local.mode
         if mode.recording is not recording or mode.capture is not None:
             return MISS
-        held = []
-        for a in args:
-            if type(a) is not Resident or a._requires_grad:
-                break
-            held.append(a._held)
-        else:  # all are on the device
-            try:
-                found = execute(*held)
-            except REFUSED:
-                return MISS
-            t: Any = new(Resident)  # as resident() does
-            t._held = found
-            t._node = t._base = None
-            t._requires_grad = False
-            t._cell = []
-            return t
         for i, a in enumerate(args):
             if type(a) is not ndarray or i >= count or a.dtype is not dtypes[i]:
                 found = launch(args, recording)
@@ -111,7 +100,7 @@ def derivative(program: Program, kernel: Kernel, form: Callable[[list[Tensor]], 
     alone, plain = len(kernel.graph.outputs) == 1, not (program.guards.any or asked)
 
     def run(args: tuple[Any, ...]) -> Any:
-        if local.mode.capture is not None:
+        if watched.count:
             return MISS
         held = []
         for a in args if plain else _ELSEWHERE:
@@ -124,7 +113,17 @@ def derivative(program: Program, kernel: Kernel, form: Callable[[list[Tensor]], 
                 found = execute(*held)
             except REFUSED:
                 return MISS
-        return MISS if found is MISS else form([resident(x) for x in ((found,) if alone else found)])
+        if found is MISS:
+            return MISS
+        tensors: list[Any] = []
+        for x in (found,) if alone else found:
+            t: Any = new(Tensor if x.__class__ is ndarray else Resident)  # as resident() does
+            t._held = x
+            t._node = t._base = None
+            t._requires_grad = False
+            t._cell = []
+            tensors.append(t)
+        return form(tensors)
 
     return run
 

@@ -35,7 +35,7 @@ from symgrad.compiler.tracing.sources import Captured, Draw, Gradient
 from symgrad.compiler.tracing.trace import Trace
 from symgrad.compiler.tracing.tree import LEAF, unflatten
 from symgrad.mode import local
-from symgrad.resident import is_gone, memory, resident, take, write
+from symgrad.resident import has_gradient, is_gone, memory, resident, take, write
 from symgrad.tensor import Tensor
 
 
@@ -146,7 +146,7 @@ class Step:
     def holds(self, tensors: Sequence[Any]) -> bool:
         """Whether what the path depends on, besides values, is as it was."""
         for i, had in self.effects.had_grads:
-            if (self._tensor(i, tensors)._grad is not None) != had:
+            if has_gradient(self._tensor(i, tensors)) != had:
                 return False
         for t in tensors if self.own else ():
             if id(t) in self.own or id(t._base) in self.own:
@@ -325,7 +325,7 @@ class Step:
     def failed(self, tensors: Sequence[Any]) -> str | None:
         """Why the latest call was not this program's."""
         for i, had in self.effects.had_grads:
-            if (self._tensor(i, tensors)._grad is not None) != had:
+            if has_gradient(self._tensor(i, tensors)) != had:
                 return f".grad of {self.graph.labels[i]}: {'a gradient -> none' if had else 'none -> a gradient'}"
         return self.guards.failed(tensors) or self.missed
 

@@ -17,7 +17,7 @@ from symgrad.compiler.running.state import Step, put_back
 from symgrad.compiler.tracing.sources import Draw
 from symgrad.compiler.tracing.tree import LEAF, unflatten
 from symgrad.mode import changes, local
-from symgrad.resident import resident
+from symgrad.resident import has_gradient, resident
 
 ndarray = np.ndarray
 
@@ -43,27 +43,33 @@ class Stepping:
         """Whether arguments may be the host's arrays: those of 64 bits need a context."""
         self.others, self.draws, self.generators = step.others, step.effects.draws, step.effects.generators
         self.had = [(step.outside[i], had) for i, had in step.effects.had_grads]
+        self.simple = not (self.had or self.draws)
 
     def run(self, args: tuple[Any, ...]) -> Any:
         mode, guards, lease = local.mode, self.guards, self.way[2]
         if (lease is not self.step.lease or lease.warm) and not self._renewed():
             return MISS
-        if mode.recording is not self.recording or mode.capture is not None or len(args) != self.count:
+        if mode.recording is not self.recording or mode.capture is not None or len(args) != self.count or (
+            guards.seen != changes.count and not guards.hold()
+        ):
             return MISS
-        if guards.seen != changes.count and not guards.hold():
+        try:
+            for read, value, _ in guards.names:  # as hold() does
+                if read() is not value and not guards.hold():
+                    return MISS
+        except ValueError:
             return MISS
-        for read, value in guards.dependencies:  # as hold() does
+        for read, value in guards.others:
             if read() != value:
                 return MISS
         held, host = gather(args, self.dtypes, True)
         if held is None or (host and not self.host_too):
             return MISS
+        own = self.own
         for a in args:
-            if id(a) in self.own or (a.__class__ is not ndarray and id(a._base) in self.own):
+            if type(a) is not ndarray and (id(a) in own or id(a._base) in own):
                 return MISS
-        if self.had and any((t._grad is not None) is not had for t, had in self.had):
-            return MISS
-        new = self._launch(held, (), args, host) if not self.draws else self._drawn(held, args)
+        new = self._launch(held, (), args, host) if self.simple else self._less_simple(held, args, host)
         if new is MISS:
             return MISS
         return resident(new[0]) if self.structure is LEAF else unflatten(self.structure, map(resident, new[: self.results]))
@@ -89,8 +95,15 @@ class Stepping:
         except REFUSED:
             return MISS
 
+    def _less_simple(self, held: list[Any], args: tuple[Any, ...], host: bool) -> Any:
+        """The same for a step that asks whether there are gradients, or draws random numbers."""
+        for t, had in self.had:
+            if has_gradient(t) is not had:
+                return MISS
+        return self._drawn(held, args) if self.draws else self._launch(held, (), args, host)
+
     def _drawn(self, held: list[Any], args: tuple[Any, ...]) -> Any:
-        """The same with random numbers, which are drawn again if they were drawn in vain."""
+        """Random numbers are drawn again if they were drawn in vain."""
         before = [(generator, generator.mark()) for generator in self.generators]
         try:
             new = self._launch(held, [draw() for draw in self.draws], args, True)

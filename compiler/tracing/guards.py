@@ -8,6 +8,7 @@ from typing import Any
 from symgrad.autograd.hooks import registered
 from symgrad.compiler.graph.ir import Value
 from symgrad.compiler.tracing.trace import Trace
+from symgrad.compiler.tracing.watch import Name
 from symgrad.mode import changes
 from symgrad.ops.weak import Condition
 from symgrad.resident import memory
@@ -19,7 +20,7 @@ Dependency = tuple[Callable[[], Any], Any]
 class Guards:
     """Conditions on the numbers among the arguments, and other things that are read again before each run."""
 
-    __slots__ = ("any", "brought", "captured", "conditions", "dependencies", "hooks", "labels", "modules", "seen")
+    __slots__ = ("any", "brought", "captured", "conditions", "dependencies", "hooks", "labels", "modules", "names", "others", "seen")
 
     def __init__(self, traced: Trace) -> None:
         self.modules = list(traced.capture.modules.values())
@@ -32,6 +33,9 @@ class Guards:
         """When modules and tensors were last looked at."""
         self.conditions: tuple[Condition, ...] = tuple(traced.path.conditions)
         self.dependencies: list[Dependency] = traced.capture.dependencies
+        self.names = [(name.read, name.value, name) for name, _ in self.dependencies if isinstance(name, Name)]
+        """What names in the code stand for: nearly always the same object, which is seen without asking the name."""
+        self.others = [dependency for dependency in self.dependencies if not isinstance(dependency[0], Name)]
         self.labels = traced.graph.labels
         known = {id(t): label for t, label in zip(traced.capture.outside, traced.capture.labels, strict=True)}
         self.brought = [known.get(id(t), "a constant") for t in traced.captured]
@@ -44,7 +48,13 @@ class Guards:
             if self._changed() is not None:
                 return False
             self.seen = now
-        for read, value in self.dependencies:
+        try:
+            for read, value, name in self.names:
+                if read() is not value and not name():
+                    return False
+        except ValueError:  # a closure cell is empty
+            return False
+        for read, value in self.others:
             if read() != value:
                 return False
         return not self.conditions or all(c.holds(_numbers(leaves)) for c in self.conditions)
@@ -63,7 +73,6 @@ class Guards:
             if not c.holds(_numbers(leaves)):
                 return f"argument {c.text(lambda v: self.labels[v.attrs['index']])}: {c.answer} -> {c.now(_numbers(leaves))}"
         return None
-
 
     def _changed(self) -> str | None:
         for makeup in self.modules:

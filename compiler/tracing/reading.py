@@ -10,12 +10,13 @@ from __future__ import annotations
 import dis
 import enum
 import functools
+import operator
 import sys
 import types
 from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
-from symgrad.compiler.tracing.watch import MISSING, VALUES, Contents, Name
+from symgrad.compiler.tracing.watch import MISSING, VALUES, Contents, Name, now
 from symgrad.tensor import Tensor
 
 _PASSED_OVER = (types.ModuleType, type, types.BuiltinFunctionType)
@@ -23,6 +24,7 @@ _FUNCTIONS = (types.FunctionType, types.MethodType, types.BuiltinFunctionType)
 _NAMESPACES = (("types", "SimpleNamespace"), ("argparse", "Namespace"))
 _MOST = 200
 """Functions, and objects, that are looked through."""
+_contained = operator.attrgetter("cell_contents")  # no function of ours: it is read before every run
 _LONGEST = 64
 """Of longer lists and dictionaries only the identity counts: those are data."""
 
@@ -67,7 +69,7 @@ class _Search:
             self._value(key, title, read)
 
     def _value(self, key: Any, title: str, read: Callable[[], Any], attribute: bool = False) -> None:
-        value = read()
+        value = now(read)
         self._object(title, value)
         if key in self.found or value is MISSING or isinstance(value, _PASSED_OVER) or _is_ours(value):
             return
@@ -198,21 +200,11 @@ def _functions(x: Any) -> Iterator[Any]:
 
 def _reads(f: Any) -> Iterator[tuple[Any, str, Callable[[], Any]]]:
     for name, cell in zip(f.__code__.co_freevars, f.__closure__ or (), strict=False):
-        yield id(cell), f"closure cell {name}", _cell_reader(cell)
+        yield id(cell), f"closure cell {name}", functools.partial(_contained, cell)
     space = f.__globals__
     for name in _named(f.__code__, ("LOAD_GLOBAL", "LOAD_NAME")):
         if name in space:
             yield (id(space), name), f"global {name}", functools.partial(space.get, name, MISSING)
-
-
-def _cell_reader(cell: Any) -> Callable[[], Any]:
-    def read() -> Any:
-        try:
-            return cell.cell_contents
-        except ValueError:
-            return MISSING
-
-    return read
 
 
 def _named(code: Any, instructions: tuple[str, ...]) -> Iterator[str]:

@@ -67,11 +67,11 @@ def repeat(capture: Any, key: Any, tensors: Sequence[Tensor], run: Callable[[], 
         for t, changed in zip(tensors, pattern.changed, strict=True):
             if changed:
                 capture.written(t)
-        mode.capture = None
+        mode.watch(None)
         try:
             run()
         finally:
-            mode.capture = capture
+            mode.watch(capture)
     for box, value, changed in zip(boxes, pattern.applied(before, capture.lines), pattern.changed, strict=True):
         if changed:
             box.assign(value, quiet=True)

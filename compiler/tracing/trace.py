@@ -79,10 +79,11 @@ def trace(
         raise TraceError(f"{user_line()}: a function is already being traced: trace them one after the other")
     before = mode.capture, mode.recording
     watch = getattr(before[0], "around", None)  # who looks for NaN goes on looking
-    mode.capture, mode.recording = capture if watch is None else watch(capture), capture.recorded
+    mode.watch(capture if watch is None else watch(capture))
+    mode.recording = capture.recorded
     try:
         result = function(given)
-        mode.capture, mode.recording = before
+        _restore(*before)
         leaves, structure = results(result, effects)
         outputs = [capture.value(t) for t in leaves]
         capture.after = Histories(capture)
@@ -90,13 +91,19 @@ def trace(
         if any(id(t) in given_back for t in leaves):  # the function returns an argument, or what it has made of it in place
             result = unflatten(structure, [given_back.get(id(t), t) for t in leaves])
     except BaseException:
-        mode.capture, mode.recording = before
+        _restore(*before)
         capture.journal.roll_back()
         raise
     written = {id(t): i for i, t in enumerate(capture.outside) if id(t) in capture.written_outside}
     same = tuple((j, written[id(t)]) for j, t in enumerate(leaves) if id(t) in written)
     graph = Graph(capture.inputs, outputs, capture.labels)
     return Trace(graph, tuple(capture.captured), structure, capture.path, capture, result, same)
+
+
+def _restore(capture: Any, recording: bool) -> None:
+    mode = local.mode
+    mode.watch(capture)
+    mode.recording = recording
 
 
 def _related(args: Sequence[Any]) -> set[int]:

@@ -10,6 +10,7 @@ from collections.abc import Callable
 from typing import Any
 
 from symgrad.compiler.lines import warn
+from symgrad.resident import has_gradient
 from symgrad.tensor import Tensor
 
 VALUES = (bool, int, float, complex, str, bytes, type(None))
@@ -30,24 +31,32 @@ def change(before: Any, now: Any) -> str:
     return "gone" if now is MISSING else f"another {type(now).__name__}"
 
 
+def now(read: Callable[[], Any]) -> Any:
+    """What stands for a name."""
+    try:
+        return read()
+    except ValueError:  # a closure cell is empty
+        return MISSING
+
+
 class Name:
     """A closure cell or a global: called before each run, it says whether it is what it was."""
 
     def __init__(self, title: str, read: Callable[[], Any], attribute: bool = False) -> None:
         self.title, self.read, self.attribute = title, read, attribute
-        self.value = read()
+        self.value = now(read)
         self.plain = type(self.value) in VALUES
         self.makeup = Makeup(self.value) if not isinstance(self.value, type) and hasattr(self.value, "named_parameters") else None
         """Of a module: its attributes may be read without it being called."""
 
     def __call__(self) -> bool:
-        now = self.read()
-        if now is self.value:
+        found = now(self.read)
+        if found is self.value:
             return True
-        return self.plain and type(now) is type(self.value) and (now == self.value or now != now)
+        return self.plain and type(found) is type(self.value) and (found == self.value or found != found)
 
     def describe(self, *_: Any) -> str:
-        return f"{self.title}: {change(self.value, self.read())}"
+        return f"{self.title}: {change(self.value, now(self.read))}"
 
     def warn(self) -> None:
         """The traced code itself has changed it. An object may keep a list or the like of its own, as long as it decides nothing."""
@@ -94,10 +103,10 @@ class HasGradient:
         self.grad = tensor._grad if same else None
 
     def __call__(self) -> bool:
-        return self.tensor._grad is not None if self.grad is None else self.tensor._grad is self.grad
+        return has_gradient(self.tensor) if self.grad is None else self.tensor._grad is self.grad
 
     def describe(self, before: bool, now: bool) -> str:
-        changed = "a gradient -> none" if self.tensor._grad is None else "another gradient" if before else "none -> a gradient"
+        changed = "a gradient -> none" if not has_gradient(self.tensor) else "another gradient" if before else "none -> a gradient"
         return f".grad of {self.name}: {changed}"
 
 

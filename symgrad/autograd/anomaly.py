@@ -81,16 +81,17 @@ class set_detect_anomaly:
         self._before = here.anomaly, here.capture
         watch = here.anomaly
         if watch is not None:  # never two at once
-            here.capture = watch.outer
+            here.watch(watch.outer)
         here.anomaly = Watch(check_nan, here.capture) if mode else None
         if mode:
-            here.capture = here.anomaly
+            here.watch(here.anomaly)
 
     def __enter__(self) -> None:
         return None
 
     def __exit__(self, *exc: object) -> None:
-        local.mode.anomaly, local.mode.capture = self._before
+        local.mode.anomaly, capture = self._before
+        local.mode.watch(capture)
 
 
 class detect_anomaly:

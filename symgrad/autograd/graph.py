@@ -24,10 +24,10 @@ class saved_tensors_hooks:
 
     def __enter__(self) -> None:
         self._before = local.mode.capture
-        local.mode.capture = _Packer(self._before, self.pack, self.unpack)
+        local.mode.watch(_Packer(self._before, self.pack, self.unpack))
 
     def __exit__(self, *exc: object) -> None:
-        local.mode.capture = self._before
+        local.mode.watch(self._before)
 
 
 class _Packer(Observer):
@@ -62,11 +62,12 @@ class _Packed:
         if value.__class__ is not np.ndarray:
             return False, value
         recording, local.mode.recording = local.mode.recording, False
-        capture, local.mode.capture = local.mode.capture, None
+        capture = local.mode.watch(None)
         try:
             return True, pack(wrap(value))
         finally:
-            local.mode.recording, local.mode.capture = recording, capture
+            local.mode.recording = recording
+            local.mode.watch(capture)
 
     def _unpack(self, entry: tuple[bool, Any]) -> Any:
         packed, value = entry

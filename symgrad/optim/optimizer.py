@@ -196,11 +196,11 @@ class Optimizer:
         mode = local.mode
         if mode.capture is None or self._traced or not mode.capture.effects:
             return self._begin(p, group)
-        capture, mode.capture = mode.capture, None
+        capture = mode.watch(None)
         try:
             return self._begin_alike(p, group)
         finally:
-            mode.capture = capture
+            mode.watch(capture)
 
     def _step_parameter(self, p: Any, g: Any, state: State, group: Group) -> None:
         if group["differentiable"]:  # what was recorded of the state so far is not written to

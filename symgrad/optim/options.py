@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 from symgrad.creation import full
@@ -72,7 +73,7 @@ def rate(group: Group) -> Any:
     capture = local.mode.capture
     if capture is None or isinstance(lr, Tensor):
         return number(lr, group)
-    return capture.scalar((id(group), "lr"), lambda: group["lr"])
+    return capture.scalar((id(group), "lr"), partial(group.__getitem__, "lr"))  # no function of ours: it is read before every run
 
 
 def momentum(group: Group) -> Any:
@@ -80,7 +81,7 @@ def momentum(group: Group) -> Any:
     capture, value = local.mode.capture, group["momentum"]
     if capture is None or group.get("differentiable") or isinstance(value, Tensor) or value == 0:
         return value
-    return capture.scalar((id(group), "momentum"), lambda: group["momentum"])
+    return capture.scalar((id(group), "momentum"), partial(group.__getitem__, "momentum"))
 
 
 def betas(group: Group) -> tuple[Any, Any]:

@@ -152,6 +152,33 @@ def test_a_gradient_that_somebody_keeps_does_not_change(keep):
     assert not np.array_equal(net.norm.bias.grad.numpy(), before[1])
 
 
+@pytest.mark.parametrize("look_first", [False, True])
+def test_a_gradient_that_is_kept_and_looked_at_later_is_that_of_its_step(look_first):
+    net, fast, other, eager = pair()
+    for k in range(4):
+        fast(data(k))
+        eager(data(k))
+    if look_first:
+        net.norm.bias.numpy(force=True)  # takes the parameter out of its pack
+    kept, wanted = net.norm.bias.grad, other.norm.bias.grad
+    fast(data(5))
+    eager(data(5))
+    np.testing.assert_allclose(kept.numpy(), wanted.numpy(), rtol=2e-3, atol=2e-5)
+    same(net, other)
+
+
+def test_a_gradient_that_was_removed_is_there_after_the_next_step():
+    net, fast, other, eager = pair()
+    for k in range(4):
+        fast(data(k))
+        eager(data(k))
+    net.norm.weight.grad = None
+    fast(data(5))
+    eager(data(5))
+    assert net.norm.weight.grad is not None
+    same(net, other)
+
+
 def test_a_result_recorded_before_a_step_is_not_differentiated_with_what_was_written_since():
     net, fast, _, _ = pair()
     predict = sg.compile(lambda x: net.large(x).square())

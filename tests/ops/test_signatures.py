@@ -86,12 +86,12 @@ class Rows(Observer):
 
 
 def rows_of(program):
-    before, local.mode.capture = local.mode.capture, Rows()
+    before = local.mode.watch(Rows())
     try:
         program()
         return local.mode.capture.names
     finally:
-        local.mode.capture = before
+        local.mode.watch(before)
 
 
 def own_call(name):

@@ -179,11 +179,11 @@ class Watch(Observer):
             self.margin = min(self.margin, float(MARGINS[row.name](attrs, *[np.asarray(a, np.float64) for a in arrays if a is not None])))
 
     def __enter__(self) -> Watch:
-        local.mode.capture = self
+        local.mode.watch(self)
         return self
 
     def __exit__(self, *exc: object) -> None:
-        local.mode.capture = None
+        local.mode.watch(None)
 
 
 def _near(*places: float) -> Callable[..., float]:
