@@ -48,7 +48,9 @@ class Lease:
         self._outside: list[tuple[Tensor, Part]] = []
         """Tensors whose memory others see."""
 
-    def launch(self, held: list[Any], execute: Callable[..., Any] | None = None, wait: bool = False) -> Sequence[Any]:
+    def launch(  # noqa: C901  (between kernels each call of a function costs a microsecond)
+        self, held: list[Any], execute: Callable[..., Any] | None = None, wait: bool = False
+    ) -> Sequence[Any]:
         """The results, after a run with everything that it leaves. The last places of `held` are ours, and free. Who knows the kernel's
         executable gives it, and says whether to wait for its end, since it may read the host's memory until then: the kernel itself knows
         that, and has words for what is wrong, but takes longer."""
@@ -75,7 +77,14 @@ class Lease:
             if wait:  # now: another thread may give away what is left here
                 new[0].block_until_ready()
             with lock:
-                self._leave(new)
+                for _, pack, j in packs:  # as _leave() does
+                    pack.buffer = new[j]
+                terms.runs += 1
+                left = self._left
+                if self._cleared or terms.seen or terms.runs == WARM or left.others or left.terms.seen or not left.terms.whole:
+                    self._more()
+                for j, pack in left.packs:
+                    pack.buffer = new[j]
                 giving.count -= 1  # as over() does
                 taken.clear()
                 if giving.waiting:
@@ -91,15 +100,21 @@ class Lease:
 
     def _leave(self, new: Sequence[Any]) -> None:
         """The new values, and gradients."""
-        terms = self._terms
         for _, pack, j in self._packs:
             pack.buffer = new[j]
-        terms.runs += 1
+        self._terms.runs += 1
+        self._more()
+        for j, pack in self._left.packs:
+            pack.buffer = new[j]
+
+    def _more(self) -> None:
+        """What is to be done only if somebody has looked at something, or is to know of it."""
+        terms = self._terms
         if terms.runs == WARM:
             self.warm = True
         if terms.seen:
             self._tell()
-        self._left.renew(new)
+        self._left.renew()
         for t in self._cleared:
             t._grad = None
 
@@ -182,31 +197,24 @@ class _Gradients:
     ) -> None:
         self._groups, self._first = groups, first
         self._values, self._owners, self._put = graph.outputs, owners, put
-        self._terms = Terms()
-        self._packs: list[tuple[int, Pack]] = []
-        self._others: list[Tensor] = []
+        self.terms = Terms()
+        self.packs: list[tuple[int, Pack]] = []
+        self.others: list[Tensor] = []
         """Those whose owners are in no pack."""
         self._alone: list[int] = []
         """How many references each of these has if nobody else has one."""
 
-    def renew(self, new: Sequence[Any]) -> None:
-        terms = self._terms
-        if terms.seen or not terms.whole or (self._others and [*map(getrefcount, self._others)] != self._alone):
-            self._begin(new)
+    def renew(self) -> None:
+        """Other tensors, and packs for them, if need be."""
+        if not self.terms.seen and self.terms.whole and [*map(getrefcount, self.others)] == self._alone:
             return
-        for j, pack in self._packs:
-            pack.buffer = new[j]
-
-    def _begin(self, new: Sequence[Any]) -> None:
         terms = Terms()
         made = _members(self._values, self._groups, self._owners, terms, self._put)
-        self._packs = [*enumerate((pack for pack, _ in made), self._first)]
-        for j, pack in self._packs:
-            pack.buffer = new[j]
-        self._others = []
+        self.packs = [*enumerate((pack for pack, _ in made), self._first)]
+        self.others = []
         for owner, part in (member for _, members in made for member in members):
             owner._grad = leased(part)
             if memory(owner).__class__ is not Part:
-                self._others.append(owner._grad)
-        self._terms, terms.whole, terms.seen = terms, True, False
-        self._alone = [*map(getrefcount, self._others)]
+                self.others.append(owner._grad)
+        self.terms, terms.whole, terms.seen = terms, True, False
+        self._alone = [*map(getrefcount, self.others)]

@@ -6,18 +6,17 @@ the code is plain for speed.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 
 from symgrad.compiler.running.program import MISS
-from symgrad.compiler.running.shortcut import REFUSED, Run, gather, no_shortcut
+from symgrad.compiler.running.shortcut import REFUSED, Run, no_shortcut
 from symgrad.compiler.running.state import Step, put_back
 from symgrad.compiler.tracing.sources import Draw
 from symgrad.compiler.tracing.tree import LEAF, unflatten
 from symgrad.mode import changes, local
-from symgrad.resident import has_gradient, resident
+from symgrad.resident import Resident, has_gradient, new as make, resident
 
 ndarray = np.ndarray
 
@@ -41,38 +40,64 @@ class Stepping:
         self.dtypes = [x.dtype for x in step.graph.inputs[:count]]
         self.host_too = all(dtype.itemsize < 8 for dtype in self.dtypes)
         """Whether arguments may be the host's arrays: those of 64 bits need a context."""
-        self.others, self.draws, self.generators = step.others, step.effects.draws, step.effects.generators
+        self.others = [(source, getattr(source, "read", None)) for source in step.others]
+        """What the kernel reads besides, and how it is read if it is a number."""
+        self.draws, self.generators = step.effects.draws, step.effects.generators
         self.had = [(step.outside[i], had) for i, had in step.effects.had_grads]
-        self.simple = not (self.had or self.draws)
 
-    def run(self, args: tuple[Any, ...]) -> Any:
-        mode, guards, lease = local.mode, self.guards, self.way[2]
-        if (lease is not self.step.lease or lease.warm) and not self._renewed():
+    def run(self, args: tuple[Any, ...]) -> Any:  # noqa: C901  (between kernels each call of a function costs a microsecond)
+        mode, guards, (kernel, execute, lease) = local.mode, self.guards, self.way
+        if lease is not self.step.lease or lease.warm:
+            return self.run(args) if self._renewed() else MISS
+        if mode.recording is not self.recording or mode.capture is not None or len(args) != self.count:
             return MISS
-        if mode.recording is not self.recording or mode.capture is not None or len(args) != self.count or (
-            guards.seen != changes.count and not guards.hold()
-        ):
+        if guards.seen != changes.count and not guards.hold():
             return MISS
+        held: list[Any] = []
+        host, own = False, self.own
         try:
             for read, value, _ in guards.names:  # as hold() does
                 if read() is not value and not guards.hold():
                     return MISS
-        except ValueError:
+            for a in args:  # as gather() does
+                m = a
+                if type(a) is not ndarray:
+                    m, base = a._held, a._base
+                    if (a._requires_grad if base is None else a.requires_grad) or id(a) in own or id(base) in own:
+                        return MISS
+                if type(m) is ndarray:
+                    dtype = self.dtypes[len(held)]
+                    if m.dtype is not dtype and m.dtype != dtype:
+                        return MISS
+                    host = True
+                held.append(m)
+        except (AttributeError, ValueError):  # no tensor; a closure cell that is empty
             return MISS
         for read, value in guards.others:
             if read() != value:
                 return MISS
-        held, host = gather(args, self.dtypes, True)
-        if held is None or (host and not self.host_too):
+        if (host and not self.host_too) or (self.had and any(has_gradient(t) is not had for t, had in self.had)):
             return MISS
-        own = self.own
-        for a in args:
-            if type(a) is not ndarray and (id(a) in own or id(a._base) in own):
+        if self.draws:
+            new = self._drawn(held, args)
+        else:
+            for source, number in self.others:  # one that has not changed is known
+                held.append(source.latest[1] if number is not None and source.latest[0] == number() else source.find(kernel, (), args))
+            held += lease.room
+            try:
+                new = lease.launch(held, execute, host)
+            except REFUSED:
                 return MISS
-        new = self._launch(held, (), args, host) if self.simple else self._less_simple(held, args, host)
         if new is MISS:
             return MISS
-        return resident(new[0]) if self.structure is LEAF else unflatten(self.structure, map(resident, new[: self.results]))
+        if self.structure is not LEAF:
+            return unflatten(self.structure, map(resident, new[: self.results]))
+        t: Any = make(Resident)  # as resident() does
+        t._held = new[0]
+        t._node = t._base = None
+        t._requires_grad = False
+        t._cell = []
+        return t
 
     def _renewed(self) -> bool:
         """Whether another kernel of the step, for packed tensors, is ready; the long way compiles it."""
@@ -85,31 +110,17 @@ class Stepping:
         self.way = lease.kernel, lease.kernel.executable, lease
         return True
 
-    def _launch(self, held: list[Any], draws: Sequence[Any], args: tuple[Any, ...], host: bool) -> Any:
-        kernel, execute, lease = self.way
-        for source in self.others:
-            held.append(source.find(kernel, draws, args))
-        held += lease.room
-        try:
-            return lease.launch(held, execute, host)
-        except REFUSED:
-            return MISS
-
-    def _less_simple(self, held: list[Any], args: tuple[Any, ...], host: bool) -> Any:
-        """The same for a step that asks whether there are gradients, or draws random numbers."""
-        for t, had in self.had:
-            if has_gradient(t) is not had:
-                return MISS
-        return self._drawn(held, args) if self.draws else self._launch(held, (), args, host)
-
     def _drawn(self, held: list[Any], args: tuple[Any, ...]) -> Any:
-        """Random numbers are drawn again if they were drawn in vain."""
+        """What a run with random numbers gives. They are drawn again if they were drawn in vain."""
+        kernel, execute, lease = self.way
         before = [(generator, generator.mark()) for generator in self.generators]
         try:
-            new = self._launch(held, [draw() for draw in self.draws], args, True)
+            draws = [draw() for draw in self.draws]
+            new = lease.launch([*held, *(source.find(kernel, draws, args) for source, _ in self.others), *lease.room], execute, True)
+        except REFUSED:
+            put_back(before)
+            return MISS
         except Exception:  # an interrupt may have come after the run
             put_back(before)
             raise
-        if new is MISS:
-            put_back(before)
         return new

@@ -102,6 +102,39 @@ def test_the_same_state_under_two_names_is_not_given_away_while_it_is_read():
     assert grow(kernel_result(3)).tolist() == [6.0] * 3
 
 
+def growing():
+    state = sg.ones(3)
+
+    def grow(x):
+        state.add_(x)
+        return x * 3
+
+    return state, grow
+
+
+@pytest.mark.parametrize("view", [False, True])
+def test_the_state_itself_as_an_argument_is_read_as_it_is_now(view):
+    (state, grow), (other, eager) = growing(), growing()
+    fast = sg.compile(grow)
+    for _ in range(4):
+        fast(sg.ones(3)), eager(sg.ones(3))
+    assert fast._shortcut is not no_shortcut
+    with pytest.warns(UserWarning, match="x and state share memory"):
+        found = fast(state[:] if view else state)
+    assert found.tolist() == eager(other[:] if view else other).tolist() == [30.0] * 3
+    assert state.tolist() == other.tolist()
+
+
+def test_an_array_of_another_type_is_not_taken_for_one_of_the_last_type():
+    state, grow = growing()
+    fast = sg.compile(grow)
+    for _ in range(4):
+        fast(np.ones(3, np.float32))
+    assert fast._shortcut is not no_shortcut
+    assert fast(np.ones(3)).dtype is sg.float64
+    assert state.tolist() == [6.0] * 3
+
+
 @pytest.mark.parametrize("short", [False, True])
 def test_an_interrupt_between_run_and_new_values_finishes_the_step(short, monkeypatch):
     (net, step), (other, eager) = trainer(), trainer()
@@ -112,12 +145,13 @@ def test_an_interrupt_between_run_and_new_values_finishes_the_step(short, monkey
     path, interrupts = next(iter(fast._steps.values()))[0], [KeyboardInterrupt]
     renew = path.lease._left.renew
 
-    def interrupted(new):
+    def interrupted():
         if interrupts:
             raise interrupts.pop()
-        renew(new)
+        renew()
 
     monkeypatch.setattr(path.lease._left, "renew", interrupted)
+    assert net.weight.grad is not None  # whoever asks may keep it, so there will be another
     fast._shortcut = stepping(path) if short else no_shortcut
     with pytest.raises(KeyboardInterrupt):
         fast(x)

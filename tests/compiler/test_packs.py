@@ -152,29 +152,82 @@ def test_a_gradient_that_somebody_keeps_does_not_change(keep):
     assert not np.array_equal(net.norm.bias.grad.numpy(), before[1])
 
 
-@pytest.mark.parametrize("look_first", [False, True])
-def test_a_gradient_that_is_kept_and_looked_at_later_is_that_of_its_step(look_first):
+@pytest.mark.parametrize("where", ["in its pack", "just out of it", "where others share its memory"])
+def test_a_gradient_that_is_kept_and_looked_at_later_is_that_of_its_step(where):
     net, fast, other, eager = pair()
-    for k in range(4):
+    shared = net.norm.bias.detach() if where == "where others share its memory" else None
+    for k in range(6):
         fast(data(k))
         eager(data(k))
-    if look_first:
-        net.norm.bias.numpy(force=True)  # takes the parameter out of its pack
+    if where == "just out of it":
+        net.norm.bias.numpy(force=True)
     kept, wanted = net.norm.bias.grad, other.norm.bias.grad
-    fast(data(5))
-    eager(data(5))
+    for k in range(6, 8):
+        fast(data(k))
+        eager(data(k))
+    np.testing.assert_allclose(kept.numpy(), wanted.numpy(), rtol=2e-3, atol=2e-5)
+    same(net, other)
+    assert shared is None or sg.equal(shared, net.norm.bias)
+
+
+def test_a_gradient_of_a_parameter_that_is_not_trained_is_kept_as_well():
+    steps = []
+    for _ in range(2):
+        sg.manual_seed(1)
+        net = nn.Sequential(nn.Linear(80, 4), nn.Tanh(), nn.Linear(4, 2))
+        optimizer = optim.SGD(net[2].parameters(), lr=0.1)
+
+        def step(x, net=net, optimizer=optimizer):
+            net.zero_grad()
+            loss = net(x).square().mean()
+            loss.backward()
+            optimizer.step()
+            return loss
+
+        steps.append((net, step))
+    (net, mine), (other, eager) = steps
+    fast = sg.compile(mine)
+    for k in range(6):
+        fast(data(k))
+        eager(data(k))
+    kept, wanted = net[0].weight.grad, other[0].weight.grad
+    fast(data(6))
+    eager(data(6))
     np.testing.assert_allclose(kept.numpy(), wanted.numpy(), rtol=2e-3, atol=2e-5)
     same(net, other)
 
 
+def growing():
+    a, b = sg.ones(3), sg.ones(3)
+
+    def grow(x):
+        a.add_(x)
+        b.add_(a)
+        return x * 3
+
+    return a, b, grow
+
+
+def test_a_state_in_a_pack_as_an_argument_is_read_as_it_is_now():
+    (a, b, grow), (c, d, eager) = growing(), growing()
+    fast = sg.compile(grow)
+    for _ in range(6):
+        fast(sg.ones(3))
+        eager(sg.ones(3))
+    assert memory(a).place is not None
+    with pytest.warns(UserWarning, match="x and a share memory"):
+        assert fast(a).tolist() == eager(c).tolist()
+    assert [a.tolist(), b.tolist()] == [c.tolist(), d.tolist()]
+
+
 def test_a_gradient_that_was_removed_is_there_after_the_next_step():
     net, fast, other, eager = pair()
-    for k in range(4):
+    for k in range(6):
         fast(data(k))
         eager(data(k))
     net.norm.weight.grad = None
-    fast(data(5))
-    eager(data(5))
+    fast(data(6))
+    eager(data(6))
     assert net.norm.weight.grad is not None
     same(net, other)
 
