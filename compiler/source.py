@@ -36,7 +36,7 @@ def parsed(text: str) -> list[ast.stmt]:
 
 def text(module: ast.Module) -> str:
     """The source of a module of functions."""
-    return ast.unparse(module).replace("\n\ndef ", "\n\n\ndef ").replace("\n\n    ", "\n    ") + "\n"
+    return ast.unparse(module).replace("\n\ndef ", "\n\n\ndef ").replace("\n\n@", "\n\n\n@").replace("\n\n    ", "\n    ") + "\n"
 
 
 def function(title: str, parameters: Sequence[str], body: Sequence[ast.stmt]) -> ast.FunctionDef:

@@ -6,9 +6,12 @@
         condition(*carries, *shared)  ->  truth             body(*carries, *shared)   ->  new carries
     cond(truth, *operands; true, false)                                           gives what the branch gives
         true(*operands), false(*operands)                   ->  results of the same types
+    call(*operands; body)                                                         gives what the body gives
+        body(*operands)                                     ->  results
 
 Slices are taken along their first axis, as results are stacked. `max_steps` says that a loop is known to end after so many steps, and is
-None if it is not; it is the condition that ends it. All of them have several outputs, even if it is only one.
+None if it is not; it is the condition that ends it. All of them have several outputs, even if it is only one. A call is
+made for a kernel alone, after all passes, none of which knows it.
 """
 
 from __future__ import annotations
@@ -94,6 +97,11 @@ def _cond_type(truth: Any, *operands: Any, true: Graph, false: Graph) -> tuple[M
     return tuple(map(_meta, true.outputs))
 
 
+def _call_type(*operands: Any, body: Graph) -> tuple[Meta, ...]:
+    _expect("the inputs of a function", _program("body", body).inputs, operands)
+    return tuple(map(_meta, body.outputs))
+
+
 # kernels
 
 
@@ -146,6 +154,11 @@ def _run_cond(truth: Array, *arrays: Array, true: Graph, false: Graph) -> Any:
     return runner(true if truth else false)(_fitted(true.inputs, arrays))
 
 
+@_quietly
+def _run_call(*arrays: Array, body: Graph) -> Any:
+    return runner(body)(_fitted(body.inputs, arrays))
+
+
 # rows
 
 
@@ -169,6 +182,7 @@ SCAN = _row("scan", _run_scan, _scan_type, "body carries slices length reverse")
 WHILE = _row("while_loop", _run_while, _while_type, "condition body carries max_steps")
 COND = _row("cond", _run_cond, _cond_type, "true false")
 CONTROL = {row.name: row for row in (SCAN, WHILE, COND)}
+CALL = _row("call", _run_call, _call_type, "body")
 
 
 def is_control(v: Value) -> bool:

@@ -8,6 +8,7 @@ from html import escape
 from typing import Any
 
 from symgrad.compiler.backend import Kernel
+from symgrad.compiler.control.rows import CALL
 from symgrad.compiler.function.cost import cost_of
 from symgrad.compiler.function.inspection import one_result
 from symgrad.compiler.graph.ir import INPUT, LITERAL, OUTPUT, type_text, walk
@@ -137,7 +138,7 @@ def _formula(compiled: Any, program: Program | Step, what: str, wrt: Any) -> str
 
 
 def _kernel(compiled: Any, program: Program | Step, kernel: Kernel) -> list[tuple[str, str]]:
-    operations = sum(v.op not in (INPUT, LITERAL, OUTPUT) for v in walk(kernel.graph))
+    operations = sum(v.op not in (INPUT, LITERAL, OUTPUT) and v.row is not CALL for v in walk(kernel.graph))
     rows = [
         ("back end", compiled.options.backend),
         ("chosen because", str(getattr(kernel, "choice", "") or "")),

@@ -7,87 +7,25 @@ loop, and a stack that one loop makes for another is handed over as it is.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
-from typing import Any
+from collections.abc import Callable, Sequence
 
 from symgrad.compiler.control.rows import SCAN
 from symgrad.compiler.graph.builder import apply, xp
-from symgrad.compiler.graph.ir import INPUT, LITERAL, Graph, Value, input_value, intern
+from symgrad.compiler.graph.ir import INPUT, LITERAL, Graph, Value, intern
+from symgrad.compiler.passes.layers import LEAST, body, find_loops, in_order, readings
+from symgrad.compiler.passes.outline import outlined
 from symgrad.compiler.passes.pays import pays
-from symgrad.compiler.passes.repeats import Codes, levels, longest_way, roots, runs
-from symgrad.compiler.passes.segments import Carry, Column, Loop, Program, Shared, Within, find_loop
+from symgrad.compiler.passes.segments import Carry, Column, Loop, Shared
 from symgrad.ops.joining import region
 
-LEAST = 6
-"""Fewer equal layers stay as they are."""
 _FEW = 4
 """So many rows of a stack are taken one by one."""
-_MULTIPLES = 3
-"""Layers of which only every second or third is equal are found, too."""
 
 
 def roll(graph: Graph, least: int = LEAST, pays: Callable[[Graph, Sequence[Loop]], bool] = pays) -> Graph:
-    """The graph with each chain of at least `least` equal layers as a loop, if that pays."""
+    """The graph with each chain of at least `least` equal layers as a loop, if that pays; else as calls of one function."""
     loops = find_loops(graph, least)
-    return _Builder(graph, loops).graph() if loops and pays(graph, loops) else graph
-
-
-def find_loops(graph: Graph, least: int) -> list[Loop]:
-    """The chains of equal layers, none of which waits for itself."""
-    codes = Codes()
-    code = {v: codes.of(v) for v in graph.values}
-    users: dict[Value, list[Value]] = {v: [] for v in graph.values}
-    for v in graph.values:
-        for a in v.args:
-            if a is not None:
-                users[a].append(v)
-    found: list[Loop] = []
-    taken: dict[Value, Loop] = {}
-    program = Program(graph.values, users, frozenset(graph.outputs), taken, code)
-    while new := _along_longest_way(graph, program, found, least):
-        found += new
-    return found
-
-
-def _along_longest_way(graph: Graph, program: Program, found: list[Loop], least: int) -> list[Loop]:
-    """More loops, along the longest way through what is not in one yet; the last first, since it takes along what only it reads."""
-    level = levels(program.values, program.taken)
-    way = longest_way(level)
-    new: list[Loop] = []
-    for start, stop, period in reversed(runs([program.codes[v] for v in way], least + 1)):
-        for multiple in range(1, _MULTIPLES + 1):
-            if stop - start < (least + 1) * period * multiple:
-                break
-            loop = find_loop(program, roots(way, (start, stop, period * multiple), level), least)
-            if loop is not None and in_order(graph, [*found, *new, loop]) is not None:
-                new.append(loop)
-                program.taken.update(dict.fromkeys(loop.place, loop))
-                break
-    return new
-
-
-def in_order(graph: Graph, loops: Sequence[Loop]) -> list[Value | Loop] | None:
-    """Values and loops, what they read first; None if a loop would have to wait for itself."""
-    owner: dict[Value, Any] = {v: loop for loop in loops for v in loop.place}
-    order: list[Value | Loop] = []
-    state: dict[Any, bool] = {}
-    stack: list[tuple[Any, bool]] = [(owner.get(v, v), False) for v in reversed(graph.outputs)]
-    while stack:
-        node, expanded = stack.pop()
-        if expanded:
-            state[node] = True
-            order.append(node)
-        elif node not in state:
-            state[node] = False
-            stack.append((node, True))
-            reads = node.outside() if isinstance(node, Loop) else [a for a in node.args if a is not None]
-            for a in reversed(reads):
-                a = owner.get(a, a)
-                if state.get(a) is False:
-                    return None
-                if a not in state:
-                    stack.append((a, False))
-    return order
+    return _Builder(graph, loops).graph() if loops and pays(graph, loops) else outlined(graph, loops)
 
 
 class _Builder:
@@ -112,25 +50,12 @@ class _Builder:
     def _read(self) -> dict[tuple[Loop, int], dict[Value, bool]]:
         """Of each role the values that are read outside, and whether one by one."""
         found: dict[tuple[Loop, int], dict[Value, bool]] = {}
-        for v, singly in self._readings():
+        for v, singly in readings(self.source, self.order):
             if v in self.owner:
                 loop = self.owner[v]
                 read = found.setdefault((loop, loop.place[v][1]), {})
                 read[v] = read.get(v, False) or singly
         return found
-
-    def _readings(self) -> Iterator[tuple[Value, bool]]:
-        for v in self.source.outputs:
-            yield v, True
-        for node in self.order:
-            if not isinstance(node, Loop):
-                yield from ((a, True) for a in node.args if a is not None)
-                continue
-            for operand in (x for operands in node.operands.values() for x in operands):
-                if isinstance(operand, Column):
-                    yield from ((v, False) for v in operand.values)
-                elif isinstance(operand, (Shared, Carry)):
-                    yield operand.value if isinstance(operand, Shared) else operand.init, True
 
     # values outside
 
@@ -173,8 +98,8 @@ class _Builder:
         given += [self.stacked(x.values[::-1] if reverse else x.values) for x in columns]
         given += [self.of(x.value) for x in shared]
         kept = [r for r in loop.roles if self._is_kept(loop, r, carries)]
-        body = _body(loop, [*carries, *columns, *shared], carries, kept)
-        attrs = {"body": body, "carries": len(carries), "slices": len(columns), "length": loop.length, "reverse": reverse}
+        one = body(loop, [*carries, *columns, *shared], [*(x.role for x in carries), *kept])
+        attrs = {"body": one, "carries": len(carries), "slices": len(columns), "length": loop.length, "reverse": reverse}
         found = apply(SCAN, tuple(given), attrs)
         for x, last in zip(carries, found, strict=False):
             v = next((v for v in self.read.get((loop, x.role), ()) if loop.place[v][0] == loop.length - 1), None)
@@ -226,25 +151,3 @@ class _Builder:
             else:
                 found.append((stack, t, t + 1, [v]))
         return found
-
-
-def _body(loop: Loop, inputs: Sequence[Any], carries: Sequence[Carry], kept: Sequence[int]) -> Graph:
-    """One repeat as a graph."""
-    ends = [input_value(i, like.shape, like.dtype) for i, like in enumerate(map(_like, inputs))]
-    known = dict(zip(inputs, ends, strict=True))
-    new: dict[int, Value] = {}
-
-    def operand(x: Any) -> Value | None:
-        if isinstance(x, Within):
-            return new[x.role]
-        if isinstance(x, Shared) and x.value.op == LITERAL:
-            return x.value
-        return None if x is None else known[x]
-
-    for role, v in loop.roles.items():
-        new[role] = intern(v.op, v.row, tuple(map(operand, loop.operands[role])), v.attrs, v.shape, v.dtype)
-    return Graph(ends, [*(new[x.role] for x in carries), *(new[r] for r in kept)])
-
-
-def _like(x: Any) -> Value:
-    return x.init if isinstance(x, Carry) else x.values[0] if isinstance(x, Column) else x.value

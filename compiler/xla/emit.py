@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 
 from symgrad.compiler import source as syntax
-from symgrad.compiler.control.rows import is_control
+from symgrad.compiler.control.rows import CALL, is_control
 from symgrad.compiler.graph.ir import INPUT, LITERAL, OUTPUT, Graph, Value, row_of
 from symgrad.compiler.source import COMPARE, INFIX, PLAIN, WIDTH, is_none, one_is_typed
 from symgrad.compiler.xla import loops
@@ -26,6 +26,7 @@ from symgrad.ops.spec import Row
 
 _JNP = "jnp"
 _MODULES = {"jax", _JNP}
+_LAYER = "layer"
 
 
 def source(graph: Graph, name: str = "forward") -> str:
@@ -35,7 +36,11 @@ def source(graph: Graph, name: str = "forward") -> str:
 
 def module(graph: Graph, name: str = "forward") -> ast.Module:
     """The syntax tree of a module that defines the graph as the function `name`."""
-    return _Emitter(graph, list(syntax.parameter_names(graph.labels, {*_MODULES, ROWS}))).module(name)
+    return _Emitter(graph, _parameters(graph)).module(name)
+
+
+def _parameters(graph: Graph) -> list[str]:
+    return list(syntax.parameter_names(graph.labels, {*_MODULES, ROWS}))
 
 
 class _Emitter:
@@ -52,28 +57,36 @@ class _Emitter:
         self.results: dict[Value, list[ast.expr]] = {}
         """The outputs of loops and branches."""
         self.body: list[ast.stmt] = []
+        self.functions: dict[Graph, ast.FunctionDef] = {} if outer is None else outer.functions
+        """What is called several times."""
 
     def lines(self) -> list[ast.expr]:
         """Write all lines of the body, and give the results."""
         for v in self.graph.values:
-            if is_control(v):
+            if is_control(v) or v.row is CALL:
                 self.results[v] = loops.emit(self, v)
             elif v.op not in (INPUT, LITERAL):
                 self.emit(v)
         return [self.operand(v, weak=False) for v in self.graph.outputs]
 
-    def module(self, name: str) -> ast.Module:
+    def definition(self, name: str) -> ast.FunctionDef:
+        """The graph as a function."""
+        self.taken.add(name)
         results = self.lines()
         if len(results) > 1:
             results = [r if isinstance(r, ast.Name) else self.named(r) for r in results]
         self.body.append(ast.Return(results[0] if len(results) == 1 else syntax.tuple_of(results)))
-        function = syntax.function(name, self.parameters, [syntax.docstring(self.graph, self.parameters), *self.body])
-        used = syntax.names_in(function)
+        return syntax.function(name, self.parameters, [syntax.docstring(self.graph, self.parameters), *self.body])
+
+    def module(self, name: str) -> ast.Module:
+        functions = [self.definition(name)]
+        functions[:0] = self.functions.values()
+        used = set().union(*map(syntax.names_in, functions))
         more = helpers(used)
-        tree = ast.Module([*_imports(used.union(*map(syntax.names_in, more))), *more, function], [])
-        for line in tree.body[: -1 - len(more)]:
+        imports = _imports(used.union(*map(syntax.names_in, more)))
+        for line in imports:
             syntax.names_in(line)
-        return tree
+        return ast.Module([*imports, *more, *functions], [])
 
     # what loops and branches are written with
 
@@ -87,6 +100,14 @@ class _Emitter:
         name = self.fresh(stem)
         self.body.append(syntax.function(name, parameters, [*lines, ast.Return(result)]))
         return syntax.name(name)
+
+    def function(self, graph: Graph) -> ast.Name:
+        """What computes a graph, beside the function: JAX traces and lowers it once, however often it is called."""
+        if graph not in self.functions:
+            name = self.fresh(_LAYER)
+            self.functions[graph] = found = _Emitter(graph, _parameters(graph)).definition(name)
+            found.decorator_list.append(syntax.dotted("jax.jit"))
+        return syntax.name(self.functions[graph].name)
 
     def steady(self, v: Value) -> ast.expr:
         """An operand as something that a function inside can read: a name, or a number."""

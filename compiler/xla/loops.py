@@ -4,6 +4,13 @@
         ...
         return (carry * w, y)
     v1, v2 = jax.lax.scan(body, x0, xs, length=10)
+
+What is called several times is a function beside it, of all that it reads. JAX traces and lowers it once.
+
+    @jax.jit
+    def layer(x, w):
+        ...
+    v2 = layer(v1, w1)
 """
 
 from __future__ import annotations
@@ -16,7 +23,10 @@ from symgrad.compiler.graph.ir import Value
 
 
 def emit(emitter: Any, v: Value) -> list[ast.expr]:
-    """Write a loop or a branch; gives a name for each of its outputs."""
+    """Write a loop, a branch or a call; gives a name for each of its outputs."""
+    if v.op == "call":
+        given = [emitter.operand(a, weak=False) for a in v.args]
+        return _assigned(emitter, len(v.dtype), ast.Call(emitter.function(v.attrs["body"]), given, []))
     operands = [emitter.steady(a) for a in v.args]
     return {"scan": _scan, "while_loop": _while, "cond": _cond}[v.op](emitter, v, operands)
 

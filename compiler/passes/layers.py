@@ -1,0 +1,110 @@
+"""The equal layers of a program: which there are, in what order they are computed, and one of them as a graph."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+from symgrad.compiler.graph.ir import LITERAL, Graph, Value, input_value, intern
+from symgrad.compiler.passes.repeats import Codes, levels, longest_way, roots, runs
+from symgrad.compiler.passes.segments import Carry, Column, Loop, Program, Shared, Within, find_loop
+
+LEAST = 6
+"""Fewer equal layers stay as they are."""
+_MULTIPLES = 3
+"""Layers of which only every second or third is equal are found, too."""
+
+
+def find_loops(graph: Graph, least: int) -> list[Loop]:
+    """The chains of equal layers, none of which waits for itself."""
+    codes = Codes()
+    code = {v: codes.of(v) for v in graph.values}
+    users: dict[Value, list[Value]] = {v: [] for v in graph.values}
+    for v in graph.values:
+        for a in v.args:
+            if a is not None:
+                users[a].append(v)
+    found: list[Loop] = []
+    taken: dict[Value, Loop] = {}
+    program = Program(graph.values, users, frozenset(graph.outputs), taken, code)
+    while new := _along_longest_way(graph, program, found, least):
+        found += new
+    return found
+
+
+def _along_longest_way(graph: Graph, program: Program, found: list[Loop], least: int) -> list[Loop]:
+    """More loops, along the longest way through what is not in one yet; the last first, since it takes along what only it reads."""
+    level = levels(program.values, program.taken)
+    way = longest_way(level)
+    new: list[Loop] = []
+    for start, stop, period in reversed(runs([program.codes[v] for v in way], least + 1)):
+        for multiple in range(1, _MULTIPLES + 1):
+            if stop - start < (least + 1) * period * multiple:
+                break
+            loop = find_loop(program, roots(way, (start, stop, period * multiple), level), least)
+            if loop is not None and in_order(graph, [*found, *new, loop]) is not None:
+                new.append(loop)
+                program.taken.update(dict.fromkeys(loop.place, loop))
+                break
+    return new
+
+
+def in_order(graph: Graph, loops: Sequence[Loop]) -> list[Value | Loop] | None:
+    """Values and loops, what they read first; None if a loop would have to wait for itself."""
+    owner: dict[Value, Any] = {v: loop for loop in loops for v in loop.place}
+    order: list[Value | Loop] = []
+    state: dict[Any, bool] = {}
+    stack: list[tuple[Any, bool]] = [(owner.get(v, v), False) for v in reversed(graph.outputs)]
+    while stack:
+        node, expanded = stack.pop()
+        if expanded:
+            state[node] = True
+            order.append(node)
+        elif node not in state:
+            state[node] = False
+            stack.append((node, True))
+            reads = node.outside() if isinstance(node, Loop) else [a for a in node.args if a is not None]
+            for a in reversed(reads):
+                a = owner.get(a, a)
+                if state.get(a) is False:
+                    return None
+                if a not in state:
+                    stack.append((a, False))
+    return order
+
+
+def readings(graph: Graph, order: Sequence[Value | Loop]) -> Iterator[tuple[Value, bool]]:
+    """What is read outside of the repeat that computes it, or is a result, and whether by itself: else it is in a column."""
+    for v in graph.outputs:
+        yield v, True
+    for node in order:
+        if not isinstance(node, Loop):
+            yield from ((a, True) for a in node.args if a is not None)
+            continue
+        for operand in (x for operands in node.operands.values() for x in operands):
+            if isinstance(operand, Column):
+                yield from ((v, False) for v in operand.values)
+            elif isinstance(operand, (Shared, Carry)):
+                yield operand.value if isinstance(operand, Shared) else operand.init, True
+
+
+def body(loop: Loop, inputs: Sequence[Any], results: Sequence[int], labels: Sequence[str] | None = None) -> Graph:
+    """One repeat as a graph: of what it reads, it gives these roles."""
+    ends = [input_value(i, like.shape, like.dtype) for i, like in enumerate(map(_like, inputs))]
+    known = dict(zip(inputs, ends, strict=True))
+    new: dict[int, Value] = {}
+
+    def operand(x: Any) -> Value | None:
+        if isinstance(x, Within):
+            return new[x.role]
+        if isinstance(x, Shared) and x.value.op == LITERAL:
+            return x.value
+        return None if x is None else known[x]
+
+    for role, v in loop.roles.items():
+        new[role] = intern(v.op, v.row, tuple(map(operand, loop.operands[role])), v.attrs, v.shape, v.dtype)
+    return Graph(ends, [new[r] for r in results], labels)
+
+
+def _like(x: Any) -> Value:
+    return x.init if isinstance(x, Carry) else x.values[0] if isinstance(x, Column) else x.value

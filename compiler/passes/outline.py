@@ -1,0 +1,91 @@
+"""f(f(f(x, w₀), w₁), w₂) -> call(f, call(f, call(f, x, w₀), w₁), w₂): equal layers become calls of one function.
+
+XLA puts the function back in the place of each call, and computes what it would have computed. But whoever writes the source, traces and
+lowers it does so once for all layers, and who reads it reads one layer.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from itertools import takewhile
+
+from symgrad.compiler.control.rows import CALL
+from symgrad.compiler.graph.builder import apply
+from symgrad.compiler.graph.ir import INPUT, LITERAL, Graph, Value, intern
+from symgrad.compiler.passes.layers import body, in_order, readings
+from symgrad.compiler.passes.segments import Carry, Column, Loop, Shared
+
+_CALL = 2
+"""So many operations take JAX as long as a call does."""
+_FUNCTION = 20
+"""And as a function does."""
+
+
+def outlined(graph: Graph, loops: Sequence[Loop]) -> Graph:
+    """The graph with the repeats of these loops as calls, of those that are worth it."""
+    loops = [loop for loop in loops if _is_worth_it(loop)]
+    return _Builder(graph, loops).graph() if loops else graph
+
+
+def _is_worth_it(loop: Loop) -> bool:
+    """Whether there is less to trace. Numbers that differ from layer to layer stay numbers, since JAX looks at some of them."""
+    columns = (x for operands in loop.operands.values() for x in operands if isinstance(x, Column))
+    if any(v.op == LITERAL for x in columns for v in x.values):
+        return False
+    return (loop.length - 1) * sum(map(_operations, loop.roles.values())) > loop.length * _CALL + _FUNCTION
+
+
+def _operations(v: Value) -> int:
+    """How many operations of JAX's a value is, about."""
+    return 1 if v.row is not None and (v.row.elementwise or v.row.view) else 2
+
+
+class _Builder:
+    def __init__(self, source: Graph, loops: Sequence[Loop]) -> None:
+        self.source = source
+        self.order = in_order(source, loops) or []
+        owner = {v: loop for loop in loops for v in loop.place}
+        read = (v for v, _ in readings(source, self.order) if v in owner)
+        self.read: set[tuple[Loop, int]] = {(owner[v], owner[v].place[v][1]) for v in read}
+        """Loops with roles whose values are read outside."""
+        self.label = dict(zip(source.inputs, source.labels, strict=True))
+        self.new: dict[Value, Value] = {}
+
+    def graph(self) -> Graph:
+        for node in self.order:
+            if isinstance(node, Loop):
+                self._calls(node)
+            else:
+                self.new[node] = self._value(node)
+        return Graph(self.source.inputs, [self.new[v] for v in self.source.outputs], self.source.labels)
+
+    def _value(self, v: Value) -> Value:
+        if v.op in (INPUT, LITERAL) or all(a is None or self.new[a] is a for a in v.args):
+            return v
+        return intern(v.op, v.row, tuple(None if a is None else self.new[a] for a in v.args), v.attrs, v.shape, v.dtype)
+
+    def _calls(self, loop: Loop) -> None:
+        read = (x for operands in loop.operands.values() for x in operands if isinstance(x, (Carry, Column, Shared)))
+        inputs = [x for x in dict.fromkeys(read) if not (isinstance(x, Shared) and x.value.op == LITERAL)]
+        carried = {x.role for x in inputs if isinstance(x, Carry)}
+        results = [r for r in loop.roles if r in carried or (loop, r) in self.read]
+        function = body(loop, inputs, results, [self._name(x) for x in inputs])
+        at = {place: v for v, place in loop.place.items()}
+        given: dict[int, Value] = {}
+        for k in range(loop.length):
+            args = [self._operand(x, k, given) for x in inputs]
+            given = dict(zip(results, apply(CALL, tuple(args), {"body": function}), strict=True))
+            self.new.update((at[k, role], v) for role, v in given.items())
+
+    def _operand(self, x: Carry | Column | Shared, k: int, before: dict[int, Value]) -> Value:
+        if isinstance(x, Carry) and k:
+            return before[x.role]
+        return self.new[x.init if isinstance(x, Carry) else x.value if isinstance(x, Shared) else x.values[k]]
+
+    def _name(self, x: Carry | Column | Shared) -> str:
+        """What an input is called inside: `weight` if it is net_0_weight, net_2_weight and so on. Without a name it is numbered."""
+        values = (x.value,) if isinstance(x, Shared) else x.values if isinstance(x, Column) else ()
+        paths = [re.split("[._]", self.label.get(v, ""))[::-1] for v in values]
+        alike = takewhile(lambda words: len(set(words)) == 1, zip(*paths, strict=False))
+        return "_".join([word for word, *_ in alike][::-1])
