@@ -11,6 +11,7 @@ import os
 from collections.abc import Callable
 from typing import Any
 
+from symgrad.compiler.collector import paused
 from symgrad.compiler.function.inspection import Inspection
 from symgrad.compiler.function.methods import Methods
 from symgrad.compiler.function.recompiles import Recompiles, Traces
@@ -235,7 +236,8 @@ class Compiled(Methods, Inspection, Wrapping):
             return (program.run(call.tensors()), None) if left else (None, self._kept(key, program))
         if effects.any and left:
             return (traced.result if shared is None else self._as_written(call, traced)), None
-        step = self._latest = Step(traced, effects, call, name, self.options, times)
+        with paused():
+            step = self._latest = Step(traced, effects, call, name, self.options, times)
         if not left:
             self._remember(key, step)
         if effects.any:

@@ -6,7 +6,7 @@ from __future__ import annotations
 
 import functools
 import struct
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from types import EllipsisType, MappingProxyType
 from typing import Any
 
@@ -54,29 +54,27 @@ def freeze(x: Any) -> Any:
 
 def key_of(x: Any) -> Any:
     """The key of an attribute that is plain already. It is the same in every process, unless it is that of a graph: itself."""
-    if x is None or isinstance(x, EllipsisType):
-        return repr(x)
-    if isinstance(x, (bool, int, str)):
-        return type(x).__name__, x
-    if isinstance(x, float):
-        return "float", struct.pack("<d", x)
-    if isinstance(x, complex):
-        return "complex", struct.pack("<dd", x.real, x.imag)
-    if isinstance(x, tuple):
-        return "tuple", tuple(map(key_of, x))
-    if isinstance(x, MappingProxyType):
-        return "mapping", tuple((k, key_of(v)) for k, v in x.items())
-    if isinstance(x, slice):
-        return "slice", key_of((x.start, x.stop, x.step))
-    if isinstance(x, Nested):
-        return "graph", x
-    if isinstance(x, np.ndarray):
-        return "array", str(x.dtype), x.shape, x.tobytes()
-    return "dtype", _text(x)
+    how = _KEYS.get(x.__class__)
+    if how is not None:
+        return how(x)
+    return ("graph", x) if isinstance(x, Nested) else ("dtype", type_name(x))
 
 
-_text = functools.cache(str)
-"""Of types, which NumPy is slow to write."""
+_KEYS: dict[type, Callable[[Any], Any]] = {  # of exact types, which is what plain attributes have
+    type(None): repr,
+    EllipsisType: repr,
+    bool: lambda x: ("bool", x),
+    int: lambda x: ("int", x),
+    str: lambda x: ("str", x),
+    float: lambda x: ("float", struct.pack("<d", x)),
+    complex: lambda x: ("complex", struct.pack("<dd", x.real, x.imag)),
+    tuple: lambda x: ("tuple", tuple([key_of(item) for item in x])),
+    MappingProxyType: lambda x: ("mapping", tuple([(k, key_of(item)) for k, item in x.items()])),
+    slice: lambda x: ("slice", key_of((x.start, x.stop, x.step))),
+    np.ndarray: lambda x: ("array", str(x.dtype), x.shape, x.tobytes()),
+}
+type_name = functools.cache(str)
+"""Of number types, which NumPy is slow to write."""
 
 
 def _name(k: Any) -> str:

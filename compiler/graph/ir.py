@@ -21,7 +21,7 @@ from typing import Any, cast
 
 import numpy as np
 
-from symgrad.compiler.graph.attributes import Nested, freeze as freeze, key_of, plain
+from symgrad.compiler.graph.attributes import Nested, freeze as freeze, key_of, plain, type_name
 from symgrad.errors import GraphError
 from symgrad.ops.spec import Meta, Row
 from symgrad.ops.table import TABLE
@@ -159,6 +159,11 @@ class Graph(Nested):
         return tuple(toposort(self.outputs))
 
     @cached_property
+    def within(self) -> tuple[Graph, ...]:
+        """The graphs of loops and branches."""
+        return tuple(inner for v in self.values if v.attrs for inner in nested(v).values())
+
+    @cached_property
     def hash(self) -> str:
         """A digest of the program: the same in every process, whatever the inputs are called."""
         number = {id(v): i for i, v in enumerate(self.values)}
@@ -168,8 +173,8 @@ class Graph(Nested):
             ours = v.row is TABLE.get(v.op)  # else it is a user's row, whatever its name
             if v.row is not None and v.row.foreign is not None:
                 ours = v.row.foreign.digest
-            digest.update(repr((v.op, ours, args, key_of(_digested(v.attrs)), v.shape, str(v.dtype))).encode())
-        ends = [(x.shape, str(x.dtype)) for x in self.inputs], [number[id(v)] for v in self.outputs]
+            digest.update(repr((v.op, ours, args, key_of(_digested(v.attrs)), v.shape, type_name(v.dtype))).encode())
+        ends = [(x.shape, type_name(x.dtype)) for x in self.inputs], [number[id(v)] for v in self.outputs]
         digest.update(repr(ends).encode())
         return digest.hexdigest()
 
@@ -224,11 +229,9 @@ def nested(v: Value) -> dict[str, Graph]:
 
 def walk(graph: Graph) -> Iterator[Value]:
     """All values of a graph, and of the graphs within it."""
-    for v in graph.values:
-        yield v
-        if v.attrs:
-            for inner in nested(v).values():
-                yield from walk(inner)
+    yield from graph.values
+    for inner in graph.within:
+        yield from walk(inner)
 
 
 def toposort(outputs: Iterable[Value], until: Container[Value] = ()) -> list[Value]:
