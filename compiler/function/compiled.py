@@ -300,7 +300,9 @@ class Compiled(Methods, Inspection, Wrapping):
         return program
 
     def _remember(self, key: Any, step: Step) -> None:
-        step.adopt(next((s for known in list(self._steps.values()) for s in list(known) if s.is_like(step)), step))
+        other = next((s for known in list(self._steps.values()) for s in list(known) if s.is_like(step)), None)
+        if other is not None:
+            step.adopt(other)
         steps = self._steps.setdefault(key, [])
         steps.insert(0, step)
         if len(steps) > _MOST_PATHS:
