@@ -4,7 +4,7 @@
     python benchmarks/compiling.py net value_and_grad 100 symgrad     one measurement, as JSON
 
 Seconds are those of the processor, so that other work on the machine counts little; medians of three runs of each contender, which take
-turns. JAX's steps are the shortest that people write: unlike ours they leave no gradients behind, and are given no memory for their results.
+turns. JAX's steps are the shortest that people write: unlike ours they leave no gradients behind, and give no memory away.
 """
 
 from __future__ import annotations

@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from itertools import takewhile
 
 from symgrad.compiler.control.rows import CALL
-from symgrad.compiler.graph.builder import apply
+from symgrad.compiler.graph.builder import again, apply
 from symgrad.compiler.graph.ir import INPUT, LITERAL, Graph, Value, intern
 from symgrad.compiler.passes.layers import body, in_order, readings
 from symgrad.compiler.passes.segments import Carry, Column, Loop, Shared
@@ -73,9 +73,11 @@ class _Builder:
         function = body(loop, inputs, results, [self._name(x) for x in inputs])
         at = {place: v for v, place in loop.place.items()}
         given: dict[int, Value] = {}
+        found: tuple[Value, ...] = ()
         for k in range(loop.length):
-            args = [self._operand(x, k, given) for x in inputs]
-            given = dict(zip(results, apply(CALL, tuple(args), {"body": function}), strict=True))
+            args = tuple([self._operand(x, k, given) for x in inputs])
+            found = again(found[0].args[0], args) if found else apply(CALL, args, {"body": function})
+            given = dict(zip(results, found, strict=True))
             self.new.update((at[k, role], v) for role, v in given.items())
 
     def _operand(self, x: Carry | Column | Shared, k: int, before: dict[int, Value]) -> Value:

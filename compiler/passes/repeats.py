@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Container, Iterable, Mapping, Sequence
+from collections.abc import Container, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -21,12 +21,9 @@ class Codes:
         self.known: dict[Any, int] = {}
 
     def of(self, v: Value) -> int:
-        key = (v.op, id(v.row), key_of(v.attrs), *self._types(v))
+        types = [None if x is None else (x.shape, x.dtype) for x in v.args]
+        key = (v.op, id(v.row), key_of(v.attrs) if v.attrs else None, v.shape, v.dtype, *types)
         return self.known.setdefault(key, len(self.known))
-
-    def _types(self, v: Value) -> Iterable[Any]:
-        for x in (v, *v.args):
-            yield None if x is None else (x.shape, x.dtype)
 
 
 def is_leaf(v: Value) -> bool:
