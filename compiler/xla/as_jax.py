@@ -208,7 +208,10 @@ class Differentiable:
             return self.by_jvp(*xs), xs
 
         def backward(xs: Any, gs: Any) -> Any:
-            found = dict(zip(self.wrt, self._transpose.by_jvp(*xs, *(gs[i] for i in self.floats)), strict=True)) if self.floats else {}
+            if not self.floats:
+                return (None,) * len(xs)
+            pulled = self._transpose.by_jvp(*xs, *(_conjugate(gs[i]) for i in self.floats))
+            found = dict(zip(self.wrt, map(_conjugate, pulled), strict=True))
             return tuple(found.get(i) for i in range(len(xs)))
 
         rule = jax.custom_vjp(self.plain)
@@ -229,6 +232,11 @@ class Differentiable:
 
         rule.defjvp(push, symbolic_zeros=True)
         return rule
+
+
+def _conjugate(cotangent: Any) -> Any:
+    """Ours is the direction of steepest ascent, as PyTorch's is; JAX's is its conjugate, so that a VJP is a transpose."""
+    return jnp.conj(cotangent) if kind(cotangent.dtype) == "c" else cotangent
 
 
 def _no_tangent(x: Any) -> Any:

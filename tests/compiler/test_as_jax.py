@@ -247,3 +247,22 @@ def test_static_and_dynamic_arguments():
     f = sg.compile(power, static="n", dynamic="k").as_jax()
     assert [f(jnp.array(2.0), 3.0, k) for k in (1, 2, 3)] == [8, 16, 24]
     assert seen == [3.0]
+
+
+COMPLEX = {
+    "complex to complex": (lambda z: z * z * (1 + 2j), lambda f: lambda x: jnp.real(f(jnp.exp(1j * x))).sum()),
+    "complex to real": (lambda z: (z * z.conj()).real, lambda f: lambda x: f(x * (1 + 2j)).sum()),
+    "real to complex": (lambda x: (x * 1j), lambda f: lambda x: jnp.imag(f(x) * f(x) * (2 + 1j)).sum()),
+}
+
+
+@pytest.mark.parametrize("mode", ["vjp", "jvp"])
+@pytest.mark.parametrize("name", COMPLEX)
+def test_cotangents_of_complex_numbers_are_as_jax_has_them(mode, name):
+    """JAX's cotangent is the conjugate of PyTorch's, which is ours: between functions of JAX's it must be JAX's."""
+    function, around = COMPLEX[name]
+    ours, x = sg.compile(function).as_jax(mode), jnp.array([0.3, 0.7])
+    for transform in (jax.grad, jax.hessian):
+        np.testing.assert_allclose(transform(around(ours))(x), transform(around(function))(x), rtol=1e-5, atol=1e-5)
+    z, f = jnp.array([1 + 2j, 3 - 1j]), lambda f: lambda z: jnp.abs(f(jnp.real(z) if name == "real to complex" else z)).sum()
+    np.testing.assert_allclose(jax.grad(f(ours))(z), jax.grad(f(function))(z), rtol=1e-5)
