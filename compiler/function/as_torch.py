@@ -12,6 +12,7 @@ from typing import Any, Protocol
 
 import numpy as np
 
+from symgrad import dtypes
 from symgrad.compiler.running.operation import Operation
 from symgrad.compiler.running.program import Program
 from symgrad.compiler.tracing.capture import user_line
@@ -20,7 +21,8 @@ from symgrad.compiler.tracing.tree import LEAF, flatten, unflatten
 from symgrad.ops.promotion import kind
 from symgrad.tensor import Tensor, wrap
 
-_TYPES = {"float64", "float32", "float16", "bfloat16", "int64", "int32", "int16", "int8", "uint8", "bool", "complex64", "complex128"}
+_TYPES = frozenset(d.name for d in dtypes.ALL)
+_NAMES = ", ".join(d.name for d in dtypes.ALL)
 
 
 class Preparing(Protocol):
@@ -40,12 +42,16 @@ class TorchFunction:
     def __repr__(self) -> str:
         return f"<{getattr(self, '__name__', 'function')} on PyTorch's tensors>"
 
+    def __reduce__(self) -> Any:
+        """Copied and pickled with the modules of PyTorch's that have it."""
+        return type(self), (self.compiled, self.__wrapped__)  # type: ignore[attr-defined]
+
     def __call__(self, /, *args: Any, **kwargs: Any) -> Any:
         found, structure = flatten((args, kwargs), lambda x: isinstance(x, self.torch.Tensor))
         own = [wrap(_array(self.torch, x)) for x in found]
         given = {id(t): x for t, x in zip(own, found, strict=True)}
         args, kwargs = unflatten(structure, own)
-        call, program = self.compiled._prepare(args, kwargs, "vjp")
+        call, program = self.compiled._prepare(args, kwargs, "as_torch")
         inputs = [given[id(t)] if id(t) in given else self._constant(t) for t in program.inputs(call)]
         results = _function().apply(program.operation, *inputs)
         return results[0] if program.structure is LEAF else unflatten(program.structure, results)
@@ -66,15 +72,18 @@ def _torch() -> Any:
 def _array(torch: Any, x: Any) -> Any:
     """The memory of a tensor, or a copy of it that is contiguous."""
     name = str(x.dtype).removeprefix("torch.")
-    if x.device.type != "cpu" or x.layout is not torch.strided or name not in _TYPES:
+    if x.device.type != "cpu" or x.layout is not torch.strided:
         given = f"{name} on {x.device}, {x.layout}"
         raise TypeError(f"{user_line()}: as_torch() takes dense tensors on the CPU, got {given}; call .cpu() or .to_dense()")
+    if name not in _TYPES:
+        raise TypeError(f"{user_line()}: as_torch() got a tensor of {name}, which symgrad does not have; convert it to one of {_NAMES}")
+    x = x.detach()  # which a transformation wraps, if it has not done so before
     if torch.func.debug_unwrap(x) is not x:
         raise TypeError(
             f"{user_line()}: torch.func's transformations do not go through as_torch(); use torch.autograd.grad, or transform the function"
             " with symgrad.func before it is compiled"
         )
-    x = x.detach().resolve_conj().resolve_neg().contiguous()
+    x = x.resolve_conj().resolve_neg().contiguous()
     if name != "bfloat16":
         return x.numpy()
     import ml_dtypes

@@ -360,8 +360,7 @@ class Compiled(Methods, Inspection, Wrapping):
                 traced = self._followed(call, numbers=False)
         except EffectError as error:
             raise TraceError(
-                f"{error}. {what}() is the derivative of a function without effects: compile the part that computes the loss, and"
-                f" call {what}() of that"
+                f"{error}. {what}() is for functions without effects: compile the part that computes the loss, and call {what}() of that"
             ) from error
         program = Program(traced, call, self._name, self.options, times)
         if traced.path.values or call.shares:  # in calls, the same tensor twice is one input

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import sys
 import typing
 
@@ -160,6 +161,22 @@ def test_saved_tensors_are_watched():
 def test_transforms_of_torch_func_are_refused(transform):
     with pytest.raises(TypeError, match=r"test_as_torch_peer.py:\d+: torch.func's transformations do not go through"):
         transform(sg.compile(lambda x: x.sin().sum()).as_torch())(torch.ones(3))
+    with pytest.raises(TypeError, match=r"torch.func's transformations do not go through"):  # an argument that is none of the transform's first
+        transform(lambda x, f=sg.compile(lambda w, x: (w * x).sum()).as_torch(), w=torch.ones(3): f(w, x))(torch.ones(3))
+
+
+def test_a_module_that_has_one_is_copied():
+    class Gate(torch.nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.weight, self.f = torch.nn.Parameter(torch.ones(2)), sg.compile(lambda w, x: w * x).as_torch()
+
+        def forward(self, x):
+            return self.f(self.weight, x)
+
+    copied = copy.deepcopy(Gate())
+    copied(torch.tensor([2.0, 3.0])).sum().backward()
+    assert copied.weight.grad.tolist() == [2, 3]
 
 
 def test_refusals(monkeypatch):
@@ -168,8 +185,10 @@ def test_refusals(monkeypatch):
         f(torch.ones(2, device="meta"))
     with pytest.raises(TypeError, match=r"torch\.sparse_coo"):
         f(torch.eye(2).to_sparse())
+    with pytest.raises(TypeError, match=r"got a tensor of uint16, which symgrad does not have; convert it to one of float64, "):
+        f(torch.ones(2, dtype=torch.uint16))
     state = sg.zeros(2)
-    with pytest.raises(TraceError, match="without effects"):
+    with pytest.raises(TraceError, match=r"as_torch\(\) is for functions without effects"):
         sg.compile(lambda x: state.add_(x)).as_torch()(torch.ones(2, dtype=torch.float32))
     assert state.tolist() == [0, 0]
     monkeypatch.setitem(sys.modules, "torch", None)
