@@ -16,14 +16,14 @@ def root(
     x0: Any,
     method: str = "hybr",
     *,
-    args: tuple[Any, ...] = (),
+    args: Any = (),
     tol: float | None = None,
     options: dict[str, Any] | None = None,
     callback: Callable[..., Any] | None = None,
     backend: str = "xla",
 ) -> Any:
-    """Where `f(x, *args)` is 0: a function of tensors in the form of `x0`, which gives as many numbers, in a tensor or a list of them.
-    As scipy.optimize.root, with a compiled Jacobian; `x` of the result has the form of x0."""
+    """Where `f(x, *args)` is 0: a function of tensors in the form of `x0`, which gives as many numbers, in a tensor or containers
+    of them. As scipy.optimize.root, with a compiled Jacobian; `x` of the result has the form of x0."""
     from scipy.optimize import root as run
 
     packing, kernels = _prepared(f, x0, args, backend)
@@ -42,12 +42,12 @@ def least_squares(
     x0: Any,
     method: str = "trf",
     *,
-    args: tuple[Any, ...] = (),
+    args: Any = (),
     bounds: Any = None,
     backend: str = "xla",
     **options: Any,
 ) -> Any:
-    """The `x` for which the sum of the squares of `f(x, *args)` is least: residuals, in a tensor or a list of them. As
+    """The `x` for which the sum of the squares of `f(x, *args)` is least: residuals, in a tensor or containers of them. As
     scipy.optimize.least_squares, whose further options it takes (loss, ftol, x_scale, ...), with a compiled Jacobian. Bounds are SciPy's
     (lower, upper), or have the form of x0, with (lower, upper) or None in place of each tensor. `x` of the result has the form of x0."""
     from scipy.optimize import least_squares as run
@@ -62,10 +62,10 @@ def least_squares(
     return result
 
 
-def _prepared(f: Callable[..., Any], x0: Any, args: tuple[Any, ...], backend: str) -> tuple[Packing, Kernels]:
+def _prepared(f: Callable[..., Any], x0: Any, args: Any, backend: str) -> tuple[Packing, Kernels]:
     packing = Packing(x0)
     check_start(packing, _name(f))
-    return packing, Kernels(f, packing, tuple(args), backend, several(_name(f)))
+    return packing, Kernels(f, packing, args, backend, several(_name(f)))
 
 
 def _name(f: Any) -> str:

@@ -24,7 +24,7 @@ def minimize(
     x0: Any,
     method: str | None = None,
     *,
-    args: tuple[Any, ...] = (),
+    args: Any = (),
     bounds: Any = None,
     constraints: Any = (),
     tol: float | None = None,
@@ -36,7 +36,8 @@ def minimize(
     of them. `f` gets tensors in the form of x0, and in its types.
 
     Methods, bounds, constraints, tol and options are those of scipy.optimize.minimize; all derivatives that a method asks for are
-    compiled from `f`. Bounds may have the form of x0, with (lower, upper) or None in place of each tensor. Constraints are functions of
+    compiled from `f`. Bounds may have the form of x0, with (lower, upper) or None in place of each tensor. What is no tuple is the only
+    one of `args`. Constraints are functions of
     tensors, too. The callback is given x in the form of x0, or with a parameter named `intermediate_result` a result; StopIteration ends.
 
     The result is SciPy's, with `x` and the gradient `grad` in the form of x0."""
@@ -44,7 +45,7 @@ def minimize(
 
     packing = Packing(x0)
     name = getattr(f, "__name__", "f")
-    kernels = Kernels(f, packing, tuple(args), backend, scalar(name))
+    kernels = Kernels(f, packing, args, backend, scalar(name))
     word = (method or "").lower()
     check_start(packing, name)
     free = word in _WITHOUT_GRADIENT
@@ -52,7 +53,7 @@ def minimize(
         _check_first(kernels, packing, name)
     result = run(
         kernels.value if free else kernels.value_and_grad, packing.start, method=method, jac=None if free else True,
-        bounds=packing.pairs(bounds) if bounds is not None and packing.is_tree else bounds,
+        bounds=packing.bounds(bounds),
         constraints=compiled_constraints(constraints, packing, backend, word == "trust-constr"), tol=tol, options=options,
         callback=_callback(callback, packing, kernels), **_second(word, kernels, packing.size),
     )  # fmt: skip

@@ -9,6 +9,7 @@ import numpy as np
 
 from symgrad.compiler.api import compile
 from symgrad.compiler.tracing.capture import user_line
+from symgrad.compiler.tracing.tree import flatten, settings
 from symgrad.errors import describe
 from symgrad.functional import cat
 from symgrad.optimize.packing import Packing
@@ -19,12 +20,12 @@ class Kernels:
     """Values and derivatives of a function at vectors; the last point is remembered, since SciPy asks for values and derivatives apart.
     What is given out is a copy: SciPy writes to what it gets."""
 
-    def __init__(self, function: Callable[..., Any], packing: Packing, args: tuple[Any, ...], backend: str, result: Any) -> None:
+    def __init__(self, function: Callable[..., Any], packing: Packing, args: Any, backend: str, result: Any) -> None:
         def packed(vector: Any, *args: Any) -> Any:
             return result(function(packing.tensors(vector), *args))
 
         packed.__name__ = packed.__qualname__ = getattr(function, "__name__", "function")
-        self.args = args
+        self.args = args if isinstance(args, tuple) else (args,)  # as SciPy takes it
         self.compiled = compile(packed, backend=backend)
         self.program: Any = None
         """The program, if there is one for all values, and its inputs behind the vector."""
@@ -89,9 +90,9 @@ def several(name: str) -> Callable[[Any], Tensor]:
     """What a system of equations or a constraint returns, as one vector."""
 
     def check(result: Any) -> Tensor:
-        parts = list(result) if isinstance(result, (tuple, list)) else [result]
-        if not parts or not all(isinstance(part, Tensor) for part in parts):
-            raise TypeError(f"{user_line()}: {name} must return a tensor, or a list of them, got {describe(result)}")
+        parts, structure = flatten(result, lambda x: isinstance(x, Tensor))
+        if not parts or settings(structure, ""):
+            raise TypeError(f"{user_line()}: {name} must return a tensor, or containers of nothing else, got {describe(result)}")
         return parts[0].reshape(-1) if len(parts) == 1 else cat([part.reshape(-1) for part in parts])
 
     return check

@@ -29,6 +29,8 @@ class Packing:
         sizes = [t.numel() for t in tensors]
         self.ends = np.cumsum(sizes).tolist()
         self.size = self.ends[-1]
+        if not self.size:
+            raise ValueError(f"{name} has no numbers: {', '.join(f'{x} {list(s)}' for x, s in zip(self.labels, self.shapes, strict=True))}")
         self.start = np.concatenate([np.asarray(t.detach().numpy(), np.float64).reshape(-1) for t in tensors])
 
     def _parts(self, vector: Any) -> list[Any]:
@@ -54,6 +56,11 @@ class Packing:
     def first(self, wrong: Any) -> str:
         """The name of the first element for which it is true."""
         return self.name_of(int(np.argmax(wrong)))
+
+    def bounds(self, bounds: Any) -> Any:
+        """As SciPy takes them."""
+        plain = not self.is_tree and not (_is_pair(bounds) and all(end is None or np.ndim(end) == 0 for end in bounds))
+        return bounds if bounds is None or plain else self.pairs(bounds)
 
     def pairs(self, bounds: Any) -> list[tuple[float, float]]:
         """Bounds in the form of x0, with None or (lower, upper) in place of each tensor, as one pair for each element."""

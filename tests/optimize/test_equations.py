@@ -66,8 +66,16 @@ def test_bounds_of_least_squares():
     assert least_squares(lambda x: x - 3, np.full(2, 0.5), bounds=(0, 1)).x.tolist() == pytest.approx([1, 1])
 
 
+def test_equations_may_be_in_containers():
+    found = root(lambda p: {"u": p["u"] ** 2 - 4, "v": (p["v"] - p["u"],)}, {"u": 3.0, "v": 1.0})
+    assert found.x == {"u": pytest.approx(2), "v": pytest.approx(2)}
+    assert least_squares(lambda x, a: x - a, np.zeros(2), args=3.0).x.tolist() == pytest.approx([3, 3])
+    with pytest.raises(TypeError, match="containers of nothing else, got dict"):
+        root(lambda x: {"u": x, "n": 1}, np.zeros(2))
+
+
 def test_refusals():
-    with pytest.raises(TypeError, match="must return a tensor, or a list of them"):
+    with pytest.raises(TypeError, match="must return a tensor, or containers of nothing else, got int 3"):
         least_squares(lambda x: 3, np.zeros(2))
     with pytest.raises(ValueError, match=r"x0\[1\] is nan"):
         root(system, np.array([0, np.nan]))

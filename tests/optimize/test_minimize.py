@@ -290,3 +290,19 @@ def test_refusals():
 def _named(name, function):
     function.__name__ = name
     return function
+
+
+def test_one_pair_of_bounds_is_for_all_numbers():
+    found = minimize(lambda x: (x - 2).square().sum(), sg.tensor([[0.0, 0.1], [0.2, 5.0]], dtype=sg.float64), "L-BFGS-B", bounds=(None, 1.5))
+    assert found.x.tolist() == [[1.5, 1.5], [1.5, 1.5]]
+    each = minimize(lambda x: (x - 2).square().sum(), np.zeros(2), "L-BFGS-B", bounds=((0, 1), (0, 3)))
+    assert each.x.tolist() == pytest.approx([1, 2])
+
+
+def test_one_more_argument_needs_no_tuple():
+    assert minimize(lambda x, a: (x - a).square().sum(), np.zeros(2), "BFGS", args=2.0).x.tolist() == pytest.approx([2, 2])
+
+
+def test_nothing_to_change():
+    with pytest.raises(ValueError, match=r"x0 has no numbers: x0\.a \[0\], x0\.b \[2, 0\]"):
+        minimize(lambda x: x["a"].sum(), {"a": sg.zeros(0), "b": sg.zeros(2, 0)})
