@@ -9,6 +9,7 @@ from __future__ import annotations
 import ast
 import keyword
 import math
+import re
 import threading
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
@@ -25,6 +26,9 @@ PLAIN = frozenset(("tuple", "slice", "range", "len", "int", "max", "min"))
 WIDTH = 60
 """About how many characters an expression may have before it gets a line of its own."""
 
+LONGEST = 120
+"""Of a line, where it can be broken."""
+_LIST = re.compile(r"( *)(def \w+|return )\(([\w, =]+)\)(:?)")
 _parsing = threading.Lock()
 
 
@@ -36,7 +40,32 @@ def parsed(text: str) -> list[ast.stmt]:
 
 def text(module: ast.Module) -> str:
     """The source of a module of functions."""
-    return ast.unparse(module).replace("\n\ndef ", "\n\n\ndef ").replace("\n\n@", "\n\n\n@").replace("\n\n    ", "\n    ") + "\n"
+    source = ast.unparse(module).replace("\n\ndef ", "\n\n\ndef ").replace("\n\n@", "\n\n\n@").replace("\n\n    ", "\n    ")
+    return folded(source) + "\n"
+
+
+def folded(source: str) -> str:
+    """The source with long lists of parameters and of results, which are names only, on several lines."""
+    return "\n".join(map(_folded, source.split("\n")))
+
+
+def _folded(line: str) -> str:
+    found = _LIST.fullmatch(line) if len(line) > LONGEST else None
+    if found is None:
+        return line
+    indent, start, names, end = found.groups()
+    return f"{indent}{start}(\n{_filled(names.split(', '), f'{indent}    ')}\n{indent}){end}"
+
+
+def _filled(words: Sequence[str], indent: str) -> str:
+    """Words with commas between them, in lines that are not too long."""
+    lines = [indent]
+    for i, word in enumerate(words):
+        piece = word if i == len(words) - 1 else f"{word}, "
+        if len(lines[-1]) > len(indent) and len(lines[-1]) + len(piece.rstrip()) > LONGEST:
+            lines.append(indent)
+        lines[-1] += piece
+    return "\n".join(line.rstrip() for line in lines)
 
 
 def function(title: str, parameters: Sequence[str], body: Sequence[ast.stmt]) -> ast.FunctionDef:
@@ -156,10 +185,12 @@ def _underscored(label: str) -> str:
 
 def docstring(graph: Graph, names: Sequence[str]) -> ast.stmt:
     """The types of inputs and outputs."""
-    inputs = ", ".join(f"{n}: {type_text(x)}" for n, x in zip(names, graph.inputs, strict=True))
-    outputs = ", ".join(map(type_text, graph.outputs))
-    gap = " " if len(inputs) + len(outputs) < 100 else "\n    "
-    return ast.Expr(ast.Constant(f"({inputs}){gap}-> {outputs}"))
+    inputs = [f"{n}: {type_text(x)}" for n, x in zip(names, graph.inputs, strict=True)]
+    outputs = [*map(type_text, graph.outputs)]
+    if len(", ".join(inputs + outputs)) < LONGEST - 20:
+        return ast.Expr(ast.Constant(f"({', '.join(inputs)}) -> {', '.join(outputs)}"))
+    given, found = (_filled(types, "    ").strip() for types in (inputs, outputs))
+    return ast.Expr(ast.Constant(f"({given})\n    -> {found}"))
 
 
 def names_in(tree: ast.AST) -> set[str]:

@@ -208,6 +208,8 @@ class Compiled(Methods, Inspection, Wrapping):
         watched, dice = names(self.signature.function, given), Dice()
         known = self.signature.names(), titles(self.signature.function, watched)
         traced = trace(self.signature.caller(call), call.leaves, call.labels, *known, follow=True, **how)
+        if traced.capture.unnamed:
+            traced.entitle(titles(self.signature.function, watched))  # an optimizer has made its state
         try:
             dice.refuse()
             traced.capture.settle(watched)

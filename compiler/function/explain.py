@@ -152,10 +152,11 @@ def _kernel(compiled: Any, program: Program | Step, kernel: Kernel) -> list[tupl
 
 def _buffers(kernel: Kernel) -> str:
     """Where small tensors share buffers."""
-    if kernel.packing is None:
+    packs = () if kernel.packing is None else (kernel.packing.inputs, kernel.packing.outputs)
+    if all(len(group) == 1 for groups in packs for group in groups):
         return ""
-    given, left = (f"{sum(map(len, groups))} tensors in {len(groups)}" for groups in (kernel.packing.inputs, kernel.packing.outputs))
-    return f"{given} go in, {left} come out"
+    given, left = ((sum(map(len, groups)), len(groups)) for groups in packs)
+    return f"{given[0]} tensors go in, in {given[1]} of them; {left[0]} tensors come out, in {left[1]} of them"
 
 
 def _device(kernel: Kernel) -> str:
@@ -173,7 +174,8 @@ def _times(program: Program | Step, kernel: Kernel) -> list[tuple[str, str]]:
 def _programs(compiled: Any) -> list[tuple[str, str]]:
     paths = sum(map(len, compiled._steps.values()))
     rows = [("for types of arguments", str(len(compiled._programs.keys() | compiled._steps.keys() | compiled._paths.keys())))]
-    return rows + ([("paths through them", str(paths + len(compiled._programs)))] if paths else [])
+    paths += len(compiled._programs)
+    return rows + ([("paths through them", str(paths))] if paths > int(rows[0][1]) else [])
 
 
 def _recompiles(compiled: Any) -> str:

@@ -48,7 +48,8 @@ class Inspection:
 
         program = self._traced()
         graph = one_result(program, output)
-        chosen = positions(wrt, graph.labels, [Spec(x.shape, x.dtype) for x in graph.inputs], len(program.call.leaves))
+        chosen = _slopes_left(program) if wrt is None else ()
+        chosen = chosen or positions(wrt, graph.labels, [Spec(x.shape, x.dtype) for x in graph.inputs], len(program.call.leaves))
         lowered, found = derived(graph, chosen, Plan(wrt, order, notation), _path(program))
         name = self._name if self._name.isidentifier() else "f"
         return Derivation(name, lowered, found, chosen, isinstance(wrt, (str, int)), self._values(program), program.answers)
@@ -74,8 +75,8 @@ class Inspection:
     def _traced(self) -> Program | Step:
         if self._latest is None:
             raise TraceError(
-                f"{self._name} has no program yet: call it once, programs are made for the types of the arguments; a step whose first call"
-                " makes new state, as an optimizer's does, has one after its second"
+                f"{self._name} has no program yet: call it once, programs are made for the types of the arguments; a function that is never"
+                " compiled, since it leaves tensors behind, has none"
             )
         return self._latest
 
@@ -122,6 +123,11 @@ def one_result(program: Program | Step, output: int | None) -> Graph:
     if not -len(results) <= (output or 0) < len(results):
         raise FormulaError(f"output={output}: there are {len(results)} results")
     return Graph(graph.inputs, (results[output or 0],), graph.labels)
+
+
+def _slopes_left(program: Program | Step) -> tuple[int, ...]:
+    """The inputs of a step that get gradients from it: its formula is in them, unless somebody asks for others."""
+    return tuple(i for i, slope in program.effects.grads if slope is not None) if isinstance(program, Step) else ()
 
 
 def _path(program: Program | Step) -> Way:

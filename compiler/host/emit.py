@@ -62,7 +62,7 @@ class Emitter:
         self.body: list[ast.stmt] = []
 
     def text(self, name: str) -> str:
-        text = ast.unparse(self.module(name)).replace("\n\ndef ", "\n\n\ndef ") + "\n"
+        text = syntax.folded(ast.unparse(self.module(name)).replace("\n\ndef ", "\n\n\ndef ")) + "\n"
         return text.replace("\nones", "\n\nones", 1) if self.ones else text
 
     def module(self, name: str) -> ast.Module:

@@ -76,6 +76,8 @@ class Capture(Gradients, Draws):
         self.inputs: list[Value] = []
         self.labels: list[str] = []
         self.taken: set[str] = set()
+        self.unnamed: list[int] = []
+        """Inputs that nobody has a name for."""
         self.captured: list[Tensor] = []
         self.sources: list[Any] = []
         """How to find each input that is no argument: see `symgrad.compiler.tracing.sources`."""
@@ -377,15 +379,23 @@ class Capture(Gradients, Draws):
             return value
         self.captured.append(t)
         self.sources.append(Captured(t))
-        return self.argument(t, t.name or self.names.get(id(t)) or self.titles.get(id(t)) or f"c{len(self.captured)}")
+        title = t.name or self.names.get(id(t)) or self.titles.get(id(t))
+        if title is None:
+            self.unnamed.append(len(self.inputs))
+        return self.argument(t, title or f"c{len(self.captured)}")
 
-    def argument(self, t: Tensor, label: str) -> Value:
+    def label(self, title: str) -> str:
+        """A name that no other input has."""
+        while title in self.taken:
+            title += "_"
+        self.taken.add(title)
+        return title
+
+    def argument(self, t: Tensor, title: str) -> Value:
         value = input_value(len(self.inputs), t._array.shape, t._array.dtype)
-        while label in self.taken:
-            label += "_"
+        label = self.label(title)
         self.inputs.append(value)
         self.labels.append(label)
-        self.taken.add(label)
         self.enter(t, value)
         self.boxes[id(t._array)].outside = t
         self.outside.append(t)

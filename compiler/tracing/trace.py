@@ -44,6 +44,14 @@ class Trace:
         """Let go of the result."""
         object.__setattr__(self, "result", None)
 
+    def entitle(self, titles: Mapping[int, str]) -> None:
+        """Give names to what the run itself has made for later ones, as an optimizer its state."""
+        labels = self.capture.labels
+        for i in self.capture.unnamed:
+            title = titles.get(id(self.capture.outside[i]))
+            labels[i] = labels[i] if title is None else self.capture.label(title)
+        object.__setattr__(self, "graph", Graph(self.graph.inputs, self.graph.outputs, labels))
+
 
 def trace(
     function: Callable[[Sequence[Tensor]], Any],

@@ -133,6 +133,9 @@ def test_a_training_step_shows_itself(step):
     assert rows["random draws"] == "1"
     assert len(step.graph().outputs) == 1 + 4 + 4
     assert str(step.formula(notation="index")).startswith("step(x, y) = (Σ_i ")
+    slopes = [line.partition(" ")[0].partition("[")[0] for line in str(step.formula()).splitlines() if line.startswith("∂")]
+    assert slopes == [f"∂step/∂{name}" for name in rows["gradients left"].split(", ")]  # what it computes, not what it could
+    assert str(step.formula("x")).count("∂step/∂") == str(step.formula("x")).count("∂step/∂x") == 1
     with pytest.raises(FormulaError, match="there to be read"):
         step.formula()(sg.ones(5, 3), sg.ones(5, 1))
     with pytest.raises(TraceError, match="step has effects: its kernel is the whole step"):
@@ -159,3 +162,24 @@ def test_large_programs_are_shortened():
     long = str(Explanation("f", {"source": Part("source", text="line\n" * 50)}))
     assert long.count("line\n") == 40
     assert long.endswith("... 10 more lines")
+
+
+@pytest.mark.parametrize("backend", ["xla", "numpy"])
+def test_many_names_are_on_several_lines(backend):
+    fast = sg.compile(lambda **named: tuple(x.sin() for x in named.values()), backend=backend)
+    given = {f"a_rather_long_name_of_a_tensor_{i}": sg.tensor([float(i)]) for i in range(20)}
+    fast(**given)
+    lines = fast.source().splitlines()
+    assert max(map(len, lines)) <= 120
+    (first,) = [i for i, line in enumerate(lines) if line == "def forward("]
+    assert lines[first + 1].startswith("    a_rather_long_name_of_a_tensor_0, a_rather_long_name_of_a_tensor_1,")
+    namespace = {}
+    exec(compile(fast.source(), "source", "exec"), namespace)
+    found = namespace["forward"](*(x.numpy() for x in given.values()))
+    np.testing.assert_allclose(found, [np.sin(x.numpy()) for x in given.values()], rtol=1e-5)
+
+
+def test_explain_leaves_out_what_goes_without_saying(step):
+    text = str(step.explain())
+    assert "buffers" not in text
+    assert "paths through them" not in text

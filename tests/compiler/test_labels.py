@@ -114,7 +114,7 @@ def test_tensors_that_are_brought_along_have_the_names_of_variables():
 def test_names_of_a_module_in_a_source():
     fast = sg.compile(NET)
     fast(sg.ones(4, 2, dtype=sg.float64))
-    assert "def forward(input, module_0_weight, module_0_bias, module_1_0_" in fast.source()
+    assert "def forward(\n    input, module_0_weight, module_0_bias, module_1_0_" in fast.source()
     assert "module_1_0_running_mean" in fast.source()
 
 
@@ -159,6 +159,24 @@ def test_the_state_of_an_optimizer_is_named_after_its_parameters():
     for _ in range(3):
         step()
     assert {"w", "w_exp_avg", "w_exp_avg_sq", "w_step"} <= set(step.graph().labels)
+
+
+def test_state_that_the_first_step_makes_has_its_names():
+    net, taken = sg.nn.Linear(2, 1), sg.ones(())
+    optimizer = sg.optim.Adam(net.parameters())
+
+    @sg.compile
+    def step(net_weight_exp_avg):
+        optimizer.zero_grad()
+        loss = (net(net_weight_exp_avg) * taken).square().sum()
+        loss.backward()
+        optimizer.step()
+        return loss
+
+    step(sg.ones(3, 2))
+    state = {"net_weight_exp_avg_", "net_weight_exp_avg_sq", "net_bias_exp_avg", "net_bias_exp_avg_sq"}
+    assert {"net_weight_exp_avg", *state, "net_weight", "net_bias", "taken"} <= set(step.graph().labels)
+    assert len(step.recompiles()) == 1
 
 
 def test_a_compiled_function_reads_single_numbers_again():

@@ -313,10 +313,10 @@ def test_counters_that_are_alike_are_one_part_of_a_pack():
 def test_explain_tells_how_many_buffers_there_are():
     _, fast, _, _ = pair(lambda p: optim.SGD(p, lr=0.1))
     fast(data())
-    assert "buffers     11 tensors in 11 go in, 16 tensors in 16 come out" in str(fast.explain())
+    assert "buffers" not in str(fast.explain())
     for _ in range(4):
         fast(data())
-    assert "buffers     11 tensors in 6 go in, 16 tensors in 8 come out" in str(fast.explain())
+    assert "buffers     11 tensors go in, in 6 of them; 16 tensors come out, in 8 of them" in str(fast.explain())
 
 
 @pytest.mark.parametrize("dtype", [sg.float32, sg.float64])

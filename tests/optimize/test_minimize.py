@@ -293,7 +293,8 @@ def _named(name, function):
 
 
 def test_one_pair_of_bounds_is_for_all_numbers():
-    found = minimize(lambda x: (x - 2).square().sum(), sg.tensor([[0.0, 0.1], [0.2, 5.0]], dtype=sg.float64), "L-BFGS-B", bounds=(None, 1.5))
+    start = sg.tensor([[0.0, 0.1], [0.2, 5.0]], dtype=sg.float64)
+    found = minimize(lambda x: (x - 2).square().sum(), start, "L-BFGS-B", bounds=(None, 1.5))
     assert found.x.tolist() == [[1.5, 1.5], [1.5, 1.5]]
     each = minimize(lambda x: (x - 2).square().sum(), np.zeros(2), "L-BFGS-B", bounds=((0, 1), (0, 3)))
     assert each.x.tolist() == pytest.approx([1, 2])
