@@ -8,6 +8,8 @@ from difflib import get_close_matches
 from types import MappingProxyType
 from typing import Any
 
+from symgrad.devices import device
+
 _BACKENDS = ("xla", "numpy", "auto")
 
 
@@ -42,9 +44,24 @@ class Options:
             raise ValueError(f'fallback={self.fallback!r}: what cannot be compiled is an error (None) or runs eagerly ("eager")')
 
 
-def names(given: str | Iterable[str]) -> frozenset[str]:
+def names(given: str | Iterable[str], option: str) -> frozenset[str]:
     """One name or several."""
-    return frozenset((given,) if isinstance(given, str) else given)
+    found = (given,) if isinstance(given, str) or not isinstance(given, Iterable) else tuple(given)
+    for name in found:
+        if not isinstance(name, str):
+            raise TypeError(f"{option}={given!r}: arguments are given by their names, {option}=\"n\" or {option}=(\"n\", \"m\")")
+    return frozenset(found)
+
+
+def place(given: Any) -> str | None:
+    """The name of a device, of which there may be an object of ours or of JAX's."""
+    if given is None or isinstance(given, str):
+        return given
+    if isinstance(given, device):
+        return str(given)
+    if hasattr(given, "platform") and hasattr(given, "id"):
+        return f"{given.platform}:{given.id}"
+    raise TypeError(f'device={given!r}: kernels run on devices by name, device="gpu" or device="cpu:1"')
 
 
 def lengths(given: Mapping[str, Any]) -> tuple[tuple[str, tuple[int, ...]], ...]:
@@ -68,7 +85,8 @@ def options(*, static: Any = (), dynamic: Any = (), buckets: Mapping[str, Any] =
             close = get_close_matches(name, given, 1)
             hint = f": did you mean {close[0]!r}?" if close else f": there are {', '.join(sorted(given))}"
             raise TypeError(f"compile() has no option {name!r}{hint}")
-    return Options(names(static), names(dynamic), buckets=lengths(buckets), **others)
+    others["device"] = place(others.get("device"))
+    return Options(names(static, "static"), names(dynamic, "dynamic"), buckets=lengths(buckets), **others)
 
 
 DEFAULT = Options()

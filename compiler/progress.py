@@ -151,7 +151,7 @@ class _Line:
             return
         try:
             while True:
-                self.write(f"\x1b7 {self.work.now()[:_WIDEST]}\x1b[K\x1b8")
+                self.write(f"\x1b7\x1b[?7l {self.work.now()[:_WIDEST]}\x1b[K\x1b[?7h\x1b8")  # cut off at the edge: nobody would clear more
                 if self.done.wait(0.5):
                     break
         finally:

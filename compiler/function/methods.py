@@ -80,7 +80,8 @@ class Point:
 def direction(given: Any, like: Value, name: str) -> Tensor:
     """A tangent or cotangent as the kernel takes it: of the shape and type of what it belongs to."""
     array = memory(given) if isinstance(given, Tensor) else np.asarray(given)
-    if array.dtype.kind not in "biufc" or array.shape != like.shape or (array.dtype.kind == "c" and kind(like.dtype) != "c"):
+    given_kind = kind(array.dtype)
+    if given_kind not in ("b", "i", "f", "c") or array.shape != like.shape or (given_kind == "c" and kind(like.dtype) != "c"):
         raise ValueError(f"{name} must be {type_text(like)}, got {describe(given)}")
     return given if isinstance(given, Tensor) and array.dtype == like.dtype else wrap(np.asarray(array, like.dtype).copy())
 

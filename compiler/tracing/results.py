@@ -31,8 +31,12 @@ def results(result: Any, effects: bool = False) -> tuple[list[Tensor], Any]:
 
 def no_tensor(result: Any) -> TraceError:
     got = describe(result.itself() if is_weak(result) else result)
-    way = "a comparison or a size as a tensor, or beside one" if isinstance(result, (bool, int, float)) else "or beside other results"
-    return TraceError(f"{user_line()}: the function must return a tensor or tensors, got {got}; return tensors, {way}, or leave it eager")
+    way = "return tensors, or this beside one"
+    if is_weak(result):
+        way = "it was computed from Python numbers alone, so pass one of them as tensor(...)"
+    elif isinstance(result, (bool, int, float, complex)):
+        way = "return tensor(...) of a comparison or a size, or return it beside a tensor"
+    return TraceError(f"{user_line()}: the function must return a tensor or tensors, got {got}; {way}, or leave the function eager")
 
 
 def _check(structure: Any, where: str) -> None:

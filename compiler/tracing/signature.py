@@ -264,6 +264,8 @@ def _array_of_jax(x: Any, name: str, jax: Any) -> Any:
 def _refuse_kind(function: Any) -> None:
     """What is called like a function, and gives no tensors when it is called."""
     name = getattr(function, "__qualname__", type(function).__name__)
+    if isinstance(function, np.ufunc):
+        raise TypeError(f"expected a function of tensors, got NumPy's {function.__name__}: compile symgrad's function of that name")
     if isinstance(function, type):
         raise TypeError(f"expected a function of tensors, got the class {name}: compile an object of it, or its method")
     if inspect.iscoroutinefunction(function):

@@ -20,7 +20,7 @@ import numpy as np
 from symgrad.compiler.graph.ir import Graph, type_text
 from symgrad.compiler.xla.cache import kept
 from symgrad.compiler.xla.function import function
-from symgrad.compiler.xla.kernel import Kernel
+from symgrad.compiler.xla.kernel import Kernel, jitted
 from symgrad.errors import FileError, GraphError
 from symgrad.graph import ARRAYS
 from symgrad.ops.spec import Meta
@@ -103,7 +103,7 @@ class Loaded:
         import jax
 
         with jax.enable_x64(True):
-            found = self._compiled(*held)
+            found = jitted(lambda: self._compiled(*held))
         ARRAYS.update(map(type, found))
         for r in found:
             r.block_until_ready()  # until then XLA may read memory that anybody may write to

@@ -89,6 +89,8 @@ class Kernel:
                 raise explained from error
             if not isinstance(error, ValueError):
                 raise
+            if _jit_is_off():
+                return jitted(lambda: self.launch(held, found))
             placed = self._placed(held)
             if all(x is y for x, y in zip(held, placed, strict=True)):
                 raise
@@ -152,7 +154,7 @@ class Kernel:
         if self._compiled is None:
             with self._lock, compiling(self.name):
                 if self._compiled is None:  # another thread may have done it
-                    self._compiled = in_x64(self.wide, self._compile)
+                    self._compiled = in_x64(self.wide, lambda: jitted(self._compile))
         return self._compiled
 
     def _compile(self) -> Any:
@@ -224,6 +226,23 @@ def _put(device: str | None, array: Array) -> Any:
 
     with x64(True):
         return jax.device_put(array.copy(), _device(device))  # what JAX calls a copy may be made after it returns
+
+
+def _jit_is_off() -> bool:
+    import jax
+
+    return bool(jax.config.jax_disable_jit)
+
+
+def jitted(f: Callable[[], Any]) -> Any:
+    """What a function gives with JAX's jit. Whoever has switched that off looks into functions of JAX's; of a kernel, which is for XLA,
+    JAX would run loops step by step, and then refuse it."""
+    import jax
+
+    if not _jit_is_off():
+        return f()
+    with jax.disable_jit(False):
+        return f()
 
 
 def x64(enabled: bool) -> Any:

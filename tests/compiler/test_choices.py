@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import warnings
 
+import jax
 import numpy as np
 import pytest
 
@@ -154,3 +155,28 @@ def test_tensors_that_are_filled_with_what_is_computed(f):
 
 def copied(t):
     return sg.tensor(t * 2, dtype=sg.float32)
+
+
+def test_devices_are_given_by_name_or_as_objects():
+    for device in ("cpu", "cpu:0", sg.device("cpu"), jax.devices()[0]):
+        assert sg.compile(lambda x: x * 2, device=device)(X).tolist() == [2, 4, 6]
+    with pytest.raises(TypeError, match=r'device=3: kernels run on devices by name, device="gpu"'):
+        sg.compile(lambda x: x, device=3)
+    with pytest.raises(ValueError, match=r"device='cpu:77' is not there: JAX sees cpu:0"):
+        sg.compile(lambda x: x * 2, device="cpu:77")(X)
+
+
+def test_arguments_are_named_in_options():
+    with pytest.raises(TypeError, match=r'static=1: arguments are given by their names, static="n"'):
+        sg.compile(lambda x, n: x * n, static=1)
+    with pytest.raises(TypeError, match=r"dynamic=\['n', 1\]: arguments are given by their names"):
+        sg.compile(lambda x, n: x * n, dynamic=["n", 1])
+
+
+def test_functions_and_results_that_are_none():
+    with pytest.raises(TypeError, match="got NumPy's sin: compile symgrad's function of that name"):
+        sg.compile(np.sin)
+    with pytest.raises(TraceError, match=r"got float 4.0; it was computed from Python numbers alone, so pass one of them as tensor\("):
+        sg.compile(lambda a: a * a)(2.0)
+    with pytest.raises(TraceError, match=r"got bool True; return tensor\(...\) of a comparison or a size, or return it beside a tensor"):
+        sg.compile(lambda x: x.shape[0] > 2)(X)

@@ -125,6 +125,31 @@ def test_kernels_do_not_depend_on_how_strict_the_user_has_set_jax():
         assert "stablehlo" in fast.hlo(optimized=False)
 
 
+def test_kernels_are_compiled_where_the_user_has_switched_jit_off(tmp_path):
+    """He wants to look into functions of JAX's own."""
+    w = sg.ones(2, requires_grad=True)
+    optimizer = sg.optim.SGD([w], lr=0.25)
+
+    @sg.compile
+    def step(x):
+        optimizer.zero_grad()
+        loss = (w * x).square().sum()
+        loss.backward()
+        optimizer.step()
+        return loss
+
+    fast = sg.compile(lambda xs: sg.scan(lambda c, x: (c * x, c), xs[0], xs)[0])
+    with jax.disable_jit():
+        assert [fast(sg.full((3,), 2.0, dtype=dtype)).item() for dtype in (sg.float32, sg.float64)] == [16, 16]
+        assert fast.grad(sg.full((3,), 2.0), wrt=0).tolist() == [16, 8, 8]
+        assert [step(sg.ones(2)).item() for _ in range(3)] == [2, 0.5, 0.125]
+        fast.export(tmp_path / "f.sgx")
+        assert sg.load_compiled(tmp_path / "f.sgx")(sg.full((3,), 2.0)).item() == 16
+        assert jax.config.jax_disable_jit
+    assert not jax.config.jax_disable_jit
+    assert fast(sg.full((3,), 2.0)).item() == 16
+
+
 @pytest.mark.parametrize("searching", [True, False])
 @pytest.mark.parametrize("fails", [True, False])
 def test_the_search_for_garbage_is_as_it_was(searching, fails, monkeypatch):

@@ -176,6 +176,14 @@ def test_directions_of_another_form_are_refused():
         LOSS.hvp(X, W, U, v=X, wrt=("x", "w"))
 
 
+def test_directions_of_bfloat16():
+    x = sg.tensor([0.5, 1.5], dtype=sg.bfloat16)
+    fast = sg.compile(lambda x: (x * x * x).sum())
+    assert fast.hvp(x, v=x, wrt=0).tolist() == [1.5, 13.5]
+    assert fast.jvp(x, wrt=0)(x).item() == fast.jvp(x.float(), wrt=0)(x).item() == 10.5
+    assert fast.vjp(x, wrt=0)(sg.tensor(2.0, dtype=sg.bfloat16)).tolist() == [1.5, 13.5]
+
+
 def test_a_point_that_was_written_to_is_refused():
     x = X.clone()
     pull = NET.vjp(x, W, U, wrt="x")

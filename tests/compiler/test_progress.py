@@ -132,7 +132,7 @@ def test_a_line_appears_on_a_terminal_and_goes_away(terminal, monkeypatch):
     terminal.awaited = "XLA"
     with compiling("step"), stage("XLA"):
         assert terminal.drawn.wait(60)
-    drawn = r"\x1b7 compiling step: {}, 0 s\x1b\[K\x1b8"
+    drawn = r"\x1b7\x1b\[\?7l compiling step: {}, 0 s\x1b\[K\x1b\[\?7h\x1b8"
     assert re.fullmatch(f"({drawn.format('compile')})*({drawn.format('XLA')})+" + r"\x1b\[K", terminal.getvalue())
     assert not waiting()
 
@@ -168,7 +168,7 @@ def test_one_line_for_many_threads(terminal):
         t.start()
     for t in threads:
         t.join()
-    drawn = r"\x1b7 compiling {}: [^\x1b]*\x1b\[K\x1b8"
+    drawn = r"\x1b7\x1b\[\?7l compiling {}: [^\x1b]*\x1b\[K\x1b\[\?7h\x1b8"
     one_after_the_other = "(?:" + drawn.format(r"(f\d)") + "(?:" + drawn.format(r"\1") + r")*\x1b\[K)+"
     assert re.fullmatch(one_after_the_other, terminal.getvalue())
     assert not waiting()
