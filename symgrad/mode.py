@@ -33,15 +33,18 @@ class Mode:
     `capture.called(row, args, results)` tells it of one that does not, `capture.hooked(tensor, hook, how)` of a hook.
     `capture.printed(text, tensors, named)` tells it of `debug.print`, and says whether there are values to be printed now.
     If `capture.abstract`, kernels do not run: results have a type and no values.
+
+    `depth` is how many derivatives of functions (`func.grad` and the like) are being taken around what runs.
     """
 
-    __slots__ = ("anomaly", "capture", "inference", "recording", "run")
+    __slots__ = ("anomaly", "capture", "depth", "inference", "recording", "run")
 
     def __init__(self) -> None:
         self.recording = True
         self.inference = False
         self.capture: Any = None
         self.anomaly: Any = None
+        self.depth = 0
         context = contextvars.Context()
         context.run(np.seterr, all="ignore")
         self.run: Callable[..., Any] = context.run

@@ -11,10 +11,12 @@ import numpy as np
 
 from symgrad.compiler.artifact import container, structure
 from symgrad.compiler.artifact.description import Description, Input, Parameter, described
+from symgrad.compiler.function.methods import cotangent
 from symgrad.compiler.graph.ir import Graph, input_value, type_text
 from symgrad.compiler.running.operation import Operation, row_of_operation
 from symgrad.compiler.tracing.capture import tracing, user_line
-from symgrad.compiler.tracing.signature import positions
+from symgrad.compiler.tracing.choice import Choice, choose, places
+from symgrad.compiler.tracing.tree import LEAF, leaves_like, unflatten
 from symgrad.compiler.xla.export import Loaded, platform
 from symgrad.engine import check_saved
 from symgrad.errors import FileError, TraceError, describe
@@ -81,24 +83,34 @@ class LoadedFunction:
         return structure.build(self.description.structure, list(self._operation(*self._inputs(args, kwargs))))
 
     def value_and_grad(self, /, *args: Any, wrt: Any = None, **kwargs: Any) -> tuple[Tensor, Any]:
-        """The scalar result and its gradients: one tensor if `wrt` is one name or position, else a tuple."""
+        """The scalar result and its gradients: in the form of the argument if `wrt` is one name or position, else in a tuple."""
         if not self.description.is_scalar:
             raise ValueError(f"only a function with one floating-point number as its result has a gradient, and this is {self.signature}")
         inputs = self._inputs(args, kwargs)
-        numbers = [float if x.number else None for x in self.description.inputs]
-        chosen = positions(wrt, [x.label for x in self.description.inputs], inputs, len(self.description.arguments), numbers)
-        for i in chosen:
-            if i not in self.description.wrt:
-                given = self.description.inputs[i]
-                raise ValueError(f"{given.label} is {type_text(given.meta)}: only floating-point inputs have a derivative")
+        choice = self._choice(wrt, inputs)
         value, *slopes = self._programs["value_and_grad"]([t._array for t in inputs])
         found = dict(zip(self.description.wrt, map(wrap, slopes), strict=True))
-        grads = tuple(found[i] for i in chosen)
-        return wrap(value), grads[0] if len(chosen) == 1 and isinstance(wrt, (str, int)) else grads
+        return wrap(value), unflatten(choice.form, [found[i] for i in choice.inputs])
 
     def grad(self, /, *args: Any, wrt: Any = None, **kwargs: Any) -> Any:
         """The gradients of the scalar result, as `value_and_grad` gives them."""
         return self.value_and_grad(*args, wrt=wrt, **kwargs)[1]
+
+    def vjp(self, /, *args: Any, wrt: Any = None, **kwargs: Any) -> LoadedPullback:
+        """The VJP at these arguments: `f.vjp(x, w)(v)` gives the cotangents of the inputs for a cotangent v of the result."""
+        inputs = self._inputs(args, kwargs)
+        return LoadedPullback(self, [wrap(t._array.copy()) for t in inputs], self._choice(wrt, inputs))
+
+    def _choice(self, wrt: Any, inputs: Sequence[Tensor]) -> Choice:
+        leaves: list[Any] = [LEAF] * len(self.description.arguments)
+        given = places((p.name, p.kind, structure.build(p.structure, leaves)) for p in self.description.parameters)
+        numbers = [float if x.number else None for x in self.description.inputs]
+        choice = choose(wrt, given, [x.label for x in self.description.inputs], inputs, len(leaves), numbers)
+        for i in choice.inputs:
+            if i not in self.description.wrt:
+                refused = self.description.inputs[i]
+                raise ValueError(f"{refused.label} is {type_text(refused.meta)}: only floating-point inputs have a derivative")
+        return choice
 
     def _known(self, what: str) -> str:
         if what not in self._programs:
@@ -123,6 +135,32 @@ class LoadedFunction:
         if self.state.keys() != set(labels):
             raise KeyError(f"the state should have {', '.join(labels)}, and has {', '.join(map(str, self.state))}")
         return [self.state[label] for label in labels]
+
+
+class LoadedPullback:
+    """The VJP at one point: call it with cotangents, in the form of the results; it gives those of the inputs."""
+
+    def __init__(self, function: LoadedFunction, inputs: Sequence[Tensor], choice: Choice) -> None:
+        self._function, self._inputs, self._choice = function, inputs, choice
+
+    @property
+    def value(self) -> Any:
+        """What the function gives at this point."""
+        found = self._function._programs["forward"]([t._array for t in self._inputs])
+        return structure.build(self._function.description.structure, [*map(wrap, found)])
+
+    def __call__(self, *cotangents: Any) -> Any:
+        description = self._function.description
+        form = structure.build(description.structure, [LEAF] * len(description.results))
+        given = leaves_like(form, cotangents[0] if len(cotangents) == 1 else cotangents, "the cotangent")
+        seeds = [cotangent(x, like, where) for (x, where), like in zip(given, description.results, strict=True)]
+        found = dict(zip(description.sloping, self._pulled(seeds), strict=True))
+        zeros = [np.zeros(x.meta.shape, x.meta.dtype) for x in description.inputs]
+        return unflatten(self._choice.form, [wrap(found.get(i, zeros[i])) for i in self._choice.inputs])
+
+    def _pulled(self, seeds: Sequence[Tensor]) -> Sequence[Any]:
+        program = self._function._programs.get("vjp")
+        return () if program is None else program([t._array for t in (*self._inputs, *seeds)])
 
 
 class LoadedOperation(Operation):

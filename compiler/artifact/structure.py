@@ -31,6 +31,9 @@ class Record(tuple[Any, ...]):
     __slots__ = ()
     _fields: tuple[str, ...] = ()
 
+    def __new__(cls, *items: Any) -> Record:
+        return tuple.__new__(cls, items)
+
     def __repr__(self) -> str:
         return f"{type(self).__name__}({', '.join(f'{n}={x!r}' for n, x in zip(self._fields, self, strict=True))})"
 
@@ -135,7 +138,7 @@ def build(node: Any, leaves: list[Any]) -> Any:
         return {build(key, []): build(inner, leaves) for key, inner in content}
     if kind == "record":
         name, items = content
-        return _record(name, tuple(n for n, _ in items))(build(inner, leaves) for _, inner in items)
+        return _record(name, tuple(n for n, _ in items))(*(build(inner, leaves) for _, inner in items))
     return float.fromhex(content) if kind == "float" else content
 
 

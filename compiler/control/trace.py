@@ -77,6 +77,7 @@ class Body(Capture):
     def __init__(self, lent: Lent, random: bool = False) -> None:
         super().__init__(True, lent.outer.names)
         self.lent, self.outer, self.random = lent, lent.outer, random
+        self.recorded = lent.outer.recorded
         self.given: list[Box] = []
         """What is in the tensors that it gets."""
         self.weaks: dict[int, tuple[Weak, Weak]] = {}

@@ -17,8 +17,9 @@ from symgrad.compiler.graph.verify import verify
 from symgrad.compiler.passes.stabilise import stabilise
 from symgrad.compiler.passes.unroll import unroll
 from symgrad.compiler.tracing.capture import Way, user_line
+from symgrad.compiler.tracing.choice import choose
 from symgrad.compiler.tracing.naming import titles
-from symgrad.compiler.tracing.signature import Call, Signature, array_of, positions
+from symgrad.compiler.tracing.signature import Call, Signature, array_of
 from symgrad.compiler.tracing.trace import trace
 from symgrad.errors import FormulaError, TraceError
 from symgrad.ops.promotion import kind
@@ -56,7 +57,8 @@ def of_call(signature: Signature, plan: Plan, args: tuple[Any, ...], kwargs: dic
     traced = trace(signature.caller(call), call.leaves, call.labels, signature.names(), titles(signature.function), follow=True)
     if len(traced.graph.outputs) != 1:
         raise TraceError(f"{user_line()}: derive needs a function with one result, this one returns {len(traced.graph.outputs)}")
-    wrt = positions(plan.wrt, traced.graph.labels, (*call.leaves, *traced.captured), len(call.leaves)) if plan.order else ()
+    leaves = (*call.leaves, *traced.captured)
+    wrt = choose(plan.wrt, signature.places(call), traced.graph.labels, leaves, len(call.leaves)).inputs if plan.order else ()
     name = getattr(signature.function, "__name__", "f")
     program, found = derived(traced.graph, wrt, plan, traced.path)
     source = CallSource(signature, call, traced.captured)

@@ -348,7 +348,7 @@ class Compiled(Methods, Inspection, Wrapping):
         call = self._bound(args, kwargs)
         key = call.key()
         program = None if call.shares else self._known(call)
-        if program is None:
+        if program is None or not program.whole:
             program = next((p for p in self._paths.get(key, ()) if p.holds(call.leaves) and p.taken(p.inputs(call))), None)
         if program is None:
             program = self._derivable(call, key, what)
@@ -365,7 +365,7 @@ class Compiled(Methods, Inspection, Wrapping):
                 f"{error}. {what}() is for functions without effects: compile the part that computes the loss, and call {what}() of that"
             ) from error
         program = Program(traced, call, self._name, self.options, times)
-        if traced.path.values or call.shares:  # in calls, the same tensor twice is one input
+        if traced.path.values or call.shares or traced.capture.differentiated:  # in calls, the same tensor twice is one input
             paths = self._paths.setdefault(key, [])
             paths.insert(0, program)
             del paths[_MOST_PATHS:]

@@ -15,7 +15,10 @@ from symgrad.compiler.options import Options
 from symgrad.compiler.running.program import Program
 from symgrad.compiler.running.state import Step
 from symgrad.compiler.tracing.capture import Way
-from symgrad.compiler.tracing.signature import Signature, Spec, positions
+from symgrad.compiler.tracing.choice import choose
+from symgrad.compiler.tracing.naming import titles
+from symgrad.compiler.tracing.signature import Signature, Spec
+from symgrad.compiler.tracing.trace import trace
 from symgrad.errors import FormulaError, TraceError
 
 if TYPE_CHECKING:
@@ -46,10 +49,10 @@ class Inspection:
         from symgrad.compiler.deriving.derivation import Derivation
         from symgrad.compiler.deriving.derive import Plan, derived
 
-        program = self._traced()
+        program = self._whole(self._traced(), "formula") if order else self._traced()
         graph = one_result(program, output)
         chosen = _slopes_left(program) if wrt is None else ()
-        chosen = chosen or positions(wrt, graph.labels, [Spec(x.shape, x.dtype) for x in graph.inputs], len(program.call.leaves))
+        chosen = chosen or self._chosen(program, wrt)
         lowered, found = derived(graph, chosen, Plan(wrt, order, notation), _path(program))
         name = self._name if self._name.isidentifier() else "f"
         return Derivation(name, lowered, found, chosen, isinstance(wrt, (str, int)), self._values(program), program.answers)
@@ -81,9 +84,9 @@ class Inspection:
         return self._latest
 
     def _kernel(self, what: str, wrt: Any, backend: str | None = None) -> Kernel:
-        program = self._traced()
+        program = self._traced() if what == "forward" else self._whole(self._traced(), what)
         if isinstance(program, Program):
-            return program.kernel(what, program.wrt if wrt is None else positions(wrt, program.graph.labels, ()), backend)
+            return program.kernel(what, program.wrt if wrt is None else self._chosen(program, wrt), backend)
         if what == "forward":
             if backend is None or backend == self.options.backend:
                 return program.kernel
@@ -91,6 +94,20 @@ class Inspection:
         if program.operation is None:
             raise TraceError(f'{self._name} has effects: its kernel is the whole step ("forward"), of which there is no {what!r}')
         raise TraceError(f"{self._name} takes other paths for other values: call {what}(...) with arguments first, to say which")
+
+    def _whole(self, program: Program | Step, what: str) -> Program | Step:
+        """The program with all its derivatives: traced again, for the same types, if it was called without anybody asking for them."""
+        if isinstance(program, Step) or program.whole:
+            return program
+        signature, call = self.signature, replace(program.call, effects=False)
+        traced = trace(signature.caller(call), call.leaves, call.labels, signature.names(), titles(signature.function))
+        if call.weak and traced.path.values:
+            raise TraceError(f"{self._name} takes other paths for other numbers: call {what}(...) with arguments first, to say which")
+        return Program(traced, program.call, self._name, self.options)
+
+    def _chosen(self, program: Program | Step, wrt: Any) -> tuple[int, ...]:
+        inputs = [Spec(x.shape, x.dtype) for x in program.graph.inputs]
+        return choose(wrt, self.signature.places(program.call), program.graph.labels, inputs, len(program.call.leaves)).inputs
 
     def _values(self, program: Program | Step) -> Any:
         from symgrad.compiler.deriving.derive import CallSource

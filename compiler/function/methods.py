@@ -1,7 +1,8 @@
 """What a compiled function offers besides being called: derivatives of every kind, each one kernel.
 
-`wrt` says in which inputs: a name or a position (then a derivative is one tensor), or several (then it is a tuple, and a Hessian a tuple of
-tuples). Without it, those that require grad, or else every floating-point argument. Tensors that the function brings along have names, too.
+`wrt` says in which inputs: a name or a position (then a derivative has the form of that argument: one tensor, or a container of them), or
+several (then it is a tuple, and a Hessian a tuple of tuples). Without it, those that require grad, or else every floating-point argument.
+Tensors that the function brings along have names, too.
 """
 
 from __future__ import annotations
@@ -11,14 +12,17 @@ from typing import Any
 
 import numpy as np
 
+from symgrad.compiler.function.nested import Nested, NestedPullback, NestedPushforward, looked_at, refuse_kernels
 from symgrad.compiler.graph.ir import Value, type_text
 from symgrad.compiler.running.program import MISS, Program
 from symgrad.compiler.running.shortcut import Run, derivative, no_shortcut
 from symgrad.compiler.running.state import Step
-from symgrad.compiler.tracing.signature import Call, positions, types_of
+from symgrad.compiler.tracing.choice import Choice, choose
+from symgrad.compiler.tracing.signature import Call, Signature, types_of
 from symgrad.compiler.tracing.tree import LEAF, leaves_like, unflatten
 from symgrad.errors import describe
 from symgrad.ops.promotion import kind
+from symgrad.ops.spec import Meta
 from symgrad.resident import memory
 from symgrad.tensor import Tensor, wrap
 
@@ -28,10 +32,8 @@ _MOST_WAYS = 64
 class Point:
     """Where a derivative is taken: a program, its inputs, and which of them are meant."""
 
-    def __init__(self, program: Program, call: Call, wrt: Any, later: bool = False) -> None:
-        self.program = program
-        self.chosen = positions(wrt, program.graph.labels, (*call.leaves, *program.captured), len(call.leaves), call.weak)
-        self.single = len(self.chosen) == 1 and isinstance(wrt, (str, int))
+    def __init__(self, program: Program, call: Call, choice: Choice, later: bool = False) -> None:
+        self.program, self.choice, self.chosen = program, choice, choice.inputs
         self.inputs, self.plain = program.inputs(call), call.plain
         if later:  # the user may write to arrays of his own until then
             kept = len(call.leaves)
@@ -39,10 +41,10 @@ class Point:
         self._versions = [t._version for t in self.inputs] if later else ()
 
     @staticmethod
-    def known(program: Program, chosen: tuple[int, ...], single: bool, tensors: Sequence[Tensor], later: bool) -> Point:
+    def known(program: Program, choice: Choice, tensors: Sequence[Tensor], later: bool) -> Point:
         """The same for other arguments of the same types."""
         point = Point.__new__(Point)
-        point.program, point.chosen, point.single, point.plain = program, chosen, single, True
+        point.program, point.choice, point.chosen, point.plain = program, choice, choice.inputs, True
         point.inputs = [*tensors, *program.captured]
         point._versions = [t._version for t in point.inputs] if later else ()
         return point
@@ -54,9 +56,9 @@ class Point:
                 raise RuntimeError(f"{label} has been written to in place since this derivative was begun: begin it again, or pass a copy")
         return self.program.compute(what, self.chosen, [*self.inputs, *directions])
 
-    def one_or_all(self, found: Sequence[Any]) -> Any:
-        """A derivative in one input is itself."""
-        return found[0] if self.single else tuple(found)
+    def formed(self, found: Sequence[Any]) -> Any:
+        """Derivatives in the form of what they are derivatives in."""
+        return found[0] if self.choice.form is LEAF else unflatten(self.choice.form, found)
 
     def by_output(self, found: Sequence[Tensor], each: int, arrange: Callable[[Sequence[Tensor]], Any]) -> Any:
         """Derivatives, `each` many for every output, in the containers of the results."""
@@ -65,7 +67,7 @@ class Point:
 
     def square(self, found: Sequence[Tensor]) -> Any:
         count = len(self.chosen)
-        return self.one_or_all([self.one_or_all(found[k : k + count]) for k in range(0, len(found), count)])
+        return self.formed([self.formed(found[k : k + count]) for k in range(0, len(found), count)])
 
     @property
     def values(self) -> list[Value]:
@@ -77,7 +79,7 @@ class Point:
         return [self.program.graph.labels[i] for i in self.chosen]
 
 
-def direction(given: Any, like: Value, name: str) -> Tensor:
+def direction(given: Any, like: Value | Meta, name: str) -> Tensor:
     """A tangent or cotangent as the kernel takes it: of the shape and type of what it belongs to."""
     array = memory(given) if isinstance(given, Tensor) else np.asarray(given)
     given_kind = kind(array.dtype)
@@ -98,17 +100,19 @@ class Pullback:
     @property
     def value(self) -> Any:
         """What the function gives at this point."""
-        return _value(self._point)
+        return _value(self._point, f"the vjp of {self._name}")
 
     def __call__(self, *cotangents: Any) -> Any:
+        refuse_kernels(f"the vjp of {self._name}")
         program = self._point.program
         given = cotangents[0] if len(cotangents) == 1 else cotangents
         outputs: Iterator[Value] = iter(program.graph.outputs)
-        seeds = [_cotangent(x, next(outputs), where) for x, where in leaves_like(program.structure, given, "the cotangent")]
-        return self._point.one_or_all(self._point.compute("vjp", seeds))
+        seeds = [cotangent(x, next(outputs), where) for x, where in leaves_like(program.structure, given, "the cotangent")]
+        return self._point.formed(self._point.compute("vjp", seeds))
 
 
-def _cotangent(given: Any, like: Value, where: str) -> Tensor:
+def cotangent(given: Any, like: Value | Meta, where: str) -> Tensor:
+    """The cotangent of one result."""
     if kind(like.dtype) not in "fc":  # whole numbers have none, and nobody reads it
         return wrap(np.zeros(like.shape, like.dtype))
     return direction(given, like, where)
@@ -126,22 +130,32 @@ class Pushforward:
     @property
     def value(self) -> Any:
         """What the function gives at this point."""
-        return _value(self._point)
+        return _value(self._point, f"the jvp of {self._name}")
 
     def __call__(self, *tangents: Any) -> Any:
+        refuse_kernels(f"the jvp of {self._name}")
         found = self._point.compute("jvp", _directions(self._point, tangents, "the tangent"))
         return self._point.by_output(found, 1, lambda group: group[0])
 
 
 def _directions(point: Point, given: Sequence[Any], name: str) -> list[Tensor]:
-    if len(given) == 1 and isinstance(given[0], (tuple, list)) and not point.single:
+    leaves = tangents(point.choice, given, point.labels, name)
+    return [direction(x, v, f"{name} of {label}") for x, v, label in zip(leaves, point.values, point.labels, strict=True)]
+
+
+def tangents(choice: Choice, given: Sequence[Any], labels: Sequence[str], name: str) -> list[Any]:
+    """Directions for the chosen inputs: in the form of one, or of each of several, which may also be in one tuple."""
+    form = choice.form if choice.several else (choice.form,)
+    if len(given) == 1 and isinstance(given[0], (tuple, list)) and choice.several:
         (given,) = given
-    if len(given) != len(point.chosen):
-        raise ValueError(f"{name}: one is needed for each of {', '.join(point.labels)}, got {len(given)}")
-    return [direction(x, v, f"{name} of {label}") for x, v, label in zip(given, point.values, point.labels, strict=True)]
+    if len(given) != len(form):
+        wanted = f"one is needed for each of {', '.join(labels)}" if choice.several else "one is needed, in the form of the argument"
+        raise ValueError(f"{name}: {wanted}, got {len(given)}")
+    return [x for part, tree in zip(form, given, strict=True) for x, _ in leaves_like(part, tree, name, "the argument")]
 
 
-def _value(point: Point) -> Any:
+def _value(point: Point, name: str) -> Any:
+    refuse_kernels(name)
     found = point.compute("forward")
     return found[0] if point.program.structure is LEAF else unflatten(point.program.structure, found)
 
@@ -161,7 +175,14 @@ _FORMS: dict[tuple[str, bool], Callable[[list[Tensor]], Any]] = {
     ("value_and_grad", True): lambda found: (found[0], found[1]),
     ("value_and_grad", False): lambda found: (found[0], tuple(found[1:])),
 }
-"""What gradients are given as, in one input or in several."""
+"""What gradients are given as, in one tensor or in several."""
+
+
+def _form(what: str, point: Point) -> Callable[[list[Tensor]], Any]:
+    form = point.choice.form
+    if form is LEAF or (point.choice.several and all(part is LEAF for part in form)):
+        return _FORMS[what, form is LEAF]
+    return point.formed if what == "grad" else lambda found: (found[0], point.formed(found[1:]))
 
 
 class Methods:
@@ -169,8 +190,9 @@ class Methods:
 
     _name: str
     _latest: Program | Step | None
-    _points: dict[Any, tuple[Program, tuple[int, ...], bool]]
-    """The short way to derivatives: program, inputs and whether it is one, by what was asked for."""
+    signature: Signature
+    _points: dict[Any, tuple[Program, Choice]]
+    """The short way to derivatives: program and inputs, by what was asked for."""
     _ways: dict[Any, Run]
     """The shortest way to gradients, for arguments like the last ones."""
     _latest_way: tuple[Any, Any, Run] = (None, None, no_shortcut)
@@ -183,15 +205,30 @@ class Methods:
         later, types = what in ("vjp", "jvp"), None if kwargs else types_of(args, False)
         key = _named(wrt), types
         if types is not None and key in self._points:
-            program, chosen, single = self._points[key]
+            program, choice = self._points[key]
             if program.guards.hold(args):
                 self._latest = program
-                return Point.known(program, chosen, single, args, later)
+                return Point.known(program, choice, args, later)
         call, program = self._prepare(args, kwargs, what)
-        point = Point(program, call, wrt, later)
+        point = Point(program, call, self._choice(call, program, wrt), later)
         if types is not None and call.plain and not program.guards.conditions and not program.answers:
             self._keep(key, point)
         return point
+
+    def _nested(self, args: Any, kwargs: Any, wrt: Any) -> Nested:
+        return Nested(self.signature.function, args, kwargs, wrt, tangents)
+
+    def _choice(self, call: Call, program: Program, wrt: Any) -> Choice:
+        """In which inputs; what is said by name is looked up once for each program."""
+        known = program.choices
+        key = _named(wrt)
+        choice = known.get(key)
+        if choice is None:
+            leaves = (*call.leaves, *program.captured)
+            choice = choose(wrt, self.signature.places(call), program.graph.labels, leaves, len(call.leaves), call.weak)
+            if wrt is not None:
+                known[key] = choice
+        return choice
 
     def _computed(self, what: str, args: Any, kwargs: Any, wrt: Any) -> Any:
         """Gradients, by the shortest way that is known, or else by the long one."""
@@ -199,8 +236,10 @@ class Methods:
             found = self._way(what, wrt)(args)
             if found is not MISS:
                 return found
+        if looked_at():
+            return getattr(self._nested(args, kwargs, wrt), what)()
         point = self._point(what, args, kwargs, wrt)
-        form = _FORMS[what, point.single]
+        form = _form(what, point)
         results = form(point.compute(what))
         if not kwargs and not point.program.answers and point.plain:
             if len(self._ways) >= _MOST_WAYS:
@@ -218,10 +257,10 @@ class Methods:
     def _keep(self, key: Any, point: Point) -> None:
         if len(self._points) >= _MOST_POINTS:
             self._points.clear()
-        self._points[key] = point.program, point.chosen, point.single
+        self._points[key] = point.program, point.choice
 
     def value_and_grad(self, /, *args: Any, wrt: Any = None, **kwargs: Any) -> tuple[Tensor, Any]:
-        """The scalar result and its gradients: one tensor if `wrt` is one name or position, else a tuple."""
+        """The scalar result and its gradients: in the form of the argument if `wrt` is one name or position, else in a tuple."""
         what, asked, way = self._latest_way
         if asked is wrt and what == "value_and_grad" and not kwargs:
             found = way(args)
@@ -238,27 +277,36 @@ class Methods:
                 return found
         return self._computed("grad", args, kwargs, wrt)
 
-    def vjp(self, /, *args: Any, wrt: Any = None, **kwargs: Any) -> Pullback:
+    def vjp(self, /, *args: Any, wrt: Any = None, **kwargs: Any) -> Pullback | NestedPullback:
         """The VJP at these arguments: `fast.vjp(x, w)(v)` gives the cotangents of the inputs for a cotangent v of the result."""
+        if looked_at():
+            return NestedPullback(self._nested(args, kwargs, wrt))
         return Pullback(self._point("vjp", args, kwargs, wrt), self._name)
 
-    def jvp(self, /, *args: Any, wrt: Any = None, **kwargs: Any) -> Pushforward:
+    def jvp(self, /, *args: Any, wrt: Any = None, **kwargs: Any) -> Pushforward | NestedPushforward:
         """The JVP at these arguments: `fast.jvp(x, w)(tx, tw)` gives the tangent of the result for tangents of the inputs."""
+        if looked_at():
+            return NestedPushforward(self._nested(args, kwargs, wrt))
         return Pushforward(self._point("jvp", args, kwargs, wrt), self._name)
 
     def jacobian(self, /, *args: Any, wrt: Any = None, **kwargs: Any) -> Any:
         """The Jacobian, shaped (*result, *input), in the containers of the results; by the VJP or the JVP, whichever is less work."""
+        if looked_at():
+            return self._nested(args, kwargs, wrt).jacobian()
         point = self._point("jacobian", args, kwargs, wrt)
-        return point.by_output(point.compute("jacobian"), len(point.chosen), point.one_or_all)
+        return point.by_output(point.compute("jacobian"), len(point.chosen), point.formed)
 
     def hessian(self, /, *args: Any, wrt: Any = None, **kwargs: Any) -> Any:
-        """The Hessian, shaped (*result, *input, *input): one tensor if `wrt` is one name or position, else a tuple of tuples."""
+        """The Hessian, shaped (*result, *input, *input): one tensor if `wrt` is one of a tensor, else a tuple of tuples."""
+        if looked_at():
+            return self._nested(args, kwargs, wrt).hessian()
         point = self._point("hessian", args, kwargs, wrt)
         return point.by_output(point.compute("hessian"), len(point.chosen) ** 2, point.square)
 
     def hvp(self, /, *args: Any, v: Any, wrt: Any = None, **kwargs: Any) -> Any:
-        """The Hessian of the scalar result times `v`, without the Hessian: a tensor if `wrt` is one name or position, else `v` and the
-        result are tuples."""
+        """The Hessian of the scalar result times `v`, without the Hessian. Both have the form of the argument if `wrt` is one name or
+        position, else they are tuples."""
+        if looked_at():
+            return self._nested(args, kwargs, wrt).hvp(v)
         point = self._point("hvp", args, kwargs, wrt)
-        given = (v,) if isinstance(v, Tensor) or not isinstance(v, (tuple, list)) else v
-        return point.one_or_all(point.compute("hvp", _directions(point, given, "v")))
+        return point.formed(point.compute("hvp", _directions(point, (v,), "v")))

@@ -15,6 +15,7 @@ from symgrad.compiler.options import DEFAULT, Options
 from symgrad.compiler.passes.stabilise import stabilise
 from symgrad.compiler.progress import compiling, stage
 from symgrad.compiler.running.operation import Operation
+from symgrad.compiler.tracing.choice import Choice
 from symgrad.compiler.tracing.guards import Guards
 from symgrad.compiler.tracing.nans import inspect, looked_for
 from symgrad.compiler.tracing.signature import Call
@@ -44,11 +45,15 @@ class Program:
         self.operation = Operation(self.graph, name, options, range(len(self.graph.inputs) - len(self.captured)) if options.donate else ())
         self.operation.lines = traced.capture.lines
         self.operation.kept = range(len(self.graph.inputs) - len(self.captured), len(self.graph.inputs))
+        self.whole = not (traced.capture.effects and traced.capture.differentiated)
+        """Whether it has all derivatives. Where a call has taken some, others are cut off, as in eager code that nobody asked for them."""
         self.guards = Guards(traced)
         self.answers = traced.path.outcomes
         self.asked = traced.path.values
         """What Python asked for on its way, and the answers."""
         self._kernels: dict[Any, Kernel] = {}
+        self.choices: dict[Any, Choice] = {}
+        """What names of inputs stand for, in which derivatives were asked for."""
 
     def holds(self, leaves: Sequence[Any] = ()) -> bool:
         """Whether what the program depends on besides tensors is as it was."""

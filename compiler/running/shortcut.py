@@ -100,7 +100,7 @@ def derivative(program: Program, kernel: Kernel, form: Callable[[list[Tensor]], 
     alone, plain = len(kernel.graph.outputs) == 1, not (program.guards.any or asked)
 
     def run(args: tuple[Any, ...]) -> Any:
-        if watched.count:
+        if watched.count or local.mode.depth:
             return MISS
         held = []
         for a in args if plain else _ELSEWHERE:

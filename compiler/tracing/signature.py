@@ -19,10 +19,11 @@ from symgrad import dtypes
 from symgrad.compiler.options import Options
 from symgrad.compiler.tracing.aliases import overlaps
 from symgrad.compiler.tracing.capture import user_line
+from symgrad.compiler.tracing.choice import Place, places
 from symgrad.compiler.tracing.tree import LEAF, flatten, frozen, paths, unflatten
 from symgrad.errors import TraceError, describe
 from symgrad.mode import local
-from symgrad.ops.promotion import default_float, kind
+from symgrad.ops.promotion import default_float
 from symgrad.resident import memory
 from symgrad.tensor import Tensor, wrap
 
@@ -143,6 +144,11 @@ class Signature:
                 close = difflib.get_close_matches(name, parameters, 1)
                 hint = f": did you mean {close[0]!r}?" if close else f": its arguments are {', '.join(parameters) or 'none'}"
                 raise ValueError(f"{option}={name!r}: {self} has no such argument{hint}")
+
+    def places(self, call: Call) -> list[Place]:
+        """The arguments of a call as they were given, for `choose`."""
+        parameters = self.signature.parameters
+        return places((name, parameters[name].kind, part) for name, part in call.structure.items())
 
     def names(self) -> dict[int, str]:
         """What the parameters of a module are called, by their ids."""
@@ -293,37 +299,6 @@ def _explain(error: AttributeError, arguments: Mapping[str, Any]) -> None:
     for name, x in arguments.items():
         if x is error.obj and not isinstance(x, Tensor):
             error.add_note(f"{name} is {describe(x)}: only tensors and arrays become inputs of the graph; pass tensor(...)")
-
-
-def positions(
-    wrt: Any, labels: Sequence[str], leaves: Sequence[Any], arguments: int | None = None, numbers: Sequence[type | None] = ()
-) -> tuple[int, ...]:
-    """Which inputs are meant: by name, by position, several of them; None: those that require grad, or else every float argument that is
-    none of the Python `numbers`."""
-    if wrt is None:
-        plain = {i for i, cls in enumerate(numbers) if cls is not None}
-        floats = [i for i, x in enumerate(leaves) if i not in plain and kind(held_by(x).dtype) in "fc"]
-        asked = [i for i in floats if isinstance(leaves[i], Tensor) and leaves[i].requires_grad]
-        chosen = asked or [i for i in floats if arguments is None or i < arguments]
-        if not chosen:
-            raise TraceError(f"{user_line()}: no argument is a floating-point tensor: there is nothing to differentiate in")
-        return tuple(chosen)
-    many = wrt if isinstance(wrt, (tuple, list)) else (wrt,)
-    return tuple(i for item in many for i in _position(item, labels))
-
-
-def _position(item: Any, labels: Sequence[str]) -> list[int]:
-    if isinstance(item, bool):
-        raise ValueError(f"{user_line()}: wrt={item}: a truth value is no position; give a name or a number of {', '.join(labels)}")
-    if isinstance(item, int):
-        if not -len(labels) <= item < len(labels):
-            raise ValueError(f"{user_line()}: wrt={item}: there are {len(labels)} tensor arguments ({', '.join(labels)})")
-        return [item % len(labels)]
-    if isinstance(item, str):
-        found = [i for i, label in enumerate(labels) if label == item or label.startswith(f"{item}.")]
-        if found:
-            return found
-    raise ValueError(f"{user_line()}: wrt={item!r}: the tensor arguments are {', '.join(labels)}")
 
 
 def types_of(args: tuple[Any, ...], recording: bool) -> Any:

@@ -73,6 +73,24 @@ def exchanged(structure: Any, leaves: Iterable[Any]) -> Any:
     return _give(structure, iter(leaves), lambda record, parts: Record(record.cls, parts, record.whole))
 
 
+def leaf_count(structure: Any) -> int:
+    """How many leaves there are in a structure."""
+    return 1 if structure is LEAF else sum(leaf_count(v) for _, v in children(structure) or ())
+
+
+def without_settings(structure: Any) -> Any:
+    """The structure with None in place of what is no leaf and no container."""
+    if structure is LEAF:
+        return LEAF
+    if isinstance(structure, dict):
+        return _filled(structure, {k: without_settings(v) for k, v in structure.items()})
+    if isinstance(structure, (list, tuple)):
+        return _rebuilt(structure, [without_settings(v) for v in structure])
+    if isinstance(structure, Record) and structure.whole is None:
+        return Record(structure.cls, {name: without_settings(part) for name, part in structure.parts.items()})
+    return None
+
+
 def _give(structure: Any, leaves: Iterator[Any], made: Callable[[Record, dict[str, Any]], Any] = Record.filled) -> Any:
     if structure is LEAF:
         return next(leaves)
@@ -114,27 +132,28 @@ def paths(structure: Any, prefix: str) -> list[str]:
     return [path for k, v in children(structure) or () for path in paths(v, f"{prefix}.{k}")]
 
 
-def leaves_like(structure: Any, tree: Any, where: str) -> Iterator[tuple[Any, str]]:
-    """What stands in a tree at the leaves of a structure, each with a name for its place; ValueError if the tree has another form."""
+def leaves_like(structure: Any, tree: Any, where: str, model: str = "the result") -> Iterator[tuple[Any, str]]:
+    """What stands in a tree at the leaves of a structure, each with a name for its place; ValueError if the tree has another form than the
+    structure, which is that of a `model`."""
     if structure is LEAF:
         yield tree, where
         return
     if isinstance(structure, dict):
         if not isinstance(tree, dict) or tree.keys() != structure.keys():
             got = f"a dict of {', '.join(map(str, tree))}" if isinstance(tree, dict) else describe(tree)
-            raise ValueError(f"{where} must be a dict of {', '.join(map(str, structure))}, as the result is, got {got}")
+            raise ValueError(f"{where} must be a dict of {', '.join(map(str, structure))}, as {model} is, got {got}")
         for k, part in structure.items():
-            yield from leaves_like(part, tree[k], f"{where}[{k!r}]")
+            yield from leaves_like(part, tree[k], f"{where}[{k!r}]", model)
     elif isinstance(structure, Record):
         if not isinstance(tree, structure.cls):
-            raise ValueError(f"{where} must be a {structure.cls.__name__}, as the result is, got {describe(tree)}")
+            raise ValueError(f"{where} must be a {structure.cls.__name__}, as {model} is, got {describe(tree)}")
         for name, part in structure.parts.items():
-            yield from leaves_like(part, getattr(tree, name), f"{where}.{name}")
+            yield from leaves_like(part, getattr(tree, name), f"{where}.{name}", model)
     elif isinstance(structure, (list, tuple)):
         if not isinstance(tree, (list, tuple)) or len(tree) != len(structure):
-            raise ValueError(f"{where} must be a {type(structure).__name__} of {len(structure)}, as the result is, got {describe(tree)}")
+            raise ValueError(f"{where} must be a {type(structure).__name__} of {len(structure)}, as {model} is, got {describe(tree)}")
         for i, (part, given) in enumerate(zip(structure, tree, strict=True)):
-            yield from leaves_like(part, given, f"{where}[{i}]")
+            yield from leaves_like(part, given, f"{where}[{i}]", model)
 
 
 def settings(structure: Any, prefix: str) -> dict[str, Any]:

@@ -90,7 +90,7 @@ class Kernel:
             if not isinstance(error, ValueError):
                 raise
             if _jit_is_off():
-                return jitted(lambda: self.launch(held, found))
+                return jitted(lambda: self.launch(held, found))  # type: ignore[no-any-return]
             placed = self._placed(held)
             if all(x is y for x, y in zip(held, placed, strict=True)):
                 raise
@@ -231,7 +231,8 @@ def _put(device: str | None, array: Array) -> Any:
 def _jit_is_off() -> bool:
     import jax
 
-    return bool(jax.config.jax_disable_jit)
+    settings: Any = jax.config
+    return bool(settings.jax_disable_jit)
 
 
 def jitted(f: Callable[[], Any]) -> Any:

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from symgrad.autograd.backward import grad
-from symgrad.autograd.grad_mode import enable_grad
+from symgrad.autograd.grad_mode import differentiating
 from symgrad.dispatch import tensors as ops
 from symgrad.tensor import Tensor, wrap
 from symgrad.views import detach
@@ -21,7 +21,7 @@ def jacobian(
     strategy: str = "reverse-mode",
 ) -> Any:  # fmt: skip
     """The Jacobian of `func` at `inputs`: a tensor of shape (*output, *input), in tuples where there are several of either."""
-    with enable_grad():
+    with differentiating():
         xs, one_input = _fresh(inputs, create_graph)
         ys, one_output = _outputs(func(*xs), "jacobian", strict)
         blocks = [rows(y, xs, create_graph, (i, strict)) for i, y in enumerate(ys)]
@@ -46,7 +46,7 @@ def hessian(
 
 def vjp(func: Function, inputs: Any, v: Any = None, create_graph: bool = False, strict: bool = False) -> Any:
     """The outputs of `func`, and the product of the vector `v` with its Jacobian."""
-    with enable_grad():
+    with differentiating():
         xs, one_input = _fresh(inputs, create_graph)
         ys, one_output = _outputs(func(*xs), "vjp", strict)
         vs = _vectors(v, ys, "the user-provided function returns a single Tensor with a single element")
@@ -56,7 +56,7 @@ def vjp(func: Function, inputs: Any, v: Any = None, create_graph: bool = False, 
 
 def jvp(func: Function, inputs: Any, v: Any = None, create_graph: bool = False, strict: bool = False) -> Any:
     """The outputs of `func`, and the product of its Jacobian with the vector `v`."""
-    with enable_grad():
+    with differentiating():
         xs, _ = _fresh(inputs, create_graph)
         ys, one_output = _outputs(func(*xs), "jvp", strict)
         vs = _vectors(v, xs, "the input to the user-provided function is a single Tensor with a single element")
@@ -66,7 +66,7 @@ def jvp(func: Function, inputs: Any, v: Any = None, create_graph: bool = False, 
 
 def vhp(func: Function, inputs: Any, v: Any = None, create_graph: bool = False, strict: bool = False) -> Any:
     """The value of a scalar `func`, and the product of the vector `v` with its Hessian."""
-    with enable_grad():
+    with differentiating():
         xs, one = _fresh(inputs, create_graph)
         vs = _vectors(v, xs, "the input to the user-provided function is a single Tensor with a single element")
         value = _scalar(func(*xs), "vhp")
@@ -77,7 +77,7 @@ def vhp(func: Function, inputs: Any, v: Any = None, create_graph: bool = False, 
 
 def hvp(func: Function, inputs: Any, v: Any = None, create_graph: bool = False, strict: bool = False) -> Any:
     """The value of a scalar `func`, and the product of its Hessian with the vector `v`: the Hessian is symmetric."""
-    with enable_grad():
+    with differentiating():
         _scalar(func(*(_fresh(inputs, create_graph)[0])), "hvp")
     return vhp(func, inputs, v, create_graph, strict)
 

@@ -111,6 +111,18 @@ class enable_grad(_Bare):
         local.mode.recording = True
 
 
+class differentiating(enable_grad):
+    """Recording, while a function is run for the sake of its derivative."""
+
+    def __enter__(self) -> None:
+        super().__enter__()
+        local.mode.depth += 1
+
+    def __exit__(self, *exc: object) -> None:
+        local.mode.depth -= 1
+        super().__exit__(*exc)
+
+
 class set_grad_enabled(_Switch):
     """Recording as `mode` says, from the call on: a plain call changes the mode for good, a `with` restores it."""
 

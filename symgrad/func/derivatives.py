@@ -14,12 +14,12 @@ import numpy as np
 
 from symgrad.autograd.backward import grad as autograd_grad
 from symgrad.autograd.functional import push_forward, rows
-from symgrad.autograd.grad_mode import enable_grad
+from symgrad.autograd.grad_mode import differentiating
 from symgrad.dispatch import tensors as ops
 from symgrad.engine import is_leaf, node_of
 from symgrad.errors import describe
 from symgrad.func import tree
-from symgrad.mode import local, tracing
+from symgrad.mode import leaving, local, tracing
 from symgrad.ops.promotion import kind
 from symgrad.tensor import Tensor, wrap
 from symgrad.views import detach
@@ -49,6 +49,8 @@ class Level:
 
     def close(self, outputs: list[Tensor]) -> None:
         """See whether the outputs depend on anything else that is being differentiated, or on what is being traced."""
+        for y in outputs[:1]:
+            leaving(y, "autograd.grad()")  # whoever looks on is told that a derivative is taken
         depends = self.recording and _reaches_others(outputs, {id(x) for x in self.inputs})
         self.outer = tracing() or depends
         self.kept = depends or (tracing() and not local.mode.capture.effects)  # a trace with effects is a call: as eager ones are recorded
@@ -113,7 +115,7 @@ def grad_and_value(func: Callable[..., Any], argnums: Argnums = 0, has_aux: bool
     @functools.wraps(func)
     def call(*args: Any, **kwargs: Any) -> Any:
         level = Level()
-        with enable_grad():
+        with differentiating():
             opened, chosen = _open(level, args, argnums)
             value, aux = _auxiliary(func(*opened, **kwargs), has_aux, name)
             _must_be_scalar(value, name)
@@ -167,7 +169,7 @@ def value_and_grad(func: Callable[..., Any], argnums: Argnums = 0, has_aux: bool
 def vjp(func: Callable[..., Any], *primals: Any, has_aux: bool = False) -> Any:
     """The value of `func` and a function that takes cotangents of it to cotangents of the primals."""
     level = Level()
-    with enable_grad():
+    with differentiating():
         opened = [tree.apply(level.open, p) for p in primals]
         output, aux = _auxiliary(func(*opened), has_aux, "vjp(f, *primals)")
         outputs = _tensors(output, "vjp(f, *primals)")
@@ -208,7 +210,7 @@ def jvp(
         if not isinstance(given, tuple):
             raise RuntimeError(f"jvp(f, primals, tangents): Expected {word} to be a tuple. E.g. it should be valid to call f(*primals).")
     level = Level()
-    with enable_grad():
+    with differentiating():
         opened = [tree.apply(level.open, p) for p in primals]
         output, aux = _auxiliary(func(*opened), has_aux, "jvp(f, primals, tangents)")
         outputs = _tensors(output, "jvp(f, primals, tangents)")
@@ -245,7 +247,7 @@ def _jacobian(func: Callable[..., Any], argnums: Argnums, has_aux: bool, blocks:
     @functools.wraps(func)
     def call(*args: Any, **kwargs: Any) -> Any:
         level = Level()
-        with enable_grad():
+        with differentiating():
             opened, chosen = _open(level, args, argnums)
             output, aux = _auxiliary(func(*opened, **kwargs), has_aux, "jacobian")
             outputs = _tensors(output, "jacobian")

@@ -233,3 +233,27 @@ def test_settings_of_jax_are_as_they_were(path):
     with pytest.raises(FileError):
         sg.load_compiled(__file__)
     assert {name: getattr(jax.config, name) for name in names} == before
+
+
+def test_the_vjp_of_a_loaded_function(tmp_path):
+    def function(p, x, rows):
+        return {"y": (x @ p["w"]).tanh() + p["b"], "most": x.argmax(), "sum": x[rows].sum()}
+
+    p, x = {"w": sg.randn(3, 2, dtype=sg.float64), "b": sg.zeros(2, dtype=sg.float64)}, sg.randn(4, 3, dtype=sg.float64)
+    args, v = (p, x, sg.tensor([0, 2])), {"y": sg.randn(4, 2, dtype=sg.float64), "most": None, "sum": 2.0}
+    fast = sg.compile(function)
+    fast.export(tmp_path / "f.sgx", *args)
+    loaded = sg.load_compiled(tmp_path / "f.sgx")
+    found, wanted = loaded.vjp(*args, wrt="p")(v), fast.vjp(*args, wrt="p")(v)
+    assert found.keys() == {"w", "b"}
+    for name in found:
+        np.testing.assert_allclose(found[name].numpy(), wanted[name].numpy(), rtol=1e-12)
+    pull = loaded.vjp(*args, wrt="x")
+    np.testing.assert_allclose(pull.value["y"].numpy(), function(*args)["y"].numpy(), rtol=1e-12)
+    before = pull(v)
+    x.add_(1)
+    assert (pull(v) == before).all()
+    with pytest.raises(ValueError, match="the cotangent must be a dict of y, most, sum"):
+        pull(1.0)
+    with pytest.raises(ValueError, match=r"rows is int64\[2\]: only floating-point inputs have a derivative"):
+        loaded.vjp(*args, wrt="rows")

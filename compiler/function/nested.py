@@ -1,0 +1,133 @@
+"""Derivatives of a compiled function inside of another traced function, or of one that is being differentiated.
+
+There they are ordinary code, which is looked at from outside: kernels would hide from a trace what they compute, and from a derivative what
+they depend on. So they are those of `symgrad.func`, in the forms that compiled functions give.
+"""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from symgrad import func
+from symgrad.compiler.lines import user_line
+from symgrad.compiler.tracing.choice import Choice, choose
+from symgrad.compiler.tracing.signature import Signature
+from symgrad.compiler.tracing.tree import flatten, leaves_like, unflatten
+from symgrad.errors import TraceError
+from symgrad.mode import local, tracing
+from symgrad.tensor import Tensor
+
+
+def looked_at() -> bool:
+    """Whether somebody wants to know what is computed here, and from what."""
+    return local.mode.depth > 0 or tracing()
+
+
+def refuse_kernels(name: str) -> None:
+    """What was begun outside runs kernels of its own."""
+    if looked_at():
+        raise TraceError(
+            f"{user_line()}: {name} was begun outside of the function that is being traced or differentiated, which could not see what it"
+            " computes; begin it inside"
+        )
+
+
+class Nested:
+    """The derivatives at given arguments."""
+
+    def __init__(self, function: Callable[..., Any], args: Any, kwargs: Any, wrt: Any, tangents: Callable[..., list[Any]]) -> None:
+        self.function, self.signature = function, Signature(function)
+        self.call = self.signature.bind(args, kwargs)
+        self.tensors = self.call.tensors()
+        count = len(self.tensors)
+        self.choice: Choice = choose(wrt, self.signature.places(self.call), self.call.labels, self.tensors, count)
+        self.at = [self.tensors[i] for i in self.choice.inputs]
+        self.labels = [self.call.labels[i] for i in self.choice.inputs]
+        self.structure: Any = None
+        """The form of the results, once they are there."""
+        self._tangents = tangents
+
+    def _run(self, chosen: Sequence[Tensor]) -> Any:
+        filled = list(self.tensors)
+        for i, t in zip(self.choice.inputs, chosen, strict=True):
+            filled[i] = t
+        bound = inspect.BoundArguments(self.signature.signature, unflatten(self.call.structure, filled))
+        return self.function(*bound.args, **bound.kwargs)
+
+    def single(self, *chosen: Tensor) -> Any:
+        """The function of what is chosen."""
+        return self._run(chosen)
+
+    def several(self, *chosen: Tensor) -> list[Tensor]:
+        """The same, with the results one after the other."""
+        found, self.structure = flatten(self._run(chosen), lambda x: isinstance(x, Tensor))
+        return found
+
+    def _formed(self, found: Sequence[Any]) -> Any:
+        return unflatten(self.choice.form, found)
+
+    def _all(self) -> tuple[int, ...]:
+        return tuple(range(len(self.at)))
+
+    def value_and_grad(self) -> tuple[Tensor, Any]:
+        found, value = func.grad_and_value(self.single, self._all())(*self.at)
+        return value, self._formed(found)
+
+    def grad(self) -> Any:
+        return self.value_and_grad()[1]
+
+    def jacobian(self) -> Any:
+        found = func.jacrev(self.several, self._all())(*self.at)
+        return unflatten(self.structure, map(self._formed, found))
+
+    def hessian(self) -> Any:
+        found = func.hessian(self.several, self._all())(*self.at)
+        return unflatten(self.structure, [self._formed([*map(self._formed, rows)]) for rows in found])
+
+    def hvp(self, v: Any) -> Any:
+        directions = map(_like, self._tangents(self.choice, (v,), self.labels, "v"), self.at)
+        return self._formed(func.jvp(func.grad(self.single, self._all()), tuple(self.at), tuple(directions))[1])
+
+
+class NestedPullback:
+    """The VJP at one point, as `Pullback` is."""
+
+    def __init__(self, nested: Nested) -> None:
+        self._nested = nested
+        self._value, self._pull = func.vjp(nested.several, *nested.at)
+
+    @property
+    def value(self) -> Any:
+        return unflatten(self._nested.structure, self._value)
+
+    def __call__(self, *cotangents: Any) -> Any:
+        given = cotangents[0] if len(cotangents) == 1 else cotangents
+        seeds = [_like(x, y) for (x, _), y in zip(leaves_like(self._nested.structure, given, "the cotangent"), self._value, strict=True)]
+        return self._nested._formed(self._pull(*seeds))
+
+
+class NestedPushforward:
+    """The JVP at one point, as `Pushforward` is."""
+
+    def __init__(self, nested: Nested) -> None:
+        self._nested = nested
+
+    @property
+    def value(self) -> Any:
+        found = self._nested.several(*self._nested.at)
+        return unflatten(self._nested.structure, found)
+
+    def __call__(self, *tangents: Any) -> Any:
+        nested = self._nested
+        directions = nested._tangents(nested.choice, tangents, nested.labels, "the tangent")
+        _, found = func.jvp(nested.several, tuple(nested.at), tuple(map(_like, directions, nested.at)))
+        return unflatten(nested.structure, found)
+
+
+def _like(given: Any, like: Tensor) -> Tensor:
+    """A direction as a tensor; of whole numbers, which have none, zeros."""
+    if not (like.is_floating_point() or like.is_complex()):
+        return like * 0
+    return given if isinstance(given, Tensor) else like.new_tensor(given)

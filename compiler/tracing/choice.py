@@ -1,0 +1,117 @@
+"""Which inputs a derivative is taken in, and which form that gives it.
+
+`wrt` is a name (`"x"`, `"params"`, `"params.w"`), a position among the arguments, or several of these. An argument that is a container
+has derivatives in the same container; several arguments have a tuple of them.
+"""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Iterable, Sequence
+from typing import Any, NamedTuple
+
+from symgrad.compiler.lines import user_line
+from symgrad.compiler.tracing.tree import LEAF, children, leaf_count, without_settings
+from symgrad.errors import TraceError
+from symgrad.ops.promotion import kind
+from symgrad.resident import memory
+from symgrad.tensor import Tensor
+
+Place = tuple[str, Any]
+"""The name of an argument, and its structure."""
+
+
+class Choice(NamedTuple):
+    """Positions among the inputs, and the form of a derivative in them: LEAF for one tensor, or a container with LEAF in it."""
+
+    inputs: tuple[int, ...]
+    form: Any
+    several: bool
+    """Whether it was asked for in several arguments, or in none by name."""
+
+
+def places(parameters: Iterable[tuple[str, Any, Any]]) -> list[Place]:
+    """The arguments as they are given: those behind a star one by one. A parameter is its name, its kind, and its argument's structure."""
+    found: list[Place] = []
+    for name, form, part in parameters:
+        if form is inspect.Parameter.VAR_POSITIONAL:
+            found += [(f"{name}.{i}", item) for i, item in enumerate(part)]
+        elif form is inspect.Parameter.VAR_KEYWORD:
+            found += part.items()
+        else:
+            found.append((name, part))
+    return found
+
+
+def choose(
+    wrt: Any, given: Sequence[Place], labels: Sequence[str], leaves: Sequence[Any], arguments: int, numbers: Sequence[type | None] = ()
+) -> Choice:
+    """The inputs that are meant, of which the first belong to `arguments`. None: those that require grad, or else every float argument
+    that is none of the Python `numbers`."""
+    if wrt is None:
+        chosen = _unasked(leaves, arguments, numbers)
+        return Choice(chosen, (LEAF,) * len(chosen), True)
+    if not isinstance(wrt, (tuple, list)):
+        return Choice(*_found(wrt, given, labels, arguments), False)
+    each = [_found(item, given, labels, arguments) for item in wrt]
+    return Choice(tuple(i for inputs, _ in each for i in inputs), tuple(form for _, form in each), True)
+
+
+def _unasked(leaves: Sequence[Any], arguments: int, numbers: Sequence[type | None]) -> tuple[int, ...]:
+    plain = {i for i, cls in enumerate(numbers) if cls is not None}
+    floats = [i for i, x in enumerate(leaves) if i not in plain and kind((memory(x) if isinstance(x, Tensor) else x).dtype) in "fc"]
+    asked = [i for i in floats if isinstance(leaves[i], Tensor) and leaves[i].requires_grad]
+    chosen = asked or [i for i in floats if i < arguments]
+    if not chosen:
+        raise TraceError(f"{user_line()}: no argument is a floating-point tensor: there is nothing to differentiate in")
+    return tuple(chosen)
+
+
+def _found(item: Any, given: Sequence[Place], labels: Sequence[str], arguments: int) -> tuple[tuple[int, ...], Any]:
+    if isinstance(item, bool):
+        raise ValueError(f"{user_line()}: wrt={item}: a truth value is no position; give a name or a number of {', '.join(labels)}")
+    found = _by_number(item, given, labels, arguments) if isinstance(item, int) else None
+    if isinstance(item, str):
+        found = _by_name(item, given) or _by_label(item, labels)
+    if found is None:
+        raise ValueError(f"{user_line()}: wrt={item!r}: the tensor arguments are {', '.join(labels)}")
+    start, part = found
+    if isinstance(start, tuple):
+        return start, part
+    count = leaf_count(part)
+    if not count:
+        raise ValueError(f"{user_line()}: wrt={item!r} has no tensor in it: the tensor arguments are {', '.join(labels)}")
+    return tuple(range(start, start + count)), without_settings(part)
+
+
+def _by_number(item: int, given: Sequence[Place], labels: Sequence[str], arguments: int) -> tuple[Any, Any]:
+    """An argument, or behind them what the function brings along."""
+    count = len(given) + len(labels) - arguments
+    if not -count <= item < count:
+        names = ", ".join([*(name for name, _ in given), *labels[arguments:]])
+        raise ValueError(f"{user_line()}: wrt={item}: there are {count} arguments ({names})")
+    item %= count
+    if item >= len(given):
+        return arguments + item - len(given), LEAF
+    return sum(leaf_count(part) for _, part in given[:item]), given[item][1]
+
+
+def _by_name(item: str, given: Iterable[Place], start: int = 0) -> tuple[int, Any] | None:
+    """The first input, and the structure, of an argument or of a part of one."""
+    for path, part in given:
+        if item == path:
+            return start, part
+        if item.startswith(f"{path}."):
+            found = _by_name(item, [(f"{path}.{k}", v) for k, v in children(part) or ()], start)
+            if found is not None:
+                return found
+        start += leaf_count(part)
+    return None
+
+
+def _by_label(item: str, labels: Sequence[str]) -> tuple[Any, Any] | None:
+    """What a function brings along, or all that begins with a name: the arguments behind a star, or what a layer has."""
+    if item in labels:
+        return (labels.index(item),), LEAF
+    found = tuple(i for i, label in enumerate(labels) if label.startswith(f"{item}."))
+    return (found, (LEAF,) * len(found)) if found else None
