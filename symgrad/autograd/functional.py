@@ -10,6 +10,7 @@ import numpy as np
 from symgrad.autograd.backward import grad
 from symgrad.autograd.grad_mode import differentiating
 from symgrad.dispatch import tensors as ops
+from symgrad.mode import control, local
 from symgrad.tensor import Tensor, wrap
 from symgrad.views import detach
 
@@ -83,19 +84,67 @@ def hvp(func: Function, inputs: Any, v: Any = None, create_graph: bool = False, 
 
 
 def rows(output: Tensor, inputs: tuple[Tensor, ...], create_graph: bool, strict: tuple[int, bool] = (0, False)) -> tuple[Any, ...]:
-    """The Jacobians of one output in several inputs: one backward pass for each element of the output."""
+    """The Jacobians of one output in several inputs: one backward pass for each element of the output, or one for all in a function that is
+    traced."""
+    if not output.requires_grad:
+        return tuple(_zeros((*output._array.shape, *x._array.shape), x) for x in inputs)
+    blocks = None if strict[1] else _at_once(output, inputs, create_graph)
+    if blocks is not None:
+        return blocks
     found = [_row(output, inputs, k, create_graph, strict) for k in range(output._array.size)]
     return tuple(
         _stacked([row[j] for row in found], (*output._array.shape, *x._array.shape), x, create_graph) for j, x in enumerate(inputs)
     )
 
 
+def _at_once(output: Tensor, inputs: tuple[Tensor, ...], create_graph: bool) -> tuple[Any, ...] | None:
+    """The same by one backward pass for all unit vectors; None if nobody traces, or it cannot be done that way."""
+    y, used = output._array, dict[int, Any]()
+
+    def example(seeds: list[Tensor]) -> list[Tensor]:
+        pulled = grad(output, inputs, seeds[0], retain_graph=True, create_graph=True, allow_unused=True)
+        used.update({i: None for i, g in enumerate(pulled) if g is not None})
+        return [pulled[i] for i in used]
+
+    found = for_units(example, y)
+    if found is None:
+        return None
+    used.update(zip(used, found if create_graph else map(detach, found), strict=True))
+    shapes = [(*y.shape, *x._array.shape) for x in inputs]
+    blocks = zip(inputs, shapes, strict=True)
+    return tuple(ops.reshape(used[j], shape=shape) if j in used else _zeros(shape, x) for j, (x, shape) in enumerate(blocks))
+
+
+def for_units(example: Callable[[list[Tensor]], list[Tensor]], like: Any) -> list[Tensor] | None:
+    """What a function of one tensor gives for all unit vectors in the shape of an array, stacked, in a function that is traced; None if
+    nobody traces, or the unit vectors must be taken one after the other."""
+    tracer, size = control(), like.size
+    if tracer is None or size < 2:
+        return None
+    units = ops.reshape(ops.eye(rows=size, columns=size, dtype=like.dtype), shape=(size, *like.shape))
+    return tracer.vmap(example, [units], "error")  # type: ignore[no-any-return]
+
+
+def _zeros(shape: tuple[int, ...], x: Tensor) -> Tensor:
+    """A derivative in `x` of what does not depend on it."""
+    return filled(np.broadcast_to(np.zeros((), x._array.dtype), shape), 0)
+
+
+def filled(like: Any, number: int) -> Tensor:
+    """A tensor of one number in the shape of an array; whoever traces is told that it is a constant."""
+    t = wrap(np.full_like(like, number, order="C"))
+    if local.mode.capture is not None:
+        local.mode.capture.filled(t, number)
+    return t
+
+
 def _row(output: Tensor, inputs: tuple[Tensor, ...], k: int, create_graph: bool, strict: tuple[int, bool]) -> tuple[Any, ...]:
-    if not output.requires_grad:
-        return tuple(wrap(np.zeros_like(x._array)) for x in inputs)
-    seed = np.zeros_like(output._array, order="C")
-    seed.reshape(-1)[k] = 1
-    found = grad(output, inputs, wrap(seed), retain_graph=True, create_graph=create_graph, allow_unused=True)
+    if output._array.size == 1:
+        seed = filled(output._array, 1)
+    else:
+        seed = wrap(np.zeros_like(output._array, order="C"))
+        seed._array.reshape(-1)[k] = 1
+    found = grad(output, inputs, seed, retain_graph=True, create_graph=create_graph, allow_unused=True)
     for j, g in enumerate(found):
         if g is None and strict[1]:
             raise RuntimeError(
@@ -105,9 +154,10 @@ def _row(output: Tensor, inputs: tuple[Tensor, ...], k: int, create_graph: bool,
 
 
 def _stacked(found: list[Tensor], shape: tuple[int, ...], x: Tensor, create_graph: bool) -> Tensor:
-    if not create_graph or not found:
-        arrays = [g._array for g in found]
-        return wrap(np.stack(arrays).reshape(shape) if arrays else np.zeros(shape, x._array.dtype))
+    if not found:
+        return _zeros(shape, x)
+    if not create_graph and local.mode.capture is None:
+        return wrap(np.stack([g._array for g in found]).reshape(shape))
     return ops.reshape(ops.stack(*found, axis=0), shape=shape)  # type: ignore[no-any-return]
 
 
@@ -117,7 +167,7 @@ def push_forward(outputs: tuple[Any, ...], inputs: tuple[Tensor, ...]) -> Callab
     A vector-Jacobian product is linear in its vector, and the product of the Jacobian with tangents is the transpose of that.
     """
     moving = [y for y in outputs if y.requires_grad]
-    vectors = [wrap(np.zeros_like(y._array), True) for y in moving]
+    vectors = [filled(y._array, 0).requires_grad_() for y in moving]
     pulled = grad(moving, inputs, vectors, create_graph=True, allow_unused=True) if moving else ()
 
     def push(tangents: tuple[Any, ...], create_graph: bool) -> tuple[Any, ...]:

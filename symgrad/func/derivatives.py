@@ -7,13 +7,13 @@ differentiating, it stays connected to it, and the derivative is recorded; other
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import numpy as np
 
 from symgrad.autograd.backward import grad as autograd_grad
-from symgrad.autograd.functional import push_forward, rows
+from symgrad.autograd.functional import filled, for_units, push_forward, rows
 from symgrad.autograd.grad_mode import differentiating
 from symgrad.dispatch import tensors as ops
 from symgrad.engine import is_leaf, node_of
@@ -267,21 +267,31 @@ def _arranged(blocks: Any, chosen: list[Any], argnums: Argnums) -> Any:
 
 
 def _columns(level: Level, y: Tensor) -> list[Tensor]:
-    """The Jacobian of `y` in each input, column by column."""
-    zeros = [wrap(np.zeros_like(x._array, order="C")) for x in level.inputs]
+    """The Jacobian of `y` in each input, column by column, or by all columns at once in a function that is traced."""
+    zeros = [filled(x._array, 0) for x in level.inputs]
     push = push_forward((y,), tuple(level.inputs))
+
+    def along(i: int, tangent: Tensor) -> list[Tensor]:
+        return [*push(tuple(tangent if j == i else zero for j, zero in enumerate(zeros)), level.outer)]
+
     results = []
     for i, x in enumerate(level.inputs):
-        found: list[Tensor] = []
-        for k in range(x._array.size):
-            unit = np.zeros_like(x._array, order="C")
-            unit.reshape(-1)[k] = 1
-            tangents = tuple(wrap(unit) if j == i else zero for j, zero in enumerate(zeros))
-            found += push(tangents, level.outer)
-        shape = (*y._array.shape, *x._array.shape)
-        block: Tensor = ops.stack(*found, axis=y._array.ndim) if found else wrap(np.zeros(shape, y._array.dtype))
+        shape, last = (*y._array.shape, *x._array.shape), y._array.ndim
+        at_once = for_units(lambda units, i=i: along(i, units[0]), x._array) if y.requires_grad else None  # type: ignore[misc]
+        if at_once is not None:
+            block = ops.permute(at_once[0], axes=(*range(1, last + 1), 0))
+        else:
+            found = [t for unit in _units(x) for t in along(i, unit)]
+            block = ops.stack(*found, axis=last) if found else wrap(np.zeros(shape, y._array.dtype))
         results.append(level.give(ops.reshape(block, shape=shape)))
     return results
+
+
+def _units(x: Tensor) -> Iterator[Tensor]:
+    for k in range(x._array.size):
+        unit = np.zeros_like(x._array, order="C")
+        unit.reshape(-1)[k] = 1
+        yield filled(unit, 1) if unit.size == 1 else wrap(unit)
 
 
 def hessian(func: Callable[..., Any], argnums: Argnums = 0) -> Callable[..., Any]:

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 import symgrad as sg
+from symgrad.func import grad, hessian, jacfwd, jacrev
 
 sg.manual_seed(0)
 X, W = sg.randn(3, dtype=sg.float64), sg.randn(3, 3, dtype=sg.float64)
@@ -123,3 +124,69 @@ def test_a_learning_rate_is_learned(method, backend):
         return
     curvature = fast.hessian(rate, wrt="lr")
     assert curvature.item() == pytest.approx(((fast.grad(rate + h, wrt="lr") - fast.grad(rate - h, wrt="lr")) / (2 * h)).item(), rel=1e-5)
+
+
+WIDE = {
+    "jacrev": (jacrev, lambda x, w: (x @ w).tanh()),
+    "jacfwd": (jacfwd, lambda x, w: (x @ w).tanh()),
+    "hessian": (hessian, lambda x, w: (x @ w).tanh().sum()),
+    "forward over reverse": (lambda f: jacfwd(grad(f)), lambda x, w: (x @ w).tanh().sum()),
+    "a Hessian of many results": (hessian, lambda x, w: (x @ w).exp()),
+    "a matrix": (jacrev, lambda x, w: sg.outer(x @ w, x)[:, :2]),
+    "a solution": (jacrev, lambda x, w: sg.linalg.solve(w + 5 * (x * 0 + 1).diag(), x)),
+    "sorted": (jacfwd, lambda x, w: (x @ w).sort()[0].cumsum(0)),
+    "an input that does nothing": (lambda f: jacrev(f, argnums=(0, 1)), lambda x, w: (x * x).sin()),
+    "what is no function of it": (jacrev, lambda x, w: w[0] * 2),
+    "a loop": (jacrev, lambda x, w: sg.scan(lambda c, row: (c * row.sin(), c.sum()), x, w)[1]),
+    "another one": (lambda f: jacrev(lambda x, w: jacrev(f)(x, w).sin()), lambda x, w: (x @ w).tanh()[:2]),
+}
+
+
+@pytest.mark.parametrize("name", WIDE)
+def test_all_unit_vectors_are_taken_at_once(name):
+    transform, function = WIDE[name]
+    values = []
+    for n in (3, 6):
+        x, w = sg.linspace(-1, 1.5, n, dtype=sg.float64), (sg.arange(n * n, dtype=sg.float64).reshape(n, n) * 1.3).sin()
+        fast = sg.compile(transform(function))
+        found, wanted = fast(x, w), transform(function)(x, w)
+        for a, b in zip(found, wanted, strict=True) if isinstance(found, tuple) else [(found, wanted)]:
+            assert a.shape == b.shape
+            np.testing.assert_allclose(a.numpy(), b.numpy(), rtol=1e-10, atol=1e-12)
+        values.append(len(fast.graph()))
+        assert fast.graph().labels == ("x", "w")
+    assert values[0] == values[1]
+
+
+def test_what_cannot_be_taken_at_once_is_unrolled():
+    class Asks(sg.autograd.Function):
+        @staticmethod
+        def forward(ctx, x):
+            return x * x
+
+        @staticmethod
+        def backward(ctx, g):
+            return g * 3 if (g > 0.5).any() else g * 5
+
+    x = sg.tensor([1.0, 2.0])
+    function = jacrev(lambda x: Asks.apply(x).flip(0))
+    assert sg.compile(function)(x).tolist() == function(x).tolist() == [[0, 3], [3, 0]]
+
+
+AUTOGRAD = {
+    "a Jacobian": lambda x: sg.autograd.functional.jacobian(lambda x: x**3, x),
+    "of one number": lambda x: sg.autograd.functional.jacobian(lambda x: (x**3).sum(), x),
+    "that is strict": lambda x: sg.autograd.functional.jacobian(lambda x: x**3, x, strict=True),
+    "a Hessian": lambda x: sg.autograd.functional.hessian(lambda x: (x**3).sum(), x),
+    "with a graph": lambda x: sg.autograd.functional.jacobian(lambda x: x**3, x, create_graph=True) * x,
+}
+
+
+@pytest.mark.parametrize("name", AUTOGRAD)
+def test_functions_of_autograd_are_part_of_the_program(name):
+    function = AUTOGRAD[name]
+    fast, x, y = sg.compile(function), sg.tensor([1.0, 2.0]), sg.tensor([3.0, 5.0])
+    for point in (x, y, y.clone().requires_grad_()):
+        assert fast(point).tolist() == function(point).tolist()
+        assert fast(point).requires_grad == (point.requires_grad and name == "with a graph")
+    assert len(fast.recompiles()) == 2
