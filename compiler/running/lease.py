@@ -199,14 +199,14 @@ class _Gradients:
         self._values, self._owners, self._put = graph.outputs, owners, put
         self.terms = Terms()
         self.packs: list[tuple[int, Pack]] = []
-        self.others: list[Tensor] = []
-        """Those whose owners are in no pack."""
+        self.others: list[tuple[Tensor, Tensor]] = []
+        """Those whose owners are in no pack, and these."""
         self._alone: list[int] = []
         """How many references each of these has if nobody else has one."""
 
     def renew(self) -> None:
         """Other tensors, and packs for them, if need be."""
-        if not self.terms.seen and self.terms.whole and [*map(getrefcount, self.others)] == self._alone:
+        if not self.terms.seen and self.terms.whole and self._are_alone():
             return
         terms = Terms()
         made = _members(self._values, self._groups, self._owners, terms, self._put)
@@ -215,6 +215,10 @@ class _Gradients:
         for owner, part in (member for _, members in made for member in members):
             owner._grad = leased(part)
             if memory(owner).__class__ is not Part:
-                self.others.append(owner._grad)
+                self.others.append((owner._grad, owner))
         self.terms, terms.whole, terms.seen = terms, True, False
-        self._alone = [*map(getrefcount, self.others)]
+        self._alone = [getrefcount(t) for t, _ in self.others]
+
+    def _are_alone(self) -> bool:
+        """Whether nobody but their owners has the others."""
+        return all(owner._grad is t for t, owner in self.others) and [getrefcount(t) for t, _ in self.others] == self._alone

@@ -85,6 +85,20 @@ def test_a_state_dict_taken_between_steps_is_that_moment():
     assert not sg.equal(kept["weight"], net.weight)
 
 
+def test_a_gradient_that_somebody_keeps_is_not_written_over():
+    (net, step), (other, eager) = trainer(sg.float64), trainer(sg.float64)
+    fast, x = sg.compile(step), sg.ones(4, 3, dtype=sg.float64)
+    for _ in range(3):
+        fast(x)
+        eager(x)
+    kept, expected = net.weight.grad, other.weight.grad
+    net.weight.grad = other.weight.grad = None  # as many hold it as before: not the tensor, but somebody else
+    fast(x)
+    eager(x)
+    np.testing.assert_allclose(kept, expected, rtol=1e-10)
+    np.testing.assert_allclose(net.weight.grad, other.weight.grad, rtol=1e-10)
+
+
 def test_the_same_state_under_two_names_is_not_given_away_while_it_is_read():
     state = sg.ones(3)
 
