@@ -299,6 +299,7 @@ class Capture(Gradients, Draws):
     def made(self, t: Tensor) -> None:
         """A tensor that the function makes of numbers: a constant of the program, whatever is written to it later."""
         array = t._array
+        self.alive.append(t)
         if not self.effects or any(array is drawn for drawn, _ in self.draws):
             return
         first = array.reshape(-1)[0].item() if array.size and array.dtype.kind in "bif" else None
@@ -306,8 +307,7 @@ class Capture(Gradients, Draws):
             self.enter(t, xp.expand(literal(first, array.dtype), shape=array.shape))
             return
         frozen = wrap(array.copy())
-        self.argument(t, "constant")
-        self.boxes[id(array)].outside = None
+        self.argument(t, "constant", own=True)
         self.path.constants.add(self.inputs[-1])
         self.captured.append(frozen)
         self.sources.append(Captured(frozen))
@@ -368,8 +368,7 @@ class Capture(Gradients, Draws):
         """What stands for a tensor that the function brings along."""
         number = self.draw_behind(t)
         if number is not None:
-            value = self.argument(t, f"draw{number + 1}")
-            self.boxes[id(t._array)].outside = None
+            value = self.argument(t, f"draw{number + 1}", own=True)
             self.sources.append(Draw(number))
             return value
         self.refuse_random()
@@ -391,13 +390,14 @@ class Capture(Gradients, Draws):
         self.taken.add(title)
         return title
 
-    def argument(self, t: Tensor, title: str) -> Value:
+    def argument(self, t: Tensor, title: str, own: bool = False) -> Value:
+        """A new input; its `own` are made by the function, and are inputs because each run has others, or as constants."""
         value = input_value(len(self.inputs), t._array.shape, t._array.dtype)
         label = self.label(title)
         self.inputs.append(value)
         self.labels.append(label)
         self.enter(t, value)
-        self.boxes[id(t._array)].outside = t
+        self.boxes[id(t._array)].outside = None if own else t
         self.outside.append(t)
         self._note_grad(t)
         self.before[id(t)] = t._node, t._requires_grad

@@ -4,15 +4,19 @@ from __future__ import annotations
 
 import gc
 import weakref
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
+from sys import getrefcount
 from typing import Any
 
+import numpy as np
+
 from symgrad.compiler.graph.ir import Value
-from symgrad.compiler.tracing.histories import can_go_back
+from symgrad.compiler.tracing.histories import can_go_back, nodes_behind
 from symgrad.compiler.tracing.trace import Trace
 from symgrad.compiler.tracing.tree import flatten
 from symgrad.debug import show
-from symgrad.tensor import Tensor
+from symgrad.tensor import Tensor, wrap
 
 
 class Effects:
@@ -77,12 +81,32 @@ def escaped(traced: Trace) -> bool:
     """Whether a tensor that the function made lives on somewhere besides its results and gradients: momentum that has
     just begun. A program would make it anew at every run, so the call is traced again next time, when it is there."""
     capture = traced.capture
+    boxes = capture.boxes
+    outside = [box.outside for box in boxes.values() if box.outside is not None]
     expected = {id(x) for t in _leaves(traced.result) for x in (t, t._owner, t._base)}
-    expected |= {id(x) for t in capture.outside for x in (t, t._grad, *(() if t._grad is None else (t._grad._owner, t._grad._base)))}
-    made = [weakref.ref(t) for t in capture.alive if isinstance(t, Tensor) and id(t) not in expected and id(t) not in capture.had]
-    for held in (capture.alive, capture.nodes, capture.boxes, capture.written_outside, capture.computed):
+    expected |= {id(x) for t in outside for x in (t, t._grad, *(() if t._grad is None else (t._grad._owner, t._grad._base)))}
+    made = [weakref.ref(t) for k, t in {id(t): t for t in capture.alive}.items() if isinstance(t, Tensor) and k not in expected]
+    known = set(map(id, outside))
+    capture.outside[:] = [t if id(t) in known else _nothing(t) for t in capture.outside]  # random numbers and constants are inputs, too
+    for held in (capture.alive, capture.nodes, boxes, capture.written_outside, capture.computed):
         held.clear()
     if all(ref() is None for ref in made):
         return False
     gc.collect()  # it may be alive in a cycle that nobody reaches
-    return any(ref() is not None for ref in made)
+    return not _at_ends([t for t in (ref() for ref in made) if t is not None], [*_leaves(traced.result), *outside])
+
+
+def _nothing(t: Tensor) -> Tensor:
+    """A tensor of the same type, without memory."""
+    return wrap(np.broadcast_to(np.zeros((), t._array.dtype), t._array.shape))
+
+
+def _at_ends(alive: list[Tensor], results: Sequence[Tensor]) -> bool:
+    """Whether nothing holds these but the histories of results, which end at them, as at an input of a gradient penalty: nobody will see
+    them, nor their gradients."""
+    reached = [*results, *(t._grad for t in results if t._grad is not None)]
+    edges = [edge for node in nodes_behind(reached) for edge in (*node.inputs, *(node.saved or ()))]
+    held = Counter([id(edge) for edge in edges if isinstance(edge, Tensor)])
+    del edges, reached
+    held.update([id(t._grad) for t in alive if held[id(t)]])
+    return all(getrefcount(t) == held[id(t)] + 3 for t in alive)  # by the list, by `t`, and by the call
