@@ -11,7 +11,7 @@ import numpy as np
 from symgrad.dtypes import type_word
 from symgrad.errors import SymgradError, describe
 from symgrad.graph import Constant, Node, Output, next_sequence
-from symgrad.mode import local
+from symgrad.mode import leaving, local
 from symgrad.ops.exact import Exact, exact, is_exact
 from symgrad.ops.promotion import BOOL, FLOAT32, FLOAT64, compute_type, kind, require_one_type
 from symgrad.ops.spec import Row
@@ -22,7 +22,9 @@ from symgrad.tensor import Tensor, refresh, version_cell, wrap
 ndarray, asarray = np.ndarray, np.asarray
 new: Any = Tensor.__new__
 new_node: Any = Node.__new__
-_FOREIGN = (np.generic, Fraction)
+_FOREIGN = (np.generic, Fraction, Tensor)
+REFUSALS = (ValueError, IndexError, TypeError, RuntimeError)
+"""What kernels raise of operands and options that they do not take."""
 
 
 def edge_of(x: Tensor) -> Any:
@@ -103,8 +105,8 @@ def keeps(row: Row, needs: tuple[bool, ...]) -> tuple[bool, ...]:
 def apply(row: Row, args: tuple[Any, ...], attrs: dict[str, Any]) -> Any:
     """Run a row on any mixture of tensors, arrays, Python scalars and None."""
     mode = local.mode
-    if attrs and has_numpy_numbers(attrs):
-        attrs = {name: number(value) for name, value in attrs.items()}
+    if attrs and (mode.capture is not None or has_foreign_numbers(attrs)):
+        attrs = numbers(row, attrs)
     arrays, needs, args = _operands(row, args, attrs)
     try:
         if row.policy == "same":
@@ -115,8 +117,8 @@ def apply(row: Row, args: tuple[Any, ...], attrs: dict[str, Any]) -> Any:
                 break
         else:
             out = mode.run(row.numpy, *arrays, **attrs) if mode.capture is None else _run_checked(mode, row, arrays, attrs)
-    except (ValueError, IndexError, TypeError, RuntimeError) as error:
-        raise failure(row, args, attrs, error) from error
+    except REFUSALS as error:
+        return without_tensors(row, args, attrs, error)
     if row.view and row.outputs == 1:
         result = view_of(row, args[0], attrs, out)
     elif mode.recording and True in needs and row.differentiable:
@@ -128,17 +130,44 @@ def apply(row: Row, args: tuple[Any, ...], attrs: dict[str, Any]) -> Any:
     return result
 
 
-def has_numpy_numbers(attrs: dict[str, Any]) -> bool:
-    """NumPy's own numbers would decide on the result's type, where Python's leave it to the tensor; kernels take no Fraction."""
+def has_foreign_numbers(attrs: dict[str, Any]) -> bool:
+    """NumPy's own numbers would decide on the result's type, where Python's leave it to the tensor; kernels take no Fraction, and no tensor."""
     for value in attrs.values():  # noqa: SIM110  (a generator costs more than the tests)
         if isinstance(value, _FOREIGN):
             return True
     return False
 
 
-def number(value: Any) -> Any:
-    """An attribute as it is recorded."""
+def numbers(row: Row, attrs: dict[str, Any]) -> dict[str, Any]:
+    """Attributes as they are recorded."""
+    return {name: _number(row, name, value) for name, value in attrs.items()}
+
+
+def _number(row: Row, name: str, value: Any) -> Any:
+    """As in PyTorch a tensor of one element will do for an option. A whole number may decide over a size: a traced function asks for it."""
+    if value.__class__ in (int, float, bool, str):
+        return value
+    if isinstance(value, Tensor) and value._array.size == 1:
+        if value._array.dtype.kind not in "biu":
+            leaving(value, f"a tensor as option {name} of {row.name}")
+            return value._array.item()
+        return bool(value) if value._array.dtype.kind == "b" else int(value)
+    if value.__class__ is tuple:
+        return tuple([_number(row, name, x) for x in value])
     return value.item() if isinstance(value, np.generic) else exact(value) if isinstance(value, Fraction) else value
+
+
+def _has_tensor(value: Any) -> bool:
+    return any(map(_has_tensor, value)) if isinstance(value, tuple) else isinstance(value, Tensor)
+
+
+def without_tensors(row: Row, args: tuple[Any, ...], attrs: dict[str, Any], error: Exception) -> Any:
+    """What to do if a kernel fails: if options are tensors, let it try with their numbers. They are looked for then only, for speed."""
+    if any(map(_has_tensor, attrs.values())):
+        plain = numbers(row, attrs)
+        if not any(map(_has_tensor, plain.values())):
+            return apply(row, args, plain)
+    raise failure(row, args, attrs, error) from error
 
 
 def _operands(

@@ -12,6 +12,7 @@ import numpy as np
 
 from symgrad import devices, dtypes, legacy
 from symgrad.application import apply
+from symgrad.computed import filled, fixed, is_computed, spaced, stepped
 from symgrad.from_data import finish, quiet_cast, tensor
 from symgrad.mode import local
 from symgrad.ops import promotion
@@ -122,23 +123,13 @@ def full(
     """A tensor of the given sizes filled with one value, whose kind decides the type if none is given."""
     if not isinstance(size, (tuple, list)):
         raise TypeError(f"full(): argument 'size' (position 1) must be tuple of ints, not {type(size).__name__}")
-    if out is None and _is_computed(fill_value):
-        target = scalar_type(fill_value._array.dtype.type(0).item()) if dtype is None else dtypes.numpy_type(dtype)
-        return _filled_with(fill_value, shape_of("full", (size,)), target, requires_grad)
+    if out is None and is_computed(fill_value):
+        now = fill_value._array.dtype.type(0).item() if isinstance(fill_value, Tensor) else fill_value.number
+        target = scalar_type(now) if dtype is None else dtypes.numpy_type(dtype)
+        return filled(fill_value, shape_of("full", (size,)), target, requires_grad)
     value = _number("full", fill_value)
     target = scalar_type(value) if dtype is None else dtypes.numpy_type(dtype)
     return deliver("full", _constant(shape_of("full", (size,)), value, target), out, dtype, device, requires_grad)
-
-
-def _is_computed(value: Any) -> bool:
-    """Whether a number is a tensor in a function that is traced, and may be another one at the next run."""
-    return isinstance(value, Tensor) and local.mode.capture is not None and value._array.size == 1
-
-
-def _filled_with(value: Tensor, shape: tuple[int, ...], dtype: np.dtype[Any], requires_grad: bool) -> Tensor:
-    one = apply(TABLE["cast"], (apply(TABLE["reshape"], (detach(value),), {"shape": ()}),), {"dtype": dtype})
-    result = store(finish(np.zeros(shape, dtype)), apply(TABLE["expand"], (one,), {"shape": shape}))
-    return result.requires_grad_(requires_grad)
 
 
 def _number(name: str, value: Any) -> Any:
@@ -175,6 +166,8 @@ def arange(
         end = bounds[0]
     else:
         start, end, step = (*bounds, *(start, end, step)[len(bounds) :])
+    if out is None and (dtype is None or kind(dtypes.numpy_type(dtype)) == "f") and _any_float(start, end, step):
+        return stepped(start, end, step, numpy_type(dtype)).requires_grad_(requires_grad)
     numbers = [_number("arange", value) for value in (start, end, step)]
     if dtype is not None:
         target = dtypes.numpy_type(dtype)
@@ -219,6 +212,8 @@ def linspace(
     requires_grad: bool = False,
 ) -> Tensor:
     """`steps` evenly spaced numbers from `start` to `end`, both included."""
+    if out is None and _any_float(start, end):
+        return spaced(start, end, _steps(steps), numpy_type(dtype)).requires_grad_(requires_grad)
     first, last = _number("linspace", start), _number("linspace", end)
     if dtype is None:
         target = scalar_type(1j if isinstance(first, complex) or isinstance(last, complex) else 0.0)
@@ -227,11 +222,22 @@ def linspace(
     return deliver("linspace", _spaced(first, last, steps, target), out, dtype, device, requires_grad)
 
 
-def _spaced(start: Any, end: Any, steps: Any, dtype: np.dtype[Any]) -> Array:
-    """From both ends towards the middle with fused multiply-adds, as PyTorch's kernel does: so the ends are exact."""
+def _any_float(*bounds: Any) -> bool:
+    """Whether bounds are floats that a traced function computes."""
+    computed = [x for x in bounds if is_computed(x)]
+    return any(x._array.dtype.kind == "f" if isinstance(x, Tensor) else isinstance(x, float) for x in computed)
+
+
+def _steps(steps: Any) -> int:
     count = _size("linspace", 3, steps)
     if count < 0:
         raise RuntimeError(f"number of steps must be non-negative, got {count}")
+    return count
+
+
+def _spaced(start: Any, end: Any, steps: Any, dtype: np.dtype[Any]) -> Array:
+    """From both ends towards the middle with fused multiply-adds, as PyTorch's kernel does: so the ends are exact."""
+    count = _steps(steps)
     compute = dtype if kind(dtype) in "fc" else promotion.FLOAT64
     first: Any = compute.type(start)
     last: Any = compute.type(end)
@@ -261,6 +267,9 @@ def logspace(
 ) -> Tensor:
     """`base` raised to `steps` evenly spaced exponents from `start` to `end`."""
     target = numpy_type(dtype)
+    if out is None and _any_float(start, end, base):
+        powers = apply(TABLE["pow"], (fixed(base), spaced(start, end, _steps(steps), target)), {})
+        return powers.requires_grad_(requires_grad)  # type: ignore[no-any-return]
     exponents = _spaced(_number("logspace", start), _number("logspace", end), steps, target)
     powers = local.mode.run(np.power, float(base), exponents)
     return deliver("logspace", quiet_cast(powers, target), out, dtype, device, requires_grad)
@@ -346,8 +355,8 @@ def full_like(
     """A tensor with the shape and type of `input`, filled with one value."""
     like = check_tensor("full_like", input)
     target = like.dtype if dtype is None else dtypes.numpy_type(dtype)
-    if _is_computed(fill_value):
-        return _filled_with(fill_value, like.shape, target, requires_grad)
+    if is_computed(fill_value):
+        return filled(fill_value, like.shape, target, requires_grad)
     return finish(_constant(like.shape, _number("full_like", fill_value), target), device, requires_grad)
 
 

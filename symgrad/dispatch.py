@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from symgrad.application import apply, edge_of, failure, has_numpy_numbers, keeps, view_of
+from symgrad.application import REFUSALS, apply, edge_of, failure, has_foreign_numbers, keeps, view_of, without_tensors
 from symgrad.graph import Node, next_sequence
 from symgrad.mode import local
 from symgrad.ops.namespace import namespace
@@ -135,8 +135,8 @@ def _unary_with_attributes(row: Row) -> Callable[..., Any]:
             return apply(row, (x,), attrs)
         try:
             out = mode.run(kernel, a, **attrs)
-        except (ValueError, IndexError, TypeError, RuntimeError) as error:
-            raise failure(row, (x,), attrs, error) from None
+        except REFUSALS as error:
+            return without_tensors(row, (x,), attrs, error)
         if out.__class__ is not ndarray:
             out = asarray(out)
         t = new(Tensor)
@@ -145,7 +145,7 @@ def _unary_with_attributes(row: Row) -> Callable[..., Any]:
         cell: list[Any] = []
         t._cell = cell
         dtype = out.dtype
-        if dtype is not a.dtype and has_numpy_numbers(attrs):
+        if dtype is not a.dtype and has_foreign_numbers(attrs):
             return apply(row, (x,), attrs)
         if x._requires_grad and differentiable and mode.recording and (dtype is a.dtype or kind(dtype) in "fc"):
             t._requires_grad = True
@@ -177,8 +177,8 @@ def _view(row: Row) -> Callable[..., Any]:
             return apply(row, (x,), attrs)
         try:
             out = kernel(x._array, **attrs)
-        except (ValueError, IndexError, TypeError, RuntimeError) as error:
-            raise failure(row, (x,), attrs, error) from error
+        except REFUSALS as error:
+            return without_tensors(row, (x,), attrs, error)
         return view_of(row, x, attrs, out)
 
     op.__name__ = row.name

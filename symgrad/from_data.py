@@ -14,6 +14,7 @@ import numpy as np
 
 from symgrad import devices, dtypes
 from symgrad.application import apply
+from symgrad.computed import gathered, is_computed, known
 from symgrad.mode import leaving, local
 from symgrad.ops.promotion import kind, promote_types, scalar_type
 from symgrad.ops.table import TABLE
@@ -70,6 +71,10 @@ def tensor(
         result: Tensor
         copied = apply(TABLE["clone"], (detach(data),), {})
         result = copied if copied._array.dtype == wanted else apply(TABLE["cast"], (copied,), {"dtype": wanted})
+        result.requires_grad_(requires_grad)
+    elif local.mode.capture is not None and any(map(is_computed, (numbers := known(data))[1])):
+        devices.check(device)
+        result = gathered(numbers[1], array_of(numbers[0], None if dtype is None else dtypes.numpy_type(dtype)))
         result.requires_grad_(requires_grad)
     else:
         result = finish(array_of(data, None if dtype is None else dtypes.numpy_type(dtype)), device, requires_grad)

@@ -9,6 +9,7 @@ from symgrad.dispatch import tensors as ops
 from symgrad.functional.elementwise import alias
 from symgrad.functional.names import METHODS, method_inplace, public
 from symgrad.ops.promotion import kind
+from symgrad.ops.weak import is_weak
 from symgrad.tensor import Tensor
 
 __all__ = ["clamp", "clamp_max", "clamp_min", "clip", "where"]
@@ -19,7 +20,7 @@ def clamp(input: Tensor, min: Any = None, max: Any = None) -> Tensor:
     """min(max(input, min), max); the bounds are numbers or tensors. The derivative is 1 at the bounds."""
     if min is None and max is None:
         raise RuntimeError("torch.clamp: At least one of 'min' or 'max' must not be None")
-    if not isinstance(min, Tensor) and not isinstance(max, Tensor):
+    if not (isinstance(min, Tensor) or isinstance(max, Tensor) or is_weak(min) or is_weak(max)):
         return ops.clamp(input, min=min, max=max)  # type: ignore[no-any-return]
     if max is None:
         return ops.clamp_min(input, min)  # type: ignore[no-any-return]

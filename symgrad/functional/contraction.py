@@ -8,6 +8,7 @@ import warnings
 from collections.abc import Sequence
 from typing import Any
 
+from symgrad.computed import fixed, is_computed
 from symgrad.dispatch import tensors as ops
 from symgrad.errors import require
 from symgrad.functional.einsum import contract
@@ -184,8 +185,10 @@ def addr(input: Tensor, vec1: Tensor, vec2: Tensor, *, beta: Any = 1, alpha: Any
 
 
 def _add_product(input: Tensor, x: Tensor, y: Tensor, beta: Any, alpha: Any) -> Tensor:
-    if (beta != 1 or alpha != 1) and kind(x._array.dtype) in "bi":
+    if kind(x._array.dtype) in "bi":
         beta, alpha = int(beta), int(alpha)
+    elif is_computed(beta) or is_computed(alpha):
+        return ops.add(ops.mul(input, fixed(beta)), ops.mul(ops.matmul(x, y), fixed(alpha)))  # type: ignore[no-any-return]
     return ops.addmm(input, x, y, beta=beta, alpha=alpha)  # type: ignore[no-any-return]
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from fractions import Fraction
 from typing import Any, Protocol, overload
 
+from symgrad.computed import fixed, is_computed
 from symgrad.dispatch import tensors as ops
 from symgrad.functional.names import METHODS, into, method, method_inplace, public
 from symgrad.ops.exact import is_exact, root
@@ -235,14 +236,18 @@ floor_divide, remainder, fmod = map(binary, ("floor_divide", "remainder", "fmod"
 
 
 @method_inplace
-def addcmul(input: Tensor, tensor1: Any, tensor2: Any, *, value: Scalar = 1) -> Tensor:
+def addcmul(input: Tensor, tensor1: Any, tensor2: Any, *, value: Scalar | Tensor = 1) -> Tensor:
     """input + value * tensor1 * tensor2"""
+    if is_computed(value):
+        return ops.add(input, ops.mul(ops.mul(tensor1, tensor2), fixed(value)))  # type: ignore[no-any-return]
     return ops.addcmul(input, tensor1, tensor2, value=value)  # type: ignore[no-any-return]
 
 
 @method_inplace
-def addcdiv(input: Tensor, tensor1: Any, tensor2: Any, *, value: Scalar = 1) -> Tensor:
+def addcdiv(input: Tensor, tensor1: Any, tensor2: Any, *, value: Scalar | Tensor = 1) -> Tensor:
     """input + value * tensor1 / tensor2"""
+    if is_computed(value):
+        return ops.add(input, ops.mul(ops.div(tensor1, tensor2), fixed(value)))  # type: ignore[no-any-return]
     return ops.addcdiv(input, tensor1, tensor2, value=value)  # type: ignore[no-any-return]
 
 

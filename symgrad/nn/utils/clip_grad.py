@@ -5,9 +5,10 @@ from __future__ import annotations
 import warnings
 from collections.abc import Iterable
 from types import GeneratorType
-from typing import TypeAlias
+from typing import Any, TypeAlias
 
 from symgrad.autograd import no_grad
+from symgrad.computed import fixed, is_computed
 from symgrad.from_data import tensor
 from symgrad.functional import stack
 from symgrad.linalg import vector_norm
@@ -22,6 +23,11 @@ def _listed(tensors: Tensors) -> list[Tensor]:
 
 def _gradients(parameters: Tensors) -> list[Tensor]:
     return [p.grad for p in _listed(parameters) if p.grad is not None]
+
+
+def _limit(limit: float | Tensor) -> Any:
+    """A number that a traced function computes stays one of the program."""
+    return fixed(limit) if is_computed(limit) else float(limit)
 
 
 @no_grad()
@@ -43,15 +49,15 @@ def get_total_norm(
 
 
 @no_grad()
-def clip_grads_with_norm_(parameters: Tensors, max_norm: float, total_norm: Tensor, foreach: bool | None = None) -> None:
+def clip_grads_with_norm_(parameters: Tensors, max_norm: float | Tensor, total_norm: Tensor, foreach: bool | None = None) -> None:
     """Scale the gradients by max_norm / total_norm, in place; never up."""
-    scale = (float(max_norm) / (total_norm + 1e-6)).clamp(max=1.0)
+    scale = (_limit(max_norm) / (total_norm + 1e-6)).clamp(max=1.0)
     for g in _gradients(parameters):
         g.mul_(scale)
 
 
 def clip_grad_norm_(
-    parameters: Tensors, max_norm: float, norm_type: float = 2.0, error_if_nonfinite: bool = False, foreach: bool | None = None
+    parameters: Tensors, max_norm: float | Tensor, norm_type: float = 2.0, error_if_nonfinite: bool = False, foreach: bool | None = None
 ) -> Tensor:
     """Scale the gradients, in place, so that the norm of all together is at most `max_norm`; the norm that they had."""
     listed = _listed(parameters)
@@ -63,7 +69,7 @@ def clip_grad_norm_(
 
 
 def clip_grad_norm(
-    parameters: Tensors, max_norm: float, norm_type: float = 2.0, error_if_nonfinite: bool = False, foreach: bool | None = None
+    parameters: Tensors, max_norm: float | Tensor, norm_type: float = 2.0, error_if_nonfinite: bool = False, foreach: bool | None = None
 ) -> Tensor:
     """The old name of `clip_grad_norm_`."""
     words = "`torch.nn.utils.clip_grad_norm` is now deprecated in favor of `torch.nn.utils.clip_grad_norm_`."
@@ -72,8 +78,8 @@ def clip_grad_norm(
 
 
 @no_grad()
-def clip_grad_value_(parameters: Tensors, clip_value: float, foreach: bool | None = None) -> None:
+def clip_grad_value_(parameters: Tensors, clip_value: float | Tensor, foreach: bool | None = None) -> None:
     """Cut every element of the gradients off at -clip_value and clip_value, in place."""
-    limit = float(clip_value)
+    limit = _limit(clip_value)
     for g in _gradients(parameters):
         g.clamp_(-limit, limit)
