@@ -131,7 +131,7 @@ def apply(row: Row, args: tuple[Any, ...], attrs: dict[str, Any]) -> Any:
 
 
 def has_foreign_numbers(attrs: dict[str, Any]) -> bool:
-    """NumPy's own numbers would decide on the result's type, where Python's leave it to the tensor; kernels take no Fraction, and no tensor."""
+    """NumPy's own numbers would decide on the result's type, where Python's leave it to the tensor; kernels take no Fraction or tensor."""
     for value in attrs.values():  # noqa: SIM110  (a generator costs more than the tests)
         if isinstance(value, _FOREIGN):
             return True

@@ -21,7 +21,7 @@ from symgrad.ops.promotion import INT64, kind, scalar_type
 from symgrad.ops.table import TABLE
 from symgrad.tensor import Tensor, wrap
 from symgrad.typing import Array
-from symgrad.views import detach, store, tracked
+from symgrad.views import store, tracked
 
 __all__ = [
     "arange", "empty", "empty_like", "empty_strided", "eye", "full", "full_like", "linspace", "logspace", "ones", "ones_like",

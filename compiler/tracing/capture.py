@@ -29,12 +29,11 @@ from symgrad.compiler.tracing.repeated import Pattern, repeat
 from symgrad.compiler.tracing.sizes import SIZED, sized
 from symgrad.compiler.tracing.sources import Captured, Draw, Scalar
 from symgrad.compiler.tracing.watch import Contents, HasGradient, Makeup, Name
-from symgrad.compiler.tracing.way import Way as Way
+from symgrad.compiler.tracing.way import Way as Way, as_asked
 from symgrad.dispatch import tensors
 from symgrad.engine import key_of
 from symgrad.errors import EffectError, TraceError
 from symgrad.mode import local, tracing as tracing
-from symgrad.ops.promotion import BOOL, INT64, kind
 from symgrad.ops.spec import Row
 from symgrad.tensor import Tensor, wrap
 
@@ -42,13 +41,6 @@ _ANSWERS: dict[str, Any] = {"bool(tensor)": bool, "int(tensor)": int}
 """What a function that is followed may ask for."""
 _MOST_NUMBERS = 1024
 """Of longer lists of whole numbers each is another one: data, not lengths."""
-
-
-def _as_asked(value: Value, asked: Any) -> Value:
-    """What a kernel has to compute for an answer of Python's: bool(2) is True, int(2.5) is 2."""
-    if asked is bool:
-        return value if value.dtype == BOOL else xp.ne(value, 0)  # type: ignore[no-any-return]
-    return xp.cast(value, dtype=INT64) if kind(value.dtype) == "f" else value  # type: ignore[no-any-return]
 
 
 class Capture(Gradients, Draws):
@@ -194,7 +186,7 @@ class Capture(Gradients, Draws):
         if asked is not None and t._array.size != 1:
             return  # as eagerly, that is an error
         if self.follow and asked is not None:
-            self.path.answered(_as_asked(self.value(t), asked), asked(t._array.item()), f"{how.partition(')')[0]}) at {user_line()}")
+            self.path.answered(as_asked(self.value(t), asked), asked(t._array.item()), f"{how.partition(')')[0]}) at {user_line()}")
             return
         if self.follow and how == "tolist()" and t._array.dtype.kind in "biu" and t._array.size <= _MOST_NUMBERS:
             self._listed(t)

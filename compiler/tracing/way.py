@@ -5,7 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Any
 
+from symgrad.compiler.graph.builder import xp
 from symgrad.compiler.graph.ir import INPUT, Value, toposort
+from symgrad.ops.promotion import BOOL, INT64, kind
 from symgrad.ops.weak import Condition
 
 
@@ -47,3 +49,10 @@ class Way:
     @property
     def outcomes(self) -> tuple[Any, ...]:
         return tuple(self.answers)
+
+
+def as_asked(value: Value, asked: Any) -> Value:
+    """What a kernel has to compute for an answer of Python's: bool(2) is True, int(2.5) is 2."""
+    if asked is bool:
+        return value if value.dtype == BOOL else xp.ne(value, 0)
+    return xp.cast(value, dtype=INT64) if kind(value.dtype) == "f" else value

@@ -1,4 +1,4 @@
-"""Numbers that a traced function has computed, or was given as floats, where an op takes a Python number: they stay inputs of the program."""
+"""Numbers that a traced function has computed, or was given as floats, where an op takes a Python number: they stay inputs."""
 
 from __future__ import annotations
 
