@@ -25,7 +25,7 @@ from symgrad.ops.spec import Meta
 def jacobian(graph: Graph, wrt: Sequence[int] | None = None) -> Graph:
     """A graph of the same inputs, which gives for each output, and for each of the inputs `wrt`, their Jacobian: (*output, *input)."""
     chosen = chosen_inputs(graph, wrt)
-    _refuse("a Jacobian", (*graph.outputs, *chosen))
+    require_real("a Jacobian", (*graph.outputs, *chosen))
     found = [block for y in graph.outputs for block in _jacobian(graph, y, chosen)]
     return Graph(graph.inputs, found, graph.labels)
 
@@ -83,7 +83,7 @@ def hvp(graph: Graph, wrt: Sequence[int] | None = None) -> Graph:
 def hessian(graph: Graph, wrt: Sequence[int] | None = None) -> Graph:
     """A graph of the same inputs, which gives for each output the Hessians (*output, *first, *second) for every pair of inputs `wrt`."""
     chosen = chosen_inputs(graph, wrt)
-    _refuse("a Hessian", (*graph.outputs, *chosen))
+    require_real("a Hessian", (*graph.outputs, *chosen))
     found = [block for y in graph.outputs for block in _hessian(graph, y, chosen)]
     return Graph(graph.inputs, found, graph.labels)
 
@@ -111,7 +111,8 @@ def _hessian(graph: Graph, y: Value, chosen: Sequence[Value]) -> list[Value]:
     return [xp.reshape(whole[i, j], shape=(*y.shape, *chosen[i].shape, *chosen[j].shape)) for i in count for j in count]
 
 
-def _refuse(what: str, values: Sequence[Value]) -> None:
+def require_real(what: str, values: Sequence[Value]) -> None:
+    """Whole numbers have no derivatives, and those of complex ones are no array."""
     for v in values:
         if kind(v.dtype) == "c":
             raise GraphError(

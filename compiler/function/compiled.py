@@ -12,6 +12,7 @@ from collections.abc import Callable
 from typing import Any
 
 from symgrad.compiler.collector import paused
+from symgrad.compiler.function.eagerly import Eagerly
 from symgrad.compiler.function.inspection import Inspection
 from symgrad.compiler.function.methods import Methods
 from symgrad.compiler.function.recompiles import Recompiles, Traces
@@ -348,8 +349,25 @@ class Compiled(Methods, Inspection, Wrapping):
         return call
 
     def _prepare(self, args: Any, kwargs: Any, what: str) -> tuple[Call, Program]:
-        """The program of a function without effects: only such a one has derivatives. Where it branches, that of the path it takes."""
         call = self._bound(args, kwargs)
+        return call, self._program(call, what)
+
+    def _differentiable(self, args: Any, kwargs: Any, what: str) -> tuple[Call, Program | Eagerly]:
+        """What computes derivatives: a program, or eager code in place of one."""
+        call = self._bound(args, kwargs)
+        if self.options.fallback is None:
+            return call, self._program(call, what)
+        key = "derivatives", call.key()
+        if key not in self._eager:
+            try:
+                return call, self._program(call, what)
+            except (TraceError, GraphError) as error:
+                self._eager.add(key)
+                self.traces.warn("derivatives", f"derivatives of {self.signature} are computed eagerly from now on: {error}")
+        return call, Eagerly(self.signature.caller(call), call, titles(self.signature.function))
+
+    def _program(self, call: Call, what: str) -> Program:
+        """The program of a function without effects: only such a one has derivatives. Where it branches, that of the path it takes."""
         key = call.key()
         program = None if call.shares else self._known(call)
         if program is None or not program.whole:
@@ -357,7 +375,7 @@ class Compiled(Methods, Inspection, Wrapping):
         if program is None:
             program = self._derivable(call, key, what)
         self._latest = program
-        return call, program
+        return program
 
     def _derivable(self, call: Call, key: Any, what: str) -> Program:
         times: dict[str, float] = {}

@@ -12,6 +12,7 @@ from typing import Any
 
 import numpy as np
 
+from symgrad.compiler.function.eagerly import Eagerly
 from symgrad.compiler.function.nested import Nested, NestedPullback, NestedPushforward, looked_at, refuse_kernels
 from symgrad.compiler.graph.ir import Value, type_text
 from symgrad.compiler.running.program import MISS, Program
@@ -32,8 +33,9 @@ _MOST_WAYS = 64
 class Point:
     """Where a derivative is taken: a program, its inputs, and which of them are meant."""
 
-    def __init__(self, program: Program, call: Call, choice: Choice, later: bool = False) -> None:
-        self.program, self.choice, self.chosen = program, choice, choice.inputs
+    def __init__(self, program: Program | Eagerly, call: Call, choice: Choice, later: bool = False) -> None:
+        self.program: Any = program
+        self.choice, self.chosen = choice, choice.inputs
         self.inputs, self.plain = program.inputs(call), call.plain
         if later:  # the user may write to arrays of his own until then
             kept = len(call.leaves)
@@ -54,7 +56,8 @@ class Point:
             if self.inputs[i]._version != version:
                 label = self.program.graph.labels[i]
                 raise RuntimeError(f"{label} has been written to in place since this derivative was begun: begin it again, or pass a copy")
-        return self.program.compute(what, self.chosen, [*self.inputs, *directions])
+        found: list[Tensor] = self.program.compute(what, self.chosen, [*self.inputs, *directions])
+        return found
 
     def formed(self, found: Sequence[Any]) -> Any:
         """Derivatives in the form of what they are derivatives in."""
@@ -198,7 +201,7 @@ class Methods:
     _latest_way: tuple[Any, Any, Run] = (None, None, no_shortcut)
     """What was asked for last, by identity: looking that up costs nothing."""
 
-    def _prepare(self, args: Any, kwargs: Any, what: str) -> tuple[Call, Program]:
+    def _differentiable(self, args: Any, kwargs: Any, what: str) -> tuple[Call, Any]:
         raise NotImplementedError
 
     def _point(self, what: str, args: Any, kwargs: Any, wrt: Any) -> Point:
@@ -209,16 +212,16 @@ class Methods:
             if program.guards.hold(args):
                 self._latest = program
                 return Point.known(program, choice, args, later)
-        call, program = self._prepare(args, kwargs, what)
+        call, program = self._differentiable(args, kwargs, what)
         point = Point(program, call, self._choice(call, program, wrt), later)
-        if types is not None and call.plain and not program.guards.conditions and not program.answers:
+        if types is not None and call.plain and not program.answers and not program.guards.conditions:
             self._keep(key, point)
         return point
 
     def _nested(self, args: Any, kwargs: Any, wrt: Any) -> Nested:
         return Nested(self.signature.function, args, kwargs, wrt, tangents)
 
-    def _choice(self, call: Call, program: Program, wrt: Any) -> Choice:
+    def _choice(self, call: Call, program: Program | Eagerly, wrt: Any) -> Choice:
         """In which inputs; what is said by name is looked up once for each program."""
         known = program.choices
         key = _named(wrt)
