@@ -10,6 +10,7 @@ import numpy as np
 
 from symgrad import devices, dtypes, legacy, views
 from symgrad.dispatch import tensors as ops
+from symgrad.from_data import LENDING
 from symgrad.mode import changes, leaving, local
 from symgrad.ops.promotion import kind
 from symgrad.tensor import Tensor, fill
@@ -18,6 +19,7 @@ from symgrad.typing import Array
 __all__ = ["detach", "detach_", "is_complex", "is_floating_point", "is_nonzero", "is_tensor", "numel", "typename"]
 
 REQUIRES_GRAD = "Can't call numpy() on Tensor that requires grad. Use tensor.detach().numpy() instead."
+PICKLING = "pickling, which copies values without their history,"
 NOT_A_LEAF = (
     "Only Tensors created explicitly by the user (graph leaves) support the deepcopy protocol at the moment. Use"
     " tensor.detach() or tensor.clone() to copy a tensor that was computed."
@@ -156,6 +158,10 @@ def __deepcopy__(self: Tensor, memo: dict[int, Any]) -> Tensor:
     if self.grad_fn is not None:
         raise RuntimeError(NOT_A_LEAF)
     cls = self.__class__
+    if local.mode.capture is not None and cls is Tensor:  # a program copies at every run
+        traced = memo[id(self)] = self.detach().clone().requires_grad_(self._requires_grad)
+        traced.grad = copying.deepcopy(self.grad, memo)
+        return traced
     new = memo[id(self)] = fill(cls.__new__(cls), _copied(self._array, memo), self._requires_grad)
     new._grad = copying.deepcopy(self._grad, memo)
     new.__dict__.update(copying.deepcopy(_attributes(self), memo))
@@ -184,6 +190,7 @@ def _attributes(x: Tensor) -> dict[str, Any]:
 
 @method
 def __reduce_ex__(self: Tensor, protocol: Any) -> Any:
+    leaving(self, PICKLING)
     return _rebuild, (self.__class__, self._array, self.requires_grad, _attributes(self))
 
 
@@ -240,6 +247,7 @@ def __dlpack__(self: Tensor, *, stream: Any = None, max_version: Any = None, dl_
     """Lend the memory to another library. What is not contiguous, or lent read-only to a library that cannot tell, goes as a copy."""
     if self.requires_grad:
         raise BufferError("Can't export tensors that require gradient, use tensor.detach()")
+    leaving(self, LENDING)
     array = self._array
     lendable = array.flags.c_contiguous and (array.flags.writeable or max_version is not None)
     if not lendable and copy is False:

@@ -29,6 +29,7 @@ _PLAIN = frozenset(_NUMBERS)
 _SUPPORTED = frozenset("bifc")
 
 NEEDS_FLOAT = "Only Tensors of floating point and complex dtype can require gradients"
+LENDING = "__dlpack__(), which lends memory without its history,"
 COPY_CONSTRUCTED = (
     "To copy construct from a tensor, it is recommended to use sourceTensor.detach().clone() or"
     " sourceTensor.detach().clone().requires_grad_(True), rather than torch.tensor(sourceTensor)."
@@ -153,6 +154,7 @@ def from_dlpack(ext_tensor: Any, *, device: Any = None, copy: bool | None = None
     if isinstance(ext_tensor, Tensor):
         if ext_tensor.requires_grad:
             raise BufferError("Can't export tensors that require gradient, use tensor.detach()")
+        leaving(ext_tensor, LENDING)
         array = ext_tensor._array.view()
     else:
         array = np.from_dlpack(ext_tensor)

@@ -13,11 +13,12 @@ import weakref
 from collections.abc import Callable, Sequence
 from typing import Any
 
+from symgrad.dispatch import tensors
 from symgrad.dtypes import type_word
 from symgrad.engine import is_leaf
 from symgrad.graph import Node, Output
 from symgrad.mode import changes, local
-from symgrad.tensor import Tensor, refresh, wrap
+from symgrad.tensor import Tensor, refresh
 
 _next_id = itertools.count().__next__
 
@@ -127,7 +128,8 @@ class Hooks:
 def _sum(total: Tensor | None, g: Tensor) -> Tensor:
     if total is not None:
         return total + g
-    return g if g._requires_grad else wrap(g._array.copy())
+    copied: Tensor = g if g._requires_grad else tensors.cast(g, dtype=g._array.dtype)
+    return copied
 
 
 def _tensors(gs: Sequence[Any], lane: Any) -> tuple[Any, ...]:

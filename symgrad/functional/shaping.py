@@ -10,6 +10,7 @@ import numpy as np
 from symgrad import dtypes
 from symgrad.dispatch import tensors as ops
 from symgrad.functional.names import METHODS, method, public
+from symgrad.mode import leaving
 from symgrad.ops.shapes import broadcast_shapes as common_shape, infer_shape, normalize_axis
 from symgrad.tensor import Size, Tensor, wrap
 from symgrad.typing import Dims
@@ -60,6 +61,7 @@ def _reinterpret(input: Tensor, dtype: Any) -> Tensor:
         return view(input, input.shape)
     if input.requires_grad:
         raise RuntimeError("view(dtype): a tensor that requires grad cannot be seen as another type; use .to(dtype)")
+    leaving(input, "view(dtype), which sees the same bytes as another type,")
     result = wrap(input._array.view(target))
     result._base = input if input._base is None else input._base
     return result

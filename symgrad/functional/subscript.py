@@ -9,11 +9,13 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from symgrad.application import view_of
+from symgrad.computed import gathered, is_computed, known
 from symgrad.dispatch import tensors as ops
 from symgrad.functional.names import METHODS
 from symgrad.functional.writing import copy_, fill_
 from symgrad.mode import leaving, local
 from symgrad.ops.indexing import as_slices, check_range, index_shape, put
+from symgrad.ops.promotion import BOOL
 from symgrad.ops.table import TABLE
 from symgrad.tensor import Tensor, wrap
 from symgrad.views import mark_written, write
@@ -174,7 +176,7 @@ def _item(item: Any) -> Any:
     if isinstance(item, Tensor):
         tensor = item
     elif isinstance(item, (list, tuple, range, np.ndarray)):
-        tensor = wrap(_array(item))
+        tensor = _listed(item)
     elif hasattr(item, "__index__"):
         return operator.index(item)
     elif isinstance(item, str):
@@ -188,7 +190,7 @@ def _item(item: Any) -> Any:
     if kind.kind == "b":
         return tensor
     if kind == np.uint8:
-        return wrap(tensor._array.astype(bool))
+        return ops.cast(tensor, dtype=BOOL)
     if kind.kind not in "iu":
         raise IndexError("tensors used as indices must be long, int, byte or bool tensors")
     if tensor._array.ndim or (local.mode.capture is not None and isinstance(item, Tensor)):
@@ -196,11 +198,16 @@ def _item(item: Any) -> Any:
     return int(tensor._array)
 
 
-def _array(item: Any) -> Any:
+def _listed(item: Any) -> Tensor:
     if isinstance(item, np.ndarray):
-        return item
-    array = np.array([i._array if isinstance(i, Tensor) else i for i in item])
-    return array if array.size else array.astype(np.int64)
+        return wrap(item)
+    plain, numbers = known(item) if local.mode.capture is not None else (item, ())
+    for part in numbers:
+        if isinstance(part, Tensor) and part._array.ndim:
+            leaving(part, "a list of tensors as an index")
+    array = np.array([i._array if isinstance(i, Tensor) else i for i in plain])
+    array = array if array.size else array.astype(np.int64)
+    return gathered(numbers, array) if any(map(is_computed, numbers)) else wrap(array)
 
 
 def _consumes(item: Any) -> int:

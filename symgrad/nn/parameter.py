@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
+from symgrad.conversion import PICKLING
 from symgrad.creation import empty
+from symgrad.mode import leaving, local
 from symgrad.tensor import Tensor, fill, wrap
 from symgrad.views import count_together
 
@@ -43,11 +45,14 @@ class Parameter(Tensor, metaclass=_Marked):
         return f"Parameter containing:\n{super().__repr__()}"
 
     def __deepcopy__(self, memo: dict[int, Any]) -> Parameter:
-        copy: Parameter = type(self)(wrap(self._array.copy(order="K")), self._requires_grad)
+        traced = local.mode.capture is not None  # a program copies at every run
+        copied = self.detach().clone() if traced else wrap(self._array.copy(order="K"))
+        copy: Parameter = type(self)(copied, self._requires_grad)
         memo[id(self)] = copy
         return copy
 
     def __reduce_ex__(self, protocol: Any) -> Any:
+        leaving(self, PICKLING)
         return type(self), (wrap(self._array), self._requires_grad)
 
 
