@@ -108,5 +108,9 @@ def _at_ends(alive: list[Tensor], results: Sequence[Tensor]) -> bool:
     edges = [edge for node in nodes_behind(reached) for edge in (*node.inputs, *(node.saved or ()))]
     held = Counter([id(edge) for edge in edges if isinstance(edge, Tensor)])
     del edges, reached
-    held.update([id(t._grad) for t in alive if held[id(t)]])
+    ends = [i for i, t in enumerate(alive) if held[id(t)]]
+    for i in ends:  # and what these hold
+        parts = [id(x) for x in (alive[i]._grad, alive[i]._base, alive[i]._owner) if x is not None]
+        held.update(parts)
+        ends += [k for k, t in enumerate(alive) if id(t) in parts and k not in ends]
     return all(getrefcount(t) == held[id(t)] + 3 for t in alive)  # by the list, by `t`, and by the call

@@ -46,6 +46,30 @@ def test_the_input_of_a_gradient_penalty_is_not_left_behind():
         np.testing.assert_allclose(a, b, rtol=1e-9)
 
 
+def test_neither_is_an_input_that_is_attacked():
+    def train(wrap):
+        net, optimizer = critic()
+
+        def step(x):
+            optimizer.zero_grad()
+            x = x.clone().detach().requires_grad_()
+            loss = net(x).square().mean()
+            loss.backward()
+            attacked = (x + 0.1 * x.grad.sign()).detach()
+            net(attacked).square().mean().backward()
+            optimizer.step()
+            return loss, attacked
+
+        run = wrap(step)
+        return run, [x.detach().numpy() for _ in range(4) for x in run(sg.randn(5, 3, dtype=sg.float64))]
+
+    _, expected = train(lambda step: step)
+    fast, found = train(sg.compile)
+    assert len(fast.recompiles()) == 1
+    for a, b in zip(found, expected, strict=True):
+        np.testing.assert_allclose(a, b, rtol=1e-9)
+
+
 def draws(kept, x):
     kept.last = sg.randn(2)
     return x + 1
