@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from symgrad.dtypes import type_word
-from symgrad.errors import SymgradError, describe
+from symgrad.errors import SymgradError, TraceError, UnknownSize, describe
 from symgrad.graph import Constant, Node, Output, next_sequence
 from symgrad.mode import leaving, local
 from symgrad.ops.exact import Exact, exact, is_exact
@@ -252,7 +252,11 @@ def _run_checked(mode: Any, row: Row, arrays: list[Any], attrs: dict[str, Any]) 
     if unsupported is not None:
         raise unsupported
     if mode.capture is not None and mode.capture.abstract:
-        return _valueless(row.type(*arrays, **attrs))
+        try:
+            return _valueless(row.type(*arrays, **attrs))
+        except UnknownSize:
+            mode.capture.left(None, f"{row.name}, whose result is as large as values say,")
+            raise
     half = [a.__class__ is ndarray and is_half(a.dtype) for a in arrays]
     if True not in half or row.view or row.name == "cast" or row.pullback is not None:  # what is compiled knows its types
         return mode.run(row.numpy, *arrays, **attrs)
@@ -332,6 +336,8 @@ def make_node(row: Row, inputs: tuple[Any, ...], attrs: dict[str, Any], saved: A
 
 def failure(row: Row, args: tuple[Any, ...], attrs: dict[str, Any], error: Exception | None = None) -> Exception:
     """The error of a kernel that refused its operands: the type rule's own words, if it objects."""
+    if isinstance(error, TraceError):
+        return error
     metas = tuple(x._array if isinstance(x, Tensor) else x for x in args)
     try:
         row.type(*metas, **attrs)

@@ -159,7 +159,8 @@ def __deepcopy__(self: Tensor, memo: dict[int, Any]) -> Tensor:
         raise RuntimeError(NOT_A_LEAF)
     cls = self.__class__
     if local.mode.capture is not None and cls is Tensor:  # a program copies at every run
-        traced = memo[id(self)] = self.detach().clone().requires_grad_(self._requires_grad)
+        traced: Tensor = self.detach().clone().requires_grad_(self._requires_grad)
+        memo[id(self)] = traced
         traced.grad = copying.deepcopy(self.grad, memo)
         return traced
     new = memo[id(self)] = fill(cls.__new__(cls), _copied(self._array, memo), self._requires_grad)

@@ -13,6 +13,10 @@ class TraceError(SymgradError):
     """A recorded function did something that no graph can hold; the text names the user's line and the way out."""
 
 
+class UnknownSize(SymgradError):
+    """How large a result is is known only from values, and there are none."""
+
+
 class EffectError(TraceError):
     """A function that must not change anything does: it writes to a tensor from outside, or calls backward()."""
 

@@ -201,7 +201,7 @@ def _item(item: Any) -> Any:
 def _listed(item: Any) -> Tensor:
     if isinstance(item, np.ndarray):
         return wrap(item)
-    plain, numbers = known(item) if local.mode.capture is not None else (item, ())
+    plain, numbers = known(item) if local.mode.capture is not None else (item, [])
     for part in numbers:
         if isinstance(part, Tensor) and part._array.ndim:
             leaving(part, "a list of tensors as an index")

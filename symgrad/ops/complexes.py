@@ -64,6 +64,11 @@ def _complex_type(x: Any, y: Any) -> Meta:
     return Meta(broadcast_shapes("complex", x.shape, y.shape), COMPLEX128 if x.dtype == FLOAT64 else COMPLEX64)
 
 
+def _complex_text(x: str, y: str) -> str:
+    """XLA wants two arrays of one shape, of single or double precision."""
+    return f"jax.lax.complex(*(a.astype(jnp.promote_types(a.dtype, jnp.float32)) for a in jnp.broadcast_arrays({x}, {y})))"
+
+
 def _as_real_type(x: Any) -> Meta:
     if not is_complex(x):
         raise RuntimeError(f"view_as_real is only supported for complex tensors, got {x.dtype}")
@@ -101,7 +106,7 @@ elementwise(
 )  # fmt: skip
 elementwise(
     "complex", "x y", _complex, (lambda xp, g, out, x, y: xp.real(g), lambda xp, g, out, x, y: xp.imag(g)), policy="each",
-    type=_complex_type, kinds="f", complex="own", sympy=lambda sp, x, y: x + sp.I * y, jax="jax.lax.complex",
+    type=_complex_type, kinds="f", complex="own", sympy=lambda sp, x, y: x + sp.I * y, jax=_complex_text,
 )  # fmt: skip
 row(
     "view_as_real", "x", _as_real, (lambda xp, g, out, x: xp.view_as_complex(g),), policy="each", type=_as_real_type, complex="own",

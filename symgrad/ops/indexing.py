@@ -12,6 +12,7 @@ from typing import Any
 
 import numpy as np
 
+from symgrad.errors import UnknownSize
 from symgrad.ops.promotion import INT64
 from symgrad.ops.shapes import broadcast_shapes
 from symgrad.ops.spec import Meta
@@ -231,7 +232,7 @@ def _nonzero(x):
 
 
 def nonzero_type(x: Any) -> Meta:
-    raise RuntimeError("nonzero: how many elements are nonzero is known only from values, so its result has no shape before it runs")
+    raise UnknownSize("nonzero: how many elements are nonzero is known only from values, so its result has no shape before it runs")
 
 
 elementwise(

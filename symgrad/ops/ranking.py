@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 
+from symgrad.errors import UnknownSize
 from symgrad.ops.promotion import INT64
 from symgrad.ops.reduction import add, reduction_type, share
 from symgrad.ops.sorting import kept, one_along, order, with_indices
@@ -109,7 +110,7 @@ one_along("mode", "x / axis keepdims", _mode, "mode", _mode_text, kinds="bif")
 
 def _no_shape(name: str) -> Any:
     def rule(*args: Any, **attrs: Any) -> Meta:
-        raise RuntimeError(f"{name}: the size of the result is known only from values, so it has no shape before it runs")
+        raise UnknownSize(f"{name}: the size of the result is known only from values, so it has no shape before it runs")
 
     return rule
 

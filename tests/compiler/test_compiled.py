@@ -235,3 +235,12 @@ def test_arrays_of_another_width_are_another_program(types, wrapped):
         result = fast(wrapped(np.full(3, 2**24 + 1, dtype)))
         assert str(result.numpy().dtype) == dtype
         assert result.numpy()[0] == np.full(3, 2**24 + 1, dtype)[0] * 2
+
+
+@pytest.mark.parametrize("backend", ["xla", "numpy"])
+def test_complex_numbers_of_parts_that_are_broadcast_or_of_half_precision(backend):
+    join, polar = sg.compile(sg.complex, backend=backend), sg.compile(sg.polar, backend=backend)
+    x, y = sg.tensor([[1.0], [2.0]]), sg.tensor([3.0, float("inf")])
+    np.testing.assert_array_equal(join(x, y), sg.complex(x, y))
+    half = sg.tensor([1.0, 0.5], dtype=sg.float16)
+    np.testing.assert_allclose(polar(half, half), sg.polar(half, half), rtol=1e-3)

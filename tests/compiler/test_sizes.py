@@ -137,3 +137,16 @@ def test_a_whole_number_in_a_tensor_is_a_size_that_is_asked_for():
     for n in (3, 5, 3):
         assert fast(sg.tensor(n)).tolist() == [1.5 * i + n for i in range(n)]
     assert len(fast.recompiles()) == 2
+
+
+def test_under_vmap_each_example_has_its_size():
+    f = sg.func.vmap(lambda row: row.nonzero())
+    fast = sg.compile(f)
+    for rows in ([[1.0, 0.0], [0.0, 2.0]], [[0.0, 3.0], [0.0, 4.0]]):
+        np.testing.assert_array_equal(fast(sg.tensor(rows)), f(sg.tensor(rows)))
+
+
+def test_in_a_loop_there_are_no_sizes():
+    loop = sg.compile(lambda x: sg.scan(lambda c, row: (c + row.nonzero().sum(), None), sg.tensor(0), x)[0])
+    with pytest.raises(TraceError, match=r"test_sizes\.py:\d+: nonzero, whose result is as large as values say, asks for a value"):
+        loop(sg.ones(2, 2))
