@@ -225,7 +225,7 @@ class Compiled(Methods, Inspection, Wrapping):
         if not effects.any:
             traced.forget()  # the result, whose history may hold what the function made
         shared = conflict(traced.capture)
-        left = escaped(traced) or shared is not None
+        left = escaped(traced) or traced.capture.keeps or shared is not None
         if shared is not None:
             self.traces.warn(shared, f"{self.signature}: {shared}: such calls run as they are written")
         elif left:

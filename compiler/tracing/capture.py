@@ -92,6 +92,8 @@ class Capture(Gradients, Draws):
         self.outside: list[Tensor] = []
         """The tensors behind the inputs."""
         self.written_outside: dict[int, tuple[Tensor, Box]] = {}
+        self.keeps = False
+        """Whether the function has put an argument somewhere, which a program would not do."""
         self.once: str | None = None
         """What the function did that no program does again."""
         self.lines: dict[Value, str] = {}
@@ -261,6 +263,8 @@ class Capture(Gradients, Draws):
         for name in names:
             if name():
                 self.dependencies.append((name, True))
+            elif any(id(x) in arguments for x in name.held()):
+                self.keeps = True
             else:
                 name.warn()
 

@@ -58,6 +58,10 @@ class Name:
     def describe(self, *_: Any) -> str:
         return f"{self.title}: {change(self.value, now(self.read))}"
 
+    def held(self) -> list[Any]:
+        """What is there now."""
+        return [self.read()]
+
     def warn(self) -> None:
         """The traced code itself has changed it. An object may keep a list or the like of its own, as long as it decides nothing."""
         if self.attribute and not self.plain:
@@ -90,6 +94,9 @@ class Contents:
             return f"{self.title}: {len(self.items)} -> {len(self.value)} entries"
         key, item = next((key, item) for key, item in self.items if not same(self._now(key), item))
         return f"{self.title}[{key!r}]: {change(item, self._now(key))}"
+
+    def held(self) -> list[Any]:
+        return list(self.value.values() if isinstance(self.value, dict) else self.value)
 
     def warn(self) -> None:
         """The traced code itself may keep something there, as long as it decides nothing."""

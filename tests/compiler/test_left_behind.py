@@ -115,3 +115,30 @@ def test_what_somebody_keeps_is_made_at_every_call(function):
 
     for a, b in zip(run(sg.compile), run(lambda f: f), strict=True):
         np.testing.assert_allclose(a, b, rtol=1e-6)
+
+
+class Keeper:
+    def __init__(self):
+        self.seen, self.last = [], {}
+
+    def append(self, x):
+        self.seen.append(x)
+        return x + 1
+
+    def replace(self, x):
+        self.last["x"] = x
+        return x + 1
+
+
+@pytest.mark.filterwarnings("ignore:.*leaves tensors that it made behind")
+def test_arguments_that_are_kept():
+    keeper, seen = Keeper(), []
+    for f in (keeper.append, lambda x: seen.append(x) or x + 1):
+        fast = sg.compile(f)
+        for i in range(3):
+            assert fast(sg.full((2,), float(i))).tolist() == [i + 1, i + 1]
+    assert [t[0].item() for t in keeper.seen] == [t[0].item() for t in seen] == [0, 1, 2]
+    fast = sg.compile(keeper.replace)
+    for i in range(3):
+        fast(sg.full((2,), float(i)))
+        assert keeper.last["x"].tolist() == [i, i]
