@@ -29,7 +29,8 @@ def outlined(graph: Graph, loops: Sequence[Loop]) -> Graph:
 
 
 def _is_worth_it(loop: Loop) -> bool:
-    """Whether there is less to trace. Numbers that differ from layer to layer stay numbers, since JAX looks at some of them."""
+    """Whether there is less to trace. Numbers that differ from layer to layer stay numbers: as operands they would be arrays, which JAX
+    makes one by one."""
     columns = (x for operands in loop.operands.values() for x in operands if isinstance(x, Column))
     if any(v.op == LITERAL for x in columns for v in x.values):
         return False
