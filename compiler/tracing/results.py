@@ -31,11 +31,13 @@ def results(result: Any, effects: bool = False) -> tuple[list[Tensor], Any]:
 
 def no_tensor(result: Any) -> TraceError:
     got = describe(result.itself() if is_weak(result) else result)
-    way = "return tensors, or this beside one"
+    way = "return a tensor" if isinstance(result, np.ndarray) else "return what is in it as a tuple, dict or dataclass"
     if is_weak(result):
         way = "it was computed from Python numbers alone, so pass one of them as tensor(...)"
     elif isinstance(result, (bool, int, float, complex)):
         way = "return tensor(...) of a comparison or a size, or return it beside a tensor"
+    elif isinstance(result, _CONSTANTS):
+        way = "return tensors, or this beside one"
     return TraceError(f"{user_line()}: the function must return a tensor or tensors, got {got}; {way}, or leave the function eager")
 
 

@@ -180,3 +180,9 @@ def test_functions_and_results_that_are_none():
         sg.compile(lambda a: a * a)(2.0)
     with pytest.raises(TraceError, match=r"got bool True; return tensor\(...\) of a comparison or a size, or return it beside a tensor"):
         sg.compile(lambda x: x.shape[0] > 2)(X)
+    with pytest.raises(TraceError, match=r"got str 'a'; return tensors, or this beside one"):
+        sg.compile(lambda x: "a")(X)
+    with pytest.raises(TraceError, match=r"got ndarray\(3,\) float64; return a tensor"):
+        sg.compile(lambda x: np.ones(3))(X)
+    with pytest.raises(TraceError, match=r"got object; return what is in it as a tuple, dict or dataclass"):
+        sg.compile(lambda x: object())(X)
