@@ -83,7 +83,7 @@ def escaped(traced: Trace) -> bool:
     capture = traced.capture
     boxes = capture.boxes
     outside = [box.outside for box in boxes.values() if box.outside is not None]
-    expected = {id(x) for t in _leaves(traced.result) for x in (t, t._owner, t._base)}
+    expected = {id(x) for t in _leaves(traced.result) for x in (t, t._owner, t._base)} | set(map(id, capture.captured))
     expected |= {id(x) for t in outside for x in (t, t._grad, *(() if t._grad is None else (t._grad._owner, t._grad._base)))}
     made = [weakref.ref(t) for k, t in {id(t): t for t in capture.alive}.items() if isinstance(t, Tensor) and k not in expected]
     known = set(map(id, outside))
