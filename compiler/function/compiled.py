@@ -42,7 +42,6 @@ from symgrad.tensor import Tensor
 _MOST_PATHS = 8
 _MOST_CHANGES = 16
 _MOST_ESCAPES = 4
-_ELSEWHERE = (None,)
 _ESCAPES = (
     "{} leaves tensors that it made behind at every call, in a list or an attribute, say; a program would make them once, so it is traced"
     " at every call and never compiled. Return them instead"
@@ -86,22 +85,23 @@ class Compiled(Methods, Inspection, Wrapping):
     def __call__(self, /, *args: Any, **kwargs: Any) -> Any:
         if not kwargs:
             execute = self._direct
-            held = []
-            for a in args if execute is not None and not watched.count else _ELSEWHERE:
-                if type(a) is not Resident or a._requires_grad:
-                    break
-                held.append(a._held)
-            else:  # all are on the device
-                try:
-                    found = execute(*held)
-                except REFUSED:
-                    return self._called(args, kwargs)
-                t: Any = new(Resident)  # as resident() does
-                t._held = found
-                t._node = t._base = None
-                t._requires_grad = False
-                t._cell = []
-                return t
+            if execute is not None and not watched.count:
+                held = []
+                for a in args:
+                    if type(a) is not Resident or a._requires_grad:
+                        break
+                    held.append(a._held)
+                else:  # all are on the device
+                    try:
+                        found = execute(*held)
+                    except REFUSED:
+                        return self._called(args, kwargs)
+                    t: Any = new(Resident)  # as resident() does
+                    t._held = found
+                    t._node = t._base = None
+                    t._requires_grad = False
+                    t._cell = []
+                    return t
             found = self._shortcut(args)
             if found is not MISS:
                 return found

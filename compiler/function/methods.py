@@ -16,7 +16,7 @@ from symgrad.compiler.function.eagerly import Eagerly
 from symgrad.compiler.function.nested import Nested, NestedPullback, NestedPushforward, looked_at, refuse_kernels
 from symgrad.compiler.graph.ir import Value, type_text
 from symgrad.compiler.running.program import MISS, Program
-from symgrad.compiler.running.shortcut import Run, derivative, no_shortcut
+from symgrad.compiler.running.shortcut import Run, derivative, no_shortcut, value_and_gradients
 from symgrad.compiler.running.state import Step
 from symgrad.compiler.tracing.choice import Choice, choose
 from symgrad.compiler.tracing.signature import Call, Signature, types_of
@@ -176,7 +176,7 @@ _FORMS: dict[tuple[str, bool], Callable[[list[Tensor]], Any]] = {
     ("grad", True): lambda found: found[0],
     ("grad", False): tuple,
     ("value_and_grad", True): lambda found: (found[0], found[1]),
-    ("value_and_grad", False): lambda found: (found[0], tuple(found[1:])),
+    ("value_and_grad", False): value_and_gradients,
 }
 """What gradients are given as, in one tensor or in several."""
 
@@ -185,7 +185,7 @@ def _form(what: str, point: Point) -> Callable[[list[Tensor]], Any]:
     form = point.choice.form
     if form is LEAF or (point.choice.several and all(part is LEAF for part in form)):
         return _FORMS[what, form is LEAF]
-    return point.formed if what == "grad" else lambda found: (found[0], point.formed(found[1:]))
+    return (lambda found: unflatten(form, found)) if what == "grad" else lambda found: (found[0], unflatten(form, found[1:]))
 
 
 class Methods:

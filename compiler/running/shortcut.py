@@ -98,9 +98,10 @@ def derivative(program: Program, kernel: Kernel, form: Callable[[list[Tensor]], 
         return no_shortcut
     execute: Any = kernel.executable
     alone, plain = len(kernel.graph.outputs) == 1, not (program.guards.any or asked)
+    usual = form is value_and_gradients
 
     def run(args: tuple[Any, ...]) -> Any:
-        if watched.count or local.mode.depth:
+        if watched.count:
             return MISS
         held = []
         for a in args if plain else _ELSEWHERE:
@@ -123,9 +124,14 @@ def derivative(program: Program, kernel: Kernel, form: Callable[[list[Tensor]], 
             t._requires_grad = False
             t._cell = []
             tensors.append(t)
-        return form(tensors)
+        return (tensors[0], tuple(tensors[1:])) if usual else form(tensors)
 
     return run
+
+
+def value_and_gradients(found: Sequence[Any]) -> tuple[Any, tuple[Any, ...]]:
+    """The usual form of results."""
+    return found[0], tuple(found[1:])
 
 
 def launcher(kernel: Kernel, guards: Guards, captured: Sequence[Tensor]) -> Callable[[tuple[Any, ...], bool], Any] | None:

@@ -116,10 +116,10 @@ class differentiating(enable_grad):
 
     def __enter__(self) -> None:
         super().__enter__()
-        local.mode.depth += 1
+        local.mode.differentiate(1)
 
     def __exit__(self, *exc: object) -> None:
-        local.mode.depth -= 1
+        local.mode.differentiate(-1)
         super().__exit__(*exc)
 
 
