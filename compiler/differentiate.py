@@ -157,6 +157,13 @@ def _sum_by_output(graph: Graph, cotangents: Sequence[Value]) -> dict[Value, Val
 
 def grad(graph: Graph, wrt: Sequence[int] | None = None) -> Graph:
     """A graph of the same inputs, which gives the gradients of its single scalar output in the inputs `wrt`."""
+    y = require_one_number(graph)
+    seed = filled(xp, 1, Meta(y.shape, y.dtype))
+    return Graph(graph.inputs, pull({y: seed}, chosen_inputs(graph, wrt)), graph.labels)
+
+
+def require_one_number(graph: Graph) -> Value:
+    """The single output of a graph, of which there is a gradient."""
     if len(graph.outputs) != 1 or graph.outputs[0].size != 1:
         given = ", ".join(type_text(v) for v in graph.outputs)
         raise GraphError(f"grad can be implicitly created only for scalar outputs, got {given}: return one number, such as a sum")
@@ -165,8 +172,7 @@ def grad(graph: Graph, wrt: Sequence[int] | None = None) -> Graph:
         raise GraphError(f"grad can be implicitly created only for real scalar outputs, got {type_text(y)}: return a real one, or use vjp")
     if kind(y.dtype) not in "fc":
         raise GraphError(f"only floating-point outputs have a gradient, got {type_text(y)}")
-    seed = filled(xp, 1, Meta(y.shape, y.dtype))
-    return Graph(graph.inputs, pull({y: seed}, chosen_inputs(graph, wrt)), graph.labels)
+    return y
 
 
 def jvp(graph: Graph, wrt: Sequence[int] | None = None) -> Graph:

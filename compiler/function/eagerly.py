@@ -9,16 +9,14 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from symgrad.autograd import enable_grad, grad
-from symgrad.compiler.graph.ir import Graph, input_value, type_text
+from symgrad.autograd import enable_grad
+from symgrad.autograd.functional import pull_back, push_forward, rows
+from symgrad.compiler.differentiate import require_one_number
+from symgrad.compiler.graph.ir import Graph, input_value
 from symgrad.compiler.jacobians import require_real
 from symgrad.compiler.tracing.histories import nodes_behind
 from symgrad.compiler.tracing.results import results
 from symgrad.compiler.tracing.signature import Call
-from symgrad.creation import eye, zeros_like
-from symgrad.dispatch import tensors as ops
-from symgrad.errors import GraphError
-from symgrad.functional import stack
 from symgrad.ops.promotion import kind
 from symgrad.tensor import Tensor
 from symgrad.views import detach
@@ -53,6 +51,8 @@ class Eagerly:
         """What a kernel of this name would give, as tensors without history."""
         if what in ("jacobian", "hessian"):
             require_real(f"a {what.capitalize()}", (*self.graph.outputs, *(self.graph.inputs[i] for i in wrt)))
+        if what in _OF_ONE_NUMBER:
+            require_one_number(self.graph)
         with enable_grad():
             found = _COMPUTED[what](self._outputs, [self._all[i] for i in wrt], tensors[len(self._all) :])
         return [detach(t) for t in found]
@@ -70,71 +70,23 @@ def _brought(outputs: Sequence[Tensor], own: Sequence[Tensor]) -> tuple[Tensor, 
     return tuple({id(t): t for t in (*ends, *outputs) if t.is_leaf and t.requires_grad and id(t) not in mine}.values())
 
 
-def _pulled(outputs: Sequence[Tensor], inputs: Sequence[Tensor], seeds: Sequence[Any], again: bool = False) -> list[Tensor]:
-    """The cotangents of inputs; zeros where nothing depends on one."""
-    pairs = [(y, seed) for y, seed in zip(outputs, seeds, strict=True) if y.requires_grad]
-    if not pairs:
-        return [zeros_like(x) for x in inputs]
-    ys, given = zip(*pairs, strict=True)
-    found = grad(ys, inputs, given, retain_graph=True, create_graph=again, allow_unused=True)
-    return [zeros_like(x) if g is None else g for g, x in zip(found, inputs, strict=True)]
-
-
-def _scalar(outputs: Sequence[Tensor]) -> Tensor:
-    given = [input_value(i, y._array.shape, y._array.dtype) for i, y in enumerate(outputs)]
-    if len(outputs) != 1 or outputs[0]._array.shape:
-        text = ", ".join(map(type_text, given))
-        raise GraphError(f"grad can be implicitly created only for scalar outputs, got {text}: return one number, such as a sum")
-    if kind(outputs[0]._array.dtype) != "f":
-        raise GraphError(f"grad can be implicitly created only for real scalar outputs, got {type_text(given[0])}: return a real one")
-    return outputs[0]
-
-
-def _gradients(outputs: Sequence[Tensor], inputs: Sequence[Tensor], again: bool = False) -> list[Tensor]:
-    return _pulled([_scalar(outputs)], inputs, [None], again)
-
-
-def _pushed(outputs: Sequence[Tensor], inputs: Sequence[Tensor], tangents: Sequence[Tensor]) -> list[Tensor]:
-    """The VJP is linear in its cotangents: its own VJP is the JVP."""
-    seeds = [zeros_like(y).requires_grad_() if kind(y._array.dtype) in "fc" else zeros_like(y) for y in outputs]
-    pulled = _pulled(outputs, inputs, seeds, again=True)
-    return [t if s.requires_grad else zeros_like(s) for s, t in zip(seeds, _tangents(pulled, seeds, tangents), strict=True)]
-
-
-def _tangents(pulled: Sequence[Tensor], seeds: Sequence[Tensor], tangents: Sequence[Tensor]) -> list[Tensor]:
-    asked = [s for s in seeds if s.requires_grad]
-    found = iter(_pulled(pulled, asked, tangents))
-    return [next(found) if s.requires_grad else s for s in seeds]
+def _gradients(outputs: Sequence[Tensor], inputs: Sequence[Tensor], again: bool = False) -> Sequence[Tensor]:
+    return pull_back(outputs, inputs, None, again)
 
 
 def _jacobian(outputs: Sequence[Tensor], inputs: Sequence[Tensor], again: bool = False) -> list[Tensor]:
     """By output, then by input: shaped (*output, *input)."""
-    found = []
-    for y in outputs:
-        units = ops.reshape(eye(y._array.size, dtype=y.dtype), shape=(y._array.size, *y._array.shape))
-        rows = [_pulled([y], inputs, [unit], again) for unit in units]
-        for k, x in enumerate(inputs):
-            shape = (*y._array.shape, *x._array.shape)
-            found.append(ops.reshape(stack([row[k] for row in rows]), shape=shape) if rows else zeros_like(x).new_zeros(shape))
-    return found
-
-
-def _hessian(outputs: Sequence[Tensor], inputs: Sequence[Tensor]) -> list[Tensor]:
-    """By output, then by first and second input."""
-    return _jacobian(_jacobian(outputs, inputs, again=True), inputs)
-
-
-def _products(outputs: Sequence[Tensor], inputs: Sequence[Tensor], v: Sequence[Tensor]) -> list[Tensor]:
-    return _pulled(_gradients(outputs, inputs, again=True), inputs, v)
+    return [block for y in outputs for block in rows(y, tuple(inputs), again)]
 
 
 _COMPUTED: dict[str, Callable[[Sequence[Tensor], Sequence[Tensor], Sequence[Tensor]], Sequence[Tensor]]] = {
     "forward": lambda ys, xs, given: ys,
-    "vjp": lambda ys, xs, given: _pulled(ys, xs, given),
-    "jvp": _pushed,
+    "vjp": lambda ys, xs, given: pull_back(ys, xs, given, False),
+    "jvp": lambda ys, xs, given: push_forward(tuple(ys), tuple(xs))(tuple(given), False),
     "grad": lambda ys, xs, given: _gradients(ys, xs),
-    "value_and_grad": lambda ys, xs, given: [_scalar(ys), *_gradients(ys, xs)],
+    "value_and_grad": lambda ys, xs, given: [*ys, *_gradients(ys, xs)],
     "jacobian": lambda ys, xs, given: _jacobian(ys, xs),
-    "hessian": lambda ys, xs, given: _hessian(ys, xs),
-    "hvp": _products,
+    "hessian": lambda ys, xs, given: _jacobian(_jacobian(ys, xs, again=True), xs),
+    "hvp": lambda ys, xs, given: pull_back(_gradients(ys, xs, again=True), xs, given, False),
 }
+_OF_ONE_NUMBER = ("grad", "value_and_grad", "hvp")

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
@@ -39,7 +39,7 @@ def hessian(
 
     def gradients(*xs: Tensor) -> Any:
         value = _scalar(func(*xs), "hessian")
-        found = _grad((value,), xs, None, True, strict)
+        found = pull_back((value,), xs, None, True, strict)
         return found[0] if one else found
 
     return jacobian(gradients, inputs, create_graph, strict)
@@ -51,7 +51,7 @@ def vjp(func: Function, inputs: Any, v: Any = None, create_graph: bool = False, 
         xs, one_input = _fresh(inputs, create_graph)
         ys, one_output = _outputs(func(*xs), "vjp", strict)
         vs = _vectors(v, ys, "the user-provided function returns a single Tensor with a single element")
-        found = _grad(ys, xs, vs, create_graph, strict)
+        found = pull_back(ys, xs, vs, create_graph, strict)
     return _given(ys, one_output, create_graph), _given(found, one_input, create_graph)
 
 
@@ -71,8 +71,8 @@ def vhp(func: Function, inputs: Any, v: Any = None, create_graph: bool = False, 
         xs, one = _fresh(inputs, create_graph)
         vs = _vectors(v, xs, "the input to the user-provided function is a single Tensor with a single element")
         value = _scalar(func(*xs), "vhp")
-        slopes = _grad((value,), xs, None, True, strict)
-        found = _grad(slopes, xs, vs, create_graph, strict)
+        slopes = pull_back((value,), xs, None, True, strict)
+        found = pull_back(slopes, xs, vs, create_graph, strict)
     return _given((value,), True, create_graph), _given(found, one, create_graph)
 
 
@@ -161,6 +161,19 @@ def _stacked(found: list[Tensor], shape: tuple[int, ...], x: Tensor, create_grap
     return ops.reshape(ops.stack(*found, axis=0), shape=shape)  # type: ignore[no-any-return]
 
 
+def pull_back(ys: Sequence[Any], xs: Sequence[Any], vs: Any, create_graph: bool, strict: bool = False) -> tuple[Any, ...]:
+    """The cotangents of inputs for cotangents `vs` of outputs; where nothing depends on one, zeros, or an error if strict."""
+    kept = [(y, None if vs is None else v) for y, v in zip(ys, ys if vs is None else vs, strict=True) if y.requires_grad]
+    if not kept:
+        return tuple(wrap(np.zeros_like(x._array)) for x in xs)
+    sources, seeds = zip(*kept, strict=True)
+    found = grad(sources, xs, seeds, retain_graph=True, create_graph=create_graph, allow_unused=True)
+    for j, g in enumerate(found):
+        if g is None and strict:
+            raise RuntimeError(f"The output of the user-provided function is independent of input {j}. This is not allowed in strict mode.")
+    return tuple(wrap(np.zeros_like(x._array)) if g is None else g for g, x in zip(found, xs, strict=True))
+
+
 def push_forward(outputs: tuple[Any, ...], inputs: tuple[Tensor, ...]) -> Callable[..., tuple[Any, ...]]:
     """A function from tangents of the inputs to tangents of the outputs, recorded if asked.
 
@@ -231,19 +244,6 @@ def _vectors(v: Any, like: tuple[Tensor, ...], single: str) -> tuple[Tensor, ...
             entry = "" if isinstance(v, Tensor) else f"Entry {i} in "
             raise RuntimeError(f"{entry}v has invalid size: should be {x.shape} but got {given.shape}.")
     return vs
-
-
-def _grad(ys: tuple[Any, ...], xs: tuple[Any, ...], vs: Any, create_graph: bool, strict: bool) -> tuple[Any, ...]:
-    """`grad` for outputs that may not depend on the inputs: zeros, or an error if strict."""
-    kept = [(y, None if vs is None else v) for y, v in zip(ys, ys if vs is None else vs, strict=True) if y.requires_grad]
-    if not kept:
-        return tuple(wrap(np.zeros_like(x._array)) for x in xs)
-    sources, seeds = zip(*kept, strict=True)
-    found = grad(sources, xs, seeds, retain_graph=True, create_graph=create_graph, allow_unused=True)
-    for j, g in enumerate(found):
-        if g is None and strict:
-            raise RuntimeError(f"The output of the user-provided function is independent of input {j}. This is not allowed in strict mode.")
-    return tuple(wrap(np.zeros_like(x._array)) if g is None else g for g, x in zip(found, xs, strict=True))
 
 
 def _given(values: tuple[Any, ...], one: bool, create_graph: bool) -> Any:

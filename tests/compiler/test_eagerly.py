@@ -88,3 +88,11 @@ def test_what_has_no_derivative_says_so_as_a_kernel_does():
         fast.grad(sg.ones(2), wrt="x")
     with pytest.raises(GraphError, match="only floating-point outputs have a Jacobian"):
         sg.compile(lambda x: (x * x.sum().item()).argmax(), fallback="eager").jacobian(sg.ones(2), wrt="x")
+
+
+@pytest.mark.filterwarnings("ignore:derivatives of")
+def test_one_number_in_a_vector_has_gradients_as_of_a_kernel():
+    expected = sg.compile(lambda x: (x * x * x).sum(0, keepdim=True)).hvp(X, v=X, wrt="x")
+    fast = sg.compile(lambda x: (x * x * x).sum(0, keepdim=True) + 0 * x.sum().item(), fallback="eager")
+    np.testing.assert_allclose(fast.hvp(X, v=X, wrt="x"), expected)
+    np.testing.assert_allclose(fast.grad(X, wrt="x"), 3 * X * X)
