@@ -60,7 +60,7 @@ class Name:
 
     def held(self) -> list[Any]:
         """What is there now."""
-        return [self.read()]
+        return [now(self.read)]
 
     def warn(self) -> None:
         """The traced code itself has changed it. An object may keep a list or the like of its own, as long as it decides nothing."""

@@ -131,6 +131,22 @@ def test_a_variable_of_the_closure_that_was_deleted_is_missed_as_in_eager_code()
             f(x)
 
 
+def test_a_function_may_delete_a_variable_of_its_closure_and_is_warned():
+    def make():
+        scale = 2.0
+
+        def once(x):
+            nonlocal scale
+            y = scale * x
+            del scale
+            return y
+
+        return once
+
+    with pytest.warns(UserWarning, match="closure cell scale is changed while the function is traced"):
+        assert sg.compile(make())(sg.ones(2)).tolist() == [2, 2]
+
+
 def test_compiled_modules_have_what_the_module_has_and_functions_do_not():
     net = sg.compile(nn.Linear(2, 3))
     assert [tuple(p.shape) for p in net.parameters()] == [(3, 2), (3,)]
