@@ -268,8 +268,7 @@ class Compiled(Methods, Inspection, Wrapping):
 
     def _written(self, call: Call) -> Any:
         """The result of the function as it is written."""
-        given = zip(call.tensors(), call.weak or (None,) * len(call.leaves), strict=True)
-        return self.signature.caller(call)([t if cls is None else cls(t.item()) for t, cls in given])
+        return self.signature.caller(call)(call.as_given(call.tensors()))
 
     def _failures(self, call: Call) -> list[str]:
         """What is not as it was in the programs for arguments of these types."""

@@ -30,10 +30,9 @@ class Eagerly:
 
     def __init__(self, function: Callable[[Sequence[Any]], Any], call: Call, titles: Mapping[int, str]) -> None:
         self.choices: dict[Any, Any] = {}
-        given = call.weak or (None,) * len(call.leaves)
         self._leaves = [_leaf(t) for t in call.tensors()]
         with enable_grad():
-            result = function([t if cls is None else cls(t.item()) for t, cls in zip(self._leaves, given, strict=True)])
+            result = function(call.as_given(self._leaves))
         self._outputs, self.structure = results(result)
         self.captured = _brought(self._outputs, self._leaves)
         names = [t.name or titles.get(id(t)) or f"c{k}" for k, t in enumerate(self.captured, 1)]

@@ -81,7 +81,7 @@ def explain(compiled: Any, program: Program | Step, kernel: Kernel, what: str, w
     parts = {
         "signature": Part("signature", _signature(program, kernel)),
         "formula": Part("formula", text=_formula(compiled, program, what, wrt)),
-        "kernel": Part("kernel", _kernel(compiled, program, kernel)),
+        "kernel": Part("kernel", _kernel(compiled, kernel)),
         "cost": Part("cost", cost.rows()),
         "times": Part("times", _times(program, kernel)),
         "programs": Part("programs", _programs(compiled), _recompiles(compiled)),
@@ -137,7 +137,7 @@ def _formula(compiled: Any, program: Program | Step, what: str, wrt: Any) -> str
         return f"none: {error}"
 
 
-def _kernel(compiled: Any, program: Program | Step, kernel: Kernel) -> list[tuple[str, str]]:
+def _kernel(compiled: Any, kernel: Kernel) -> list[tuple[str, str]]:
     operations = sum(v.op not in (INPUT, LITERAL, OUTPUT) and v.row is not CALL for v in walk(kernel.graph))
     rows = [
         ("back end", compiled.options.backend),
@@ -172,10 +172,10 @@ def _times(program: Program | Step, kernel: Kernel) -> list[tuple[str, str]]:
 
 
 def _programs(compiled: Any) -> list[tuple[str, str]]:
-    paths = sum(map(len, compiled._steps.values()))
-    rows = [("for types of arguments", str(len(compiled._programs.keys() | compiled._steps.keys() | compiled._paths.keys())))]
-    paths += len(compiled._programs)
-    return rows + ([("paths through them", str(paths))] if paths > int(rows[0][1]) else [])
+    kinds = len(compiled._programs.keys() | compiled._steps.keys() | compiled._paths.keys())
+    paths = sum(map(len, compiled._steps.values())) + len(compiled._programs)
+    rows = [("for types of arguments", str(kinds))]
+    return rows + ([("paths through them", str(paths))] if paths > kinds else [])
 
 
 def _recompiles(compiled: Any) -> str:

@@ -18,7 +18,7 @@ from symgrad.compiler.graph.ir import Value, type_text
 from symgrad.compiler.running.program import MISS, Program
 from symgrad.compiler.running.shortcut import Run, derivative, no_shortcut, value_and_gradients
 from symgrad.compiler.running.state import Step
-from symgrad.compiler.tracing.choice import Choice, choose
+from symgrad.compiler.tracing.choice import Choice, choose, tangents
 from symgrad.compiler.tracing.signature import Call, Signature, types_of
 from symgrad.compiler.tracing.tree import LEAF, leaves_like, unflatten
 from symgrad.errors import describe
@@ -146,17 +146,6 @@ def _directions(point: Point, given: Sequence[Any], name: str) -> list[Tensor]:
     return [direction(x, v, f"{name} of {label}") for x, v, label in zip(leaves, point.values, point.labels, strict=True)]
 
 
-def tangents(choice: Choice, given: Sequence[Any], labels: Sequence[str], name: str) -> list[Any]:
-    """Directions for the chosen inputs: in the form of one, or of each of several, which may also be in one tuple."""
-    form = choice.form if choice.several else (choice.form,)
-    if len(given) == 1 and isinstance(given[0], (tuple, list)) and choice.several:
-        (given,) = given
-    if len(given) != len(form):
-        wanted = f"one is needed for each of {', '.join(labels)}" if choice.several else "one is needed, in the form of the argument"
-        raise ValueError(f"{name}: {wanted}, got {len(given)}")
-    return [x for part, tree in zip(form, given, strict=True) for x, _ in leaves_like(part, tree, name, "the argument")]
-
-
 def _value(point: Point, name: str) -> Any:
     refuse_kernels(name)
     found = point.compute("forward")
@@ -219,7 +208,7 @@ class Methods:
         return point
 
     def _nested(self, args: Any, kwargs: Any, wrt: Any) -> Nested:
-        return Nested(self.signature.function, args, kwargs, wrt, tangents)
+        return Nested(self.signature.function, args, kwargs, wrt)
 
     def _choice(self, call: Call, program: Program | Eagerly, wrt: Any) -> Choice:
         """In which inputs; what is said by name is looked up once for each program."""

@@ -12,7 +12,7 @@ from typing import Any
 
 from symgrad import func
 from symgrad.compiler.lines import user_line
-from symgrad.compiler.tracing.choice import Choice, choose
+from symgrad.compiler.tracing.choice import choose, tangents
 from symgrad.compiler.tracing.signature import Signature
 from symgrad.compiler.tracing.tree import flatten, leaves_like, unflatten
 from symgrad.errors import TraceError
@@ -37,58 +37,57 @@ def refuse_kernels(name: str) -> None:
 class Nested:
     """The derivatives at given arguments."""
 
-    def __init__(self, function: Callable[..., Any], args: Any, kwargs: Any, wrt: Any, tangents: Callable[..., list[Any]]) -> None:
-        self.function, self.signature = function, Signature(function)
+    def __init__(self, function: Callable[..., Any], args: Any, kwargs: Any, wrt: Any) -> None:
+        self.signature = Signature(function)  # without options: Python numbers stay what they are
         self.call = self.signature.bind(args, kwargs)
         self.tensors = self.call.tensors()
-        count = len(self.tensors)
-        self.choice: Choice = choose(wrt, self.signature.places(self.call), self.call.labels, self.tensors, count)
-        self.at = [self.tensors[i] for i in self.choice.inputs]
-        self.labels = [self.call.labels[i] for i in self.choice.inputs]
+        self.choice = choose(wrt, self.signature.places(self.call), self.call.labels, self.tensors, len(self.tensors))
+        self.at = tuple(self.tensors[i] for i in self.choice.inputs)
         self.structure: Any = None
         """The form of the results, once they are there."""
-        self._tangents = tangents
 
-    def _run(self, chosen: Sequence[Tensor]) -> Any:
+    def run(self, *chosen: Tensor) -> Any:
+        """The function of what is chosen."""
         filled = list(self.tensors)
         for i, t in zip(self.choice.inputs, chosen, strict=True):
             filled[i] = t
         bound = inspect.BoundArguments(self.signature.signature, unflatten(self.call.structure, filled))
-        return self.function(*bound.args, **bound.kwargs)
+        return self.signature.function(*bound.args, **bound.kwargs)
 
-    def single(self, *chosen: Tensor) -> Any:
-        """The function of what is chosen."""
-        return self._run(chosen)
-
-    def several(self, *chosen: Tensor) -> list[Tensor]:
+    def results(self, *chosen: Tensor) -> list[Tensor]:
         """The same, with the results one after the other."""
-        found, self.structure = flatten(self._run(chosen), lambda x: isinstance(x, Tensor))
+        found, self.structure = flatten(self.run(*chosen), lambda x: isinstance(x, Tensor))
         return found
 
-    def _formed(self, found: Sequence[Any]) -> Any:
+    def formed(self, found: Sequence[Any]) -> Any:
+        """Derivatives in the form of what they are derivatives in."""
         return unflatten(self.choice.form, found)
 
+    def directions(self, given: Sequence[Any], name: str) -> tuple[Tensor, ...]:
+        labels = [self.call.labels[i] for i in self.choice.inputs]
+        return tuple(map(_like, tangents(self.choice, given, labels, name), self.at))
+
+    @property
     def _all(self) -> tuple[int, ...]:
         return tuple(range(len(self.at)))
 
     def value_and_grad(self) -> tuple[Tensor, Any]:
-        found, value = func.grad_and_value(self.single, self._all())(*self.at)
-        return value, self._formed(found)
+        found, value = func.grad_and_value(self.run, self._all)(*self.at)
+        return value, self.formed(found)
 
     def grad(self) -> Any:
         return self.value_and_grad()[1]
 
     def jacobian(self) -> Any:
-        found = func.jacrev(self.several, self._all())(*self.at)
-        return unflatten(self.structure, map(self._formed, found))
+        found = func.jacrev(self.results, self._all)(*self.at)
+        return unflatten(self.structure, map(self.formed, found))
 
     def hessian(self) -> Any:
-        found = func.hessian(self.several, self._all())(*self.at)
-        return unflatten(self.structure, [self._formed([*map(self._formed, rows)]) for rows in found])
+        found = func.hessian(self.results, self._all)(*self.at)
+        return unflatten(self.structure, [self.formed([*map(self.formed, rows)]) for rows in found])
 
     def hvp(self, v: Any) -> Any:
-        directions = map(_like, self._tangents(self.choice, (v,), self.labels, "v"), self.at)
-        return self._formed(func.jvp(func.grad(self.single, self._all()), tuple(self.at), tuple(directions))[1])
+        return self.formed(func.jvp(func.grad(self.run, self._all), self.at, self.directions((v,), "v"))[1])
 
 
 class NestedPullback:
@@ -96,7 +95,7 @@ class NestedPullback:
 
     def __init__(self, nested: Nested) -> None:
         self._nested = nested
-        self._value, self._pull = func.vjp(nested.several, *nested.at)
+        self._value, self._pull = func.vjp(nested.results, *nested.at)
 
     @property
     def value(self) -> Any:
@@ -105,7 +104,7 @@ class NestedPullback:
     def __call__(self, *cotangents: Any) -> Any:
         given = cotangents[0] if len(cotangents) == 1 else cotangents
         seeds = [_like(x, y) for (x, _), y in zip(leaves_like(self._nested.structure, given, "the cotangent"), self._value, strict=True)]
-        return self._nested._formed(self._pull(*seeds))
+        return self._nested.formed(self._pull(*seeds))
 
 
 class NestedPushforward:
@@ -116,13 +115,12 @@ class NestedPushforward:
 
     @property
     def value(self) -> Any:
-        found = self._nested.several(*self._nested.at)
+        found = self._nested.results(*self._nested.at)
         return unflatten(self._nested.structure, found)
 
-    def __call__(self, *tangents: Any) -> Any:
+    def __call__(self, *given: Any) -> Any:
         nested = self._nested
-        directions = nested._tangents(nested.choice, tangents, nested.labels, "the tangent")
-        _, found = func.jvp(nested.several, tuple(nested.at), tuple(map(_like, directions, nested.at)))
+        _, found = func.jvp(nested.results, nested.at, nested.directions(given, "the tangent"))
         return unflatten(nested.structure, found)
 
 

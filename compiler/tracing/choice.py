@@ -11,7 +11,7 @@ from collections.abc import Iterable, Sequence
 from typing import Any, NamedTuple
 
 from symgrad.compiler.lines import user_line
-from symgrad.compiler.tracing.tree import LEAF, children, leaf_count, without_settings
+from symgrad.compiler.tracing.tree import LEAF, children, leaf_count, leaves_like, without_settings
 from symgrad.errors import TraceError
 from symgrad.ops.promotion import kind
 from symgrad.resident import memory
@@ -19,6 +19,8 @@ from symgrad.tensor import Tensor
 
 Place = tuple[str, Any]
 """The name of an argument, and its structure."""
+Found = tuple[tuple[int, ...], Any]
+"""Inputs, and the form of a derivative in them."""
 
 
 class Choice(NamedTuple):
@@ -67,7 +69,18 @@ def _unasked(leaves: Sequence[Any], arguments: int, numbers: Sequence[type | Non
     return tuple(chosen)
 
 
-def _found(item: Any, given: Sequence[Place], labels: Sequence[str], arguments: int) -> tuple[tuple[int, ...], Any]:
+def tangents(choice: Choice, given: Sequence[Any], labels: Sequence[str], name: str) -> list[Any]:
+    """Directions for the chosen inputs: in the form of one, or of each of several, which may also be in one tuple."""
+    form = choice.form if choice.several else (choice.form,)
+    if len(given) == 1 and isinstance(given[0], (tuple, list)) and choice.several:
+        (given,) = given
+    if len(given) != len(form):
+        wanted = f"one is needed for each of {', '.join(labels)}" if choice.several else "one is needed, in the form of the argument"
+        raise ValueError(f"{name}: {wanted}, got {len(given)}")
+    return [x for part, tree in zip(form, given, strict=True) for x, _ in leaves_like(part, tree, name, "the argument")]
+
+
+def _found(item: Any, given: Sequence[Place], labels: Sequence[str], arguments: int) -> Found:
     if isinstance(item, bool):
         raise ValueError(f"{user_line()}: wrt={item}: a truth value is no position; give a name or a number of {', '.join(labels)}")
     found = _by_number(item, given, labels, arguments) if isinstance(item, int) else None
@@ -75,16 +88,17 @@ def _found(item: Any, given: Sequence[Place], labels: Sequence[str], arguments: 
         found = _by_name(item, given) or _by_label(item, labels)
     if found is None:
         raise ValueError(f"{user_line()}: wrt={item!r}: the tensor arguments are {', '.join(labels)}")
-    start, part = found
-    if isinstance(start, tuple):
-        return start, part
-    count = leaf_count(part)
-    if not count:
+    if not found[0]:
         raise ValueError(f"{user_line()}: wrt={item!r} has no tensor in it: the tensor arguments are {', '.join(labels)}")
-    return tuple(range(start, start + count)), without_settings(part)
+    return found
 
 
-def _by_number(item: int, given: Sequence[Place], labels: Sequence[str], arguments: int) -> tuple[Any, Any]:
+def _inside(part: Any, start: int) -> Found:
+    """All inputs in an argument, or in a part of one, which begins at `start`."""
+    return tuple(range(start, start + leaf_count(part))), without_settings(part)
+
+
+def _by_number(item: int, given: Sequence[Place], labels: Sequence[str], arguments: int) -> Found:
     """An argument, or behind them what the function brings along."""
     count = len(given) + len(labels) - arguments
     if not -count <= item < count:
@@ -92,15 +106,15 @@ def _by_number(item: int, given: Sequence[Place], labels: Sequence[str], argumen
         raise ValueError(f"{user_line()}: wrt={item}: there are {count} arguments ({names})")
     item %= count
     if item >= len(given):
-        return arguments + item - len(given), LEAF
-    return sum(leaf_count(part) for _, part in given[:item]), given[item][1]
+        return (arguments + item - len(given),), LEAF
+    return _inside(given[item][1], sum(leaf_count(part) for _, part in given[:item]))
 
 
-def _by_name(item: str, given: Iterable[Place], start: int = 0) -> tuple[int, Any] | None:
-    """The first input, and the structure, of an argument or of a part of one."""
+def _by_name(item: str, given: Iterable[Place], start: int = 0) -> Found | None:
+    """An argument, or a part of one."""
     for path, part in given:
         if item == path:
-            return start, part
+            return _inside(part, start)
         if item.startswith(f"{path}."):
             found = _by_name(item, [(f"{path}.{k}", v) for k, v in children(part) or ()], start)
             if found is not None:
@@ -109,7 +123,7 @@ def _by_name(item: str, given: Iterable[Place], start: int = 0) -> tuple[int, An
     return None
 
 
-def _by_label(item: str, labels: Sequence[str]) -> tuple[Any, Any] | None:
+def _by_label(item: str, labels: Sequence[str]) -> Found | None:
     """What a function brings along, or all that begins with a name: the arguments behind a star, or what a layer has."""
     if item in labels:
         return (labels.index(item),), LEAF

@@ -104,6 +104,10 @@ class Call:
     def tensors(self) -> list[Tensor]:
         return [x if isinstance(x, Tensor) else wrap(x) for x in self.leaves]
 
+    def as_given(self, tensors: Sequence[Tensor]) -> list[Any]:
+        """Tensors in the places of the leaves, with Python numbers where such were given."""
+        return [t if cls is None else cls(t.item()) for t, cls in zip(tensors, self.weak or (None,) * len(tensors), strict=True)]
+
     @property
     def plain(self) -> bool:
         """Whether the leaves are the arguments themselves."""

@@ -79,8 +79,8 @@ class _Emitter:
         return syntax.function(name, self.parameters, [syntax.docstring(self.graph, self.parameters), *self.body])
 
     def module(self, name: str) -> ast.Module:
-        functions = [self.definition(name)]
-        functions[:0] = self.functions.values()
+        function = self.definition(name)
+        functions = [*self.functions.values(), function]  # which are there now
         used = set().union(*map(syntax.names_in, functions))
         more = helpers(used)
         imports = _imports(used.union(*map(syntax.names_in, more)))

@@ -138,13 +138,17 @@ def filled(like: Any, number: int) -> Tensor:
     return t
 
 
+def unit(like: Any, k: int) -> Tensor:
+    """The unit vector of the element `k`, in the shape of an array."""
+    if like.size == 1:
+        return filled(like, 1)
+    array = np.zeros_like(like, order="C")
+    array.reshape(-1)[k] = 1
+    return wrap(array)
+
+
 def _row(output: Tensor, inputs: tuple[Tensor, ...], k: int, create_graph: bool, strict: tuple[int, bool]) -> tuple[Any, ...]:
-    if output._array.size == 1:
-        seed = filled(output._array, 1)
-    else:
-        seed = wrap(np.zeros_like(output._array, order="C"))
-        seed._array.reshape(-1)[k] = 1
-    found = grad(output, inputs, seed, retain_graph=True, create_graph=create_graph, allow_unused=True)
+    found = grad(output, inputs, unit(output._array, k), retain_graph=True, create_graph=create_graph, allow_unused=True)
     for j, g in enumerate(found):
         if g is None and strict[1]:
             raise RuntimeError(

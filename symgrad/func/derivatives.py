@@ -7,13 +7,13 @@ differentiating, it stays connected to it, and the derivative is recorded; other
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 
 from symgrad.autograd.backward import grad as autograd_grad
-from symgrad.autograd.functional import filled, for_units, push_forward, rows
+from symgrad.autograd.functional import filled, for_units, push_forward, rows, unit
 from symgrad.autograd.grad_mode import differentiating
 from symgrad.dispatch import tensors as ops
 from symgrad.engine import is_leaf, node_of
@@ -281,17 +281,10 @@ def _columns(level: Level, y: Tensor) -> list[Tensor]:
         if at_once is not None:
             block = ops.permute(at_once[0], axes=(*range(1, last + 1), 0))
         else:
-            found = [t for unit in _units(x) for t in along(i, unit)]
+            found = [t for k in range(x._array.size) for t in along(i, unit(x._array, k))]
             block = ops.stack(*found, axis=last) if found else wrap(np.zeros(shape, y._array.dtype))
         results.append(level.give(ops.reshape(block, shape=shape)))
     return results
-
-
-def _units(x: Tensor) -> Iterator[Tensor]:
-    for k in range(x._array.size):
-        unit = np.zeros_like(x._array, order="C")
-        unit.reshape(-1)[k] = 1
-        yield filled(unit, 1) if unit.size == 1 else wrap(unit)
 
 
 def hessian(func: Callable[..., Any], argnums: Argnums = 0) -> Callable[..., Any]:
