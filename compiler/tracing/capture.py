@@ -20,6 +20,7 @@ from symgrad.compiler.tracing.alike import Alike, join
 from symgrad.compiler.tracing.apart import Apart, joined
 from symgrad.compiler.tracing.backwards import follow_backward
 from symgrad.compiler.tracing.box import Box, step_of
+from symgrad.compiler.tracing.dependencies import Dependencies
 from symgrad.compiler.tracing.draws import Draws
 from symgrad.compiler.tracing.gradients import Gradients
 from symgrad.compiler.tracing.journal import Journal
@@ -27,8 +28,7 @@ from symgrad.compiler.tracing.leaving import REBINDING, refusal, unrepeatable
 from symgrad.compiler.tracing.nans import inspect_loop
 from symgrad.compiler.tracing.repeated import Pattern, repeat
 from symgrad.compiler.tracing.sizes import SIZED, sized
-from symgrad.compiler.tracing.sources import Captured, Draw, Scalar
-from symgrad.compiler.tracing.watch import Contents, HasGradient, Makeup, Name
+from symgrad.compiler.tracing.sources import Captured, Draw
 from symgrad.compiler.tracing.way import Way as Way, as_asked
 from symgrad.dispatch import tensors
 from symgrad.engine import key_of
@@ -43,7 +43,7 @@ _MOST_NUMBERS = 1024
 """Of longer lists of whole numbers each is another one: data, not lengths."""
 
 
-class Capture(Gradients, Draws):
+class Capture(Dependencies, Gradients, Draws):
     """What the dispatcher calls while a function is traced: see `symgrad.mode.Mode.capture`.
 
     If it follows, Python may ask for the truth of a tensor, and take the way that it takes. With `effects` the function may write to
@@ -51,6 +51,7 @@ class Capture(Gradients, Draws):
     """
 
     def __init__(self, abstract: bool, names: Mapping[int, str], follow: bool = False, effects: bool = False) -> None:
+        Dependencies.__init__(self)
         Gradients.__init__(self)
         Draws.__init__(self)
         self.abstract = abstract
@@ -67,12 +68,8 @@ class Capture(Gradients, Draws):
         """What other tensors that the function brings along are called."""
         self.journal = Journal()
         self.arguments = 0
-        self.closed: list[Tensor] = []
-        """Tensors that the function reads by names of its own."""
         self.unused: set[int] = set()
         """Inputs of arguments that are other arguments, too."""
-        self.modules: dict[int, Makeup] = {}
-        """The modules that were called, and optimizers that made steps, as they were then."""
         self.inputs: list[Value] = []
         self.labels: list[str] = []
         self.taken: set[str] = set()
@@ -81,10 +78,6 @@ class Capture(Gradients, Draws):
         self.captured: list[Tensor] = []
         self.sources: list[Any] = []
         """How to find each input that is no argument: see `symgrad.compiler.tracing.sources`."""
-        self.dependencies: list[tuple[Callable[[], Any], Any]] = []
-        self.scalars: dict[Any, Tensor] = {}
-        self.readings: dict[Any, tuple[Callable[[], float], float]] = {}
-        self.fixed: set[Any] = set()
         self.groups: dict[Any, Alike] = {}
         """Tensors that are one input, since they hold the same number."""
         self.computed: dict[Any, Any] = {}
@@ -92,10 +85,6 @@ class Capture(Gradients, Draws):
         self.outside: list[Tensor] = []
         """The tensors behind the inputs."""
         self.written_outside: dict[int, tuple[Tensor, Box]] = {}
-        self.keeps = False
-        """Whether the function has put an argument somewhere, which a program would not do."""
-        self.once: str | None = None
-        """What the function did that no program does again."""
         self.lines: dict[Value, str] = {}
         """Where in the user's code values come from."""
         self.prints: list[tuple[str, list[Value], dict[str, Value]]] = []
@@ -226,62 +215,9 @@ class Capture(Gradients, Draws):
         """Whoever looks for NaN is told which operation in a loop made one."""
         inspect_loop(watch, name, operands, attrs, self.lines)
 
-    def depends(self, read: Callable[[], Any]) -> None:
-        """The program holds as long as this has the value that it has now."""
-        self.dependencies.append((read, read()))
-
-    def entered(self, module: Any, makeup: Callable[[Any], Any] = Makeup) -> None:
-        """A module is called, or an optimizer steps: the program holds as long as it consists of what it consists of now."""
-        if id(module) not in self.modules:
-            self.modules[id(module)] = makeup(module)
-
     def undo(self, action: Callable[[], None]) -> None:
         """How to take back what is being done to Python's objects."""
         self.journal.undo(action)
-
-    def done_once(self, how: str) -> None:
-        """Something that only Python does, such as a schedule that goes on: the call counts, later ones run as they are written, too."""
-        if not self.effects:
-            raise TraceError(f"{user_line()}: {how} changes Python's objects inside a traced function; call it outside")
-        self.once = self.once or f"{how} at {user_line()} is done by Python, and no program does it again; call it after the function"
-
-    def settle(self, names: Sequence[Name | Contents]) -> None:
-        """After the trace: names that the function reads are dependencies, unless it has changed them itself."""
-        for name in names:
-            if name.makeup is not None:
-                self.modules.setdefault(id(name.value), name.makeup)
-        for makeup in self.modules.values():
-            makeup.settle()
-        for key, (read, before) in self.readings.items():
-            if read() != before:
-                changed = f"the function itself changes {key[-1]} of an optimizer, and no program does that again; change it between calls"
-                self.once = self.once or changed
-        arguments = set(map(id, self.outside[: self.arguments]))
-        unchanged = [(t, had) for t, had in self.graded.values() if t._grad is self.had.get(id(t), t._grad) and id(t) not in arguments]
-        self.dependencies += [(HasGradient(t, self.names.get(id(t)), not self.effects), had) for t, had in unchanged]
-        self.closed = [name.value for name in names if isinstance(name.value, Tensor)]
-        for name in names:
-            if name():
-                self.dependencies.append((name, True))
-            elif any(id(x) in arguments for x in name.held()):
-                self.keeps = True
-            else:
-                name.warn()
-
-    def scalar(self, key: Any, read: Callable[[], float]) -> Any:
-        """A number that may change between runs, such as a learning rate: an input, which is read at every run. Of a program that is there
-        for its derivatives only tensors are inputs: there it is held fixed."""
-        if not self.effects:
-            if key not in self.fixed:
-                self.fixed.add(key)
-                self.depends(read)
-            return read()
-        if key not in self.scalars:
-            self.readings[key] = read, read()
-            t = self.scalars[key] = wrap(np.asarray(read(), np.float64))
-            self.argument(t, {"lr": "rate"}.get(key[-1], key[-1]))
-            self.sources.append(Scalar(read))
-        return self.scalars[key]
 
     def alike(self, key: Any, t: Tensor) -> None:
         """A number that is kept for one of many things, and is the same for all: those with this key are one input as long as they are."""
