@@ -156,7 +156,7 @@ def _buffers(kernel: Kernel) -> str:
     if all(len(group) == 1 for groups in packs for group in groups):
         return ""
     given, left = ((sum(map(len, groups)), len(groups)) for groups in packs)
-    return f"{given[0]} tensors go in, in {given[1]} of them; {left[0]} tensors come out, in {left[1]} of them"
+    return f"{given[1]} for {given[0]} tensors that go in, {left[1]} for {left[0]} that come out"
 
 
 def _device(kernel: Kernel) -> str:

@@ -316,7 +316,7 @@ def test_explain_tells_how_many_buffers_there_are():
     assert "buffers" not in str(fast.explain())
     for _ in range(4):
         fast(data())
-    assert "buffers     11 tensors go in, in 6 of them; 16 tensors come out, in 8 of them" in str(fast.explain())
+    assert "buffers     6 for 11 tensors that go in, 8 for 16 that come out" in str(fast.explain())
 
 
 @pytest.mark.parametrize("dtype", [sg.float32, sg.float64])
