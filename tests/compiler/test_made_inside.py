@@ -44,8 +44,6 @@ MADE = {
     "deepcopy": lambda x: copy.deepcopy(x.detach() * 2),
     "deepcopy of a leaf": lambda x: copy.deepcopy((x * 2).requires_grad_()).detach(),
     "deepcopy of a parameter": lambda x: copy.deepcopy(nn.Parameter(x * 2)).detach() + 1,
-    "jacobian": lambda x: sg.autograd.functional.jacobian(lambda y: y.sin() * y.sum(), x),
-    "hessian": lambda x: sg.autograd.functional.hessian(lambda y: (y.sin() * y.sum()).sum(), x),
     "a mask of bytes": lambda x: sg.where(x > 1, x, 0)[(x > -9).to(sg.uint8)],
     "a list of indices": lambda x: x[None][0, [x.argmax(), 0, x.argmin()]],
     "lists of indices": lambda x: W.detach()[[x.argmax(), 0], [1, x.argmin()]],

@@ -10,7 +10,6 @@ import pytest
 
 import symgrad as sg
 from symgrad import nn
-from symgrad.compiler.graph.ir import Graph, walk
 
 COUNT = 12
 
@@ -118,7 +117,5 @@ def test_what_is_explained_counts_operations_and_no_calls() -> None:
 def test_a_call_says_what_does_not_fit() -> None:
     step, _, _ = trained("SGD", 2)
     call = next(v for v in step._latest.kernel.graph.values if v.op == "call")
-    body: Graph = call.attrs["body"]
     with pytest.raises(sg.errors.GraphError, match=r"the inputs of a function: .* are wanted"):
-        call.row.type(*call.args[1:], body=body)
-    assert len(list(walk(step._latest.kernel.graph))) > len(body.values) * (COUNT - 3)
+        call.row.type(*call.args[1:], body=call.attrs["body"])
