@@ -27,6 +27,14 @@ REFUSALS = (ValueError, IndexError, TypeError, RuntimeError)
 """What kernels raise of operands and options that they do not take."""
 
 
+def constant(array: Any, number: Any) -> Tensor:
+    """A tensor of one number, which whoever traces is told."""
+    t = wrap(array)
+    if local.mode.capture is not None:
+        local.mode.capture.filled(t, number)
+    return t
+
+
 def edge_of(x: Tensor) -> Any:
     """What a node that consumes `x` points at."""
     if x._node is not None:

@@ -12,10 +12,8 @@ from symgrad.compiler.graph import builder
 from symgrad.compiler.graph.fold import filled
 from symgrad.compiler.graph.ir import INPUT, OUTPUT, Graph, Value, input_value, intern, row_of, toposort
 from symgrad.errors import GraphError
-from symgrad.mode import local
 from symgrad.ops.namespace import raw
 from symgrad.ops.spec import Meta, Row
-from symgrad.tensor import wrap
 
 
 def apply(xp: Any, row: Row, args: Sequence[Any], attrs: dict[str, Any]) -> tuple[Any, ...]:
@@ -31,12 +29,7 @@ def zeros(xp: Any, like: Any) -> Any:
     if xp is builder.xp:
         return filled(xp, 0, Meta(like.shape, like.dtype))
     array = np.zeros(like.shape, like.dtype)
-    if xp is raw:
-        return array
-    t = wrap(array)
-    if local.mode.capture is not None:
-        local.mode.capture.filled(t, 0)
-    return t
+    return array if xp is raw else application.constant(array, 0)
 
 
 def cut(inputs: Sequence[Value], outputs: Iterable[Value], labels: Sequence[str]) -> Graph:

@@ -7,14 +7,13 @@ from typing import Any
 
 import numpy as np
 
-from symgrad.application import apply
+from symgrad.application import apply, constant
 from symgrad.compiler.control.build import inline
 from symgrad.compiler.control.run import runner
 from symgrad.compiler.graph import builder
 from symgrad.compiler.graph.ir import LITERAL, OUTPUT, Graph, Value, row_of
-from symgrad.mode import local
 from symgrad.ops.namespace import raw
-from symgrad.tensor import Tensor, wrap
+from symgrad.tensor import Tensor
 
 
 def replay(xp: Any, graph: Graph, operands: Sequence[Any]) -> list[Any]:
@@ -35,8 +34,5 @@ def recorded(graph: Graph, operands: Sequence[Tensor]) -> list[Tensor]:
 
 def _made(v: Value, args: tuple[Any, ...]) -> Any:
     if v.op == LITERAL:
-        t = wrap(np.asarray(v.value, v.dtype))
-        if local.mode.capture is not None:
-            local.mode.capture.filled(t, v.value)
-        return t
+        return constant(np.asarray(v.value, v.dtype), v.value)
     return args[0][v.attrs["index"]] if v.op == OUTPUT else apply(row_of(v), args, dict(v.attrs))

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from symgrad.application import edge_of, make_node
+from symgrad.application import constant, edge_of, make_node
 from symgrad.autograd.hooks import retain_grad
 from symgrad.dispatch import tensors
 from symgrad.engine import Backward, RawLane, call, key_of, saved_arrays
@@ -262,7 +262,7 @@ def grad(
     _run(roots, keep, create_graph, captures, accumulates=False)
     found = [captures[key] for key in keys]
     if materialize_grads:
-        found = [lane.value(wrap(np.zeros_like(t._array))) if g is None else g for t, g in zip(wanted, found, strict=True)]
+        found = [lane.value(no_slope(t)) if g is None else g for t, g in zip(wanted, found, strict=True)]
     elif not allow_unused and any(g is None for g in found):
         unused = next(i for i, g in enumerate(found) if g is None)
         raise RuntimeError(
@@ -270,6 +270,11 @@ def grad(
             " allow_unused=True if this is the desired behavior."
         )
     return tuple(None if g is None else lane.tensor(g) for g in found)
+
+
+def no_slope(t: Tensor) -> Tensor:
+    """The derivative in a tensor of what does not depend on it."""
+    return constant(np.zeros_like(t._array), 0)
 
 
 def _batched(

@@ -15,7 +15,7 @@ from typing import Any
 
 import numpy as np
 
-from symgrad.application import edge_of
+from symgrad.application import constant, edge_of
 from symgrad.autograd.anomaly import remember
 from symgrad.engine import FREED, write_error
 from symgrad.graph import Node, Output, next_sequence
@@ -299,7 +299,7 @@ def _given(ctx: Any, lane: Any, node: FunctionNode, i: int, g: Any) -> Any:
         return lane.tensor(g)
     if not ctx.materialize_grads or node.shape[i] is None:
         return None
-    return wrap(np.zeros(node.shape[i], node.dtype[i]))
+    return constant(np.zeros(node.shape[i], node.dtype[i]), 0)
 
 
 def _backward_of(cls: type[Function], ctx: Any) -> Callable[..., Any]:

@@ -7,7 +7,8 @@ from typing import Any
 
 import numpy as np
 
-from symgrad.autograd.backward import grad
+from symgrad.application import constant
+from symgrad.autograd.backward import grad, no_slope
 from symgrad.autograd.grad_mode import differentiating
 from symgrad.dispatch import tensors as ops
 from symgrad.mode import control, local
@@ -131,11 +132,8 @@ def _zeros(shape: tuple[int, ...], x: Tensor) -> Tensor:
 
 
 def filled(like: Any, number: int) -> Tensor:
-    """A tensor of one number in the shape of an array; whoever traces is told that it is a constant."""
-    t = wrap(np.full_like(like, number, order="C"))
-    if local.mode.capture is not None:
-        local.mode.capture.filled(t, number)
-    return t
+    """A tensor of one number, in the shape of an array."""
+    return constant(np.full_like(like, number, order="C"), number)
 
 
 def unit(like: Any, k: int) -> Tensor:
@@ -154,7 +152,7 @@ def _row(output: Tensor, inputs: tuple[Tensor, ...], k: int, create_graph: bool,
             raise RuntimeError(
                 f"Output {strict[0]} of the user-provided function is independent of input {j}. This is not allowed in strict mode."
             )
-    return tuple(wrap(np.zeros_like(x._array)) if g is None else g for g, x in zip(found, inputs, strict=True))
+    return tuple(no_slope(x) if g is None else g for g, x in zip(found, inputs, strict=True))
 
 
 def _stacked(found: list[Tensor], shape: tuple[int, ...], x: Tensor, create_graph: bool) -> Tensor:
@@ -169,13 +167,13 @@ def pull_back(ys: Sequence[Any], xs: Sequence[Any], vs: Any, create_graph: bool,
     """The cotangents of inputs for cotangents `vs` of outputs; where nothing depends on one, zeros, or an error if strict."""
     kept = [(y, None if vs is None else v) for y, v in zip(ys, ys if vs is None else vs, strict=True) if y.requires_grad]
     if not kept:
-        return tuple(wrap(np.zeros_like(x._array)) for x in xs)
+        return tuple(no_slope(x) for x in xs)
     sources, seeds = zip(*kept, strict=True)
     found = grad(sources, xs, seeds, retain_graph=True, create_graph=create_graph, allow_unused=True)
     for j, g in enumerate(found):
         if g is None and strict:
             raise RuntimeError(f"The output of the user-provided function is independent of input {j}. This is not allowed in strict mode.")
-    return tuple(wrap(np.zeros_like(x._array)) if g is None else g for g, x in zip(found, xs, strict=True))
+    return tuple(no_slope(x) if g is None else g for g, x in zip(found, xs, strict=True))
 
 
 def push_forward(outputs: tuple[Any, ...], inputs: tuple[Tensor, ...]) -> Callable[..., tuple[Any, ...]]:
@@ -189,12 +187,12 @@ def push_forward(outputs: tuple[Any, ...], inputs: tuple[Tensor, ...]) -> Callab
 
     def push(tangents: tuple[Any, ...], create_graph: bool) -> tuple[Any, ...]:
         pairs = [(p, t) for p, t in zip(pulled, tangents, strict=False) if p is not None and p.requires_grad]
-        found: tuple[Any, ...] = tuple(wrap(np.zeros_like(y._array)) for y in moving)
+        found: tuple[Any, ...] = tuple(no_slope(y) for y in moving)
         if pairs:
             sources, seeds = zip(*pairs, strict=True)
             found = grad(sources, vectors, seeds, retain_graph=True, create_graph=create_graph, materialize_grads=True)
         results = iter(found)
-        return tuple(next(results) if y.requires_grad else wrap(np.zeros_like(y._array)) for y in outputs)
+        return tuple(next(results) if y.requires_grad else no_slope(y) for y in outputs)
 
     return push
 
@@ -239,7 +237,7 @@ def _vectors(v: Any, like: tuple[Tensor, ...], single: str) -> tuple[Tensor, ...
     if v is None:
         if len(like) != 1 or like[0]._array.size != 1:
             raise RuntimeError(f"The vector v can only be None if {single}.")
-        return (wrap(np.ones_like(like[0]._array)),)
+        return (filled(like[0]._array, 1),)
     vs = (v,) if isinstance(v, Tensor) else tuple(v)
     if len(vs) != len(like):
         raise RuntimeError(f"v is a tuple of invalid length: should be {len(like)} but got {len(vs)}.")

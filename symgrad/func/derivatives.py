@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from symgrad.autograd.backward import grad as autograd_grad
+from symgrad.autograd.backward import grad as autograd_grad, no_slope
 from symgrad.autograd.functional import filled, for_units, push_forward, rows, unit
 from symgrad.autograd.grad_mode import differentiating
 from symgrad.dispatch import tensors as ops
@@ -124,7 +124,7 @@ def grad_and_value(func: Callable[..., Any], argnums: Argnums = 0, has_aux: bool
             if value.requires_grad:
                 found = autograd_grad(value, inputs, create_graph=level.outer, materialize_grads=True)
             else:
-                found = tuple(wrap(np.zeros_like(x._array)) for x in inputs)
+                found = tuple(map(no_slope, inputs))
         gradient = _arranged(level.derived(found), chosen, argnums)
         given = level.give(value)
         return gradient, ((given, tree.apply(level.give, aux)) if has_aux else given)
@@ -187,7 +187,7 @@ def vjp(func: Callable[..., Any], *primals: Any, has_aux: bool = False) -> Any:
             sources, vectors = zip(*kept, strict=True)
             found = autograd_grad(sources, level.inputs, vectors, retain_graph, bool(recorded), materialize_grads=True)
         else:
-            found = tuple(wrap(np.zeros_like(x._array)) for x in level.inputs)
+            found = tuple(map(no_slope, level.inputs))
         return tree.rebuild(tuple(opened), iter(found if wanted else level.derived(found)))
 
     value = tree.apply(level.give, output)

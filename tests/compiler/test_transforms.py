@@ -190,3 +190,23 @@ def test_functions_of_autograd_are_part_of_the_program(name):
         assert fast(point).tolist() == function(point).tolist()
         assert fast(point).requires_grad == (point.requires_grad and name == "with a graph")
     assert len(fast.recompiles()) == 2
+
+
+FLAT = {
+    "grad": lambda x, w: grad(lambda x: w.sum())(x),
+    "grad in two": lambda x, w: grad(lambda x, w: (x * x).sum(), (0, 1))(x, w)[1],
+    "vjp": lambda x, w: func.vjp(lambda x: w * 2, x)[1](w)[0],
+    "jvp": lambda x, w: func.jvp(lambda x: w * 2, (x,), (x,))[1],
+    "jvp of whole numbers": lambda x, w: func.jvp(lambda x: (x * 2, x.argmax()), (x,), (x,))[1][1],
+    "autograd's hvp": lambda x, w: sg.autograd.functional.hvp(lambda x: x.sum(), x, w)[1],
+    "autograd's vjp": lambda x, w: sg.autograd.functional.vjp(lambda x, w: w * 2, (x, w), w)[1][0],
+}
+
+
+@pytest.mark.parametrize("name", FLAT)
+def test_where_nothing_depends_on_it_a_derivative_is_the_number_zero(name):
+    """And no array of zeros that the function brings along."""
+    fast, x, w = sg.compile(FLAT[name]), sg.tensor([1.0, 2.0]), sg.tensor([3.0, 4.0])
+    for _ in range(2):
+        assert not fast(x, w).any()
+    assert fast.graph().labels == ("x", "w")
