@@ -14,7 +14,7 @@ class TraceError(SymgradError):
 
 
 class UnknownSize(SymgradError):
-    """How large a result is is known only from values, and there are none."""
+    """The size of a result is known only from values, and there are none."""
 
 
 class EffectError(TraceError):

@@ -100,20 +100,21 @@ def rows(output: Tensor, inputs: tuple[Tensor, ...], create_graph: bool, strict:
 
 def _at_once(output: Tensor, inputs: tuple[Tensor, ...], create_graph: bool) -> tuple[Any, ...] | None:
     """The same by one backward pass for all unit vectors; None if nobody traces, or it cannot be done that way."""
-    y, used = output._array, dict[int, Any]()
+    y, used = output._array, list[int]()
 
     def example(seeds: list[Tensor]) -> list[Tensor]:
         pulled = grad(output, inputs, seeds[0], retain_graph=True, create_graph=True, allow_unused=True)
-        used.update({i: None for i, g in enumerate(pulled) if g is not None})
-        return [pulled[i] for i in used]
+        used[:] = [j for j, g in enumerate(pulled) if g is not None]
+        return [pulled[j] for j in used]
 
     found = for_units(example, y)
     if found is None:
         return None
-    used.update(zip(used, found if create_graph else map(detach, found), strict=True))
+    blocks = dict(zip(used, found if create_graph else map(detach, found), strict=True))
     shapes = [(*y.shape, *x._array.shape) for x in inputs]
-    blocks = zip(inputs, shapes, strict=True)
-    return tuple(ops.reshape(used[j], shape=shape) if j in used else _zeros(shape, x) for j, (x, shape) in enumerate(blocks))
+    return tuple(
+        ops.reshape(blocks[j], shape=shape) if j in blocks else _zeros(shape, inputs[j]) for j, shape in enumerate(shapes)
+    )
 
 
 def for_units(example: Callable[[list[Tensor]], list[Tensor]], like: Any) -> list[Tensor] | None:

@@ -49,8 +49,8 @@ class Level:
 
     def close(self, outputs: list[Tensor]) -> None:
         """See whether the outputs depend on anything else that is being differentiated, or on what is being traced."""
-        for y in outputs[:1]:
-            leaving(y, "autograd.grad()")  # whoever looks on is told that a derivative is taken
+        if outputs:
+            leaving(outputs[0], "autograd.grad()")  # whoever looks on is told that a derivative is taken
         depends = self.recording and _reaches_others(outputs, {id(x) for x in self.inputs})
         self.outer = tracing() or depends
         self.kept = depends or (tracing() and not local.mode.capture.effects)  # a trace with effects is a call: as eager ones are recorded

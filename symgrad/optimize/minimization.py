@@ -36,9 +36,9 @@ def minimize(
     of them. `f` gets tensors in the form of x0, and in its types.
 
     Methods, bounds, constraints, tol and options are those of scipy.optimize.minimize; all derivatives that a method asks for are
-    compiled from `f`. Bounds may have the form of x0, with (lower, upper) or None in place of each tensor. What is no tuple is the only
-    one of `args`. Constraints are functions of
-    tensors, too. The callback is given x in the form of x0, or with a parameter named `intermediate_result` a result; StopIteration ends.
+    compiled from `f`. Bounds may have the form of x0, with (lower, upper) or None in place of each tensor. `args` that are
+    no tuple are one argument. Constraints are functions of tensors, too. The callback is given x in the form of x0, or with a parameter
+    named `intermediate_result` a result; StopIteration ends.
 
     The result is SciPy's, with `x` and the gradient `grad` in the form of x0."""
     from scipy.optimize import minimize as run
