@@ -1,11 +1,11 @@
-"""The equal layers of a program: which there are, in what order they are computed, and one of them as a graph."""
+"""The equal layers of a program: which there are, in what order they are computed, one as a graph, and the program without them."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from typing import Any
 
-from symgrad.compiler.graph.ir import LITERAL, Graph, Value, input_value, intern
+from symgrad.compiler.graph.ir import INPUT, LITERAL, Graph, Value, input_value, intern
 from symgrad.compiler.passes.repeats import Codes, levels, longest_way, roots, runs
 from symgrad.compiler.passes.segments import Carry, Column, Loop, Program, Shared, Within, find_loop
 
@@ -73,19 +73,53 @@ def in_order(graph: Graph, loops: Sequence[Loop]) -> list[Value | Loop] | None:
     return order
 
 
-def readings(graph: Graph, order: Sequence[Value | Loop]) -> Iterator[tuple[Value, bool]]:
-    """What is read outside of the repeat that computes it, or is a result, and whether by itself: else it is in a column."""
-    for v in graph.outputs:
-        yield v, True
-    for node in order:
-        if not isinstance(node, Loop):
-            yield from ((a, True) for a in node.args if a is not None)
-            continue
-        for operand in (x for operands in node.operands.values() for x in operands):
-            if isinstance(operand, Column):
-                yield from ((v, False) for v in operand.values)
-            elif isinstance(operand, (Shared, Carry)):
-                yield operand.value if isinstance(operand, Shared) else operand.init, True
+class Rebuilding:
+    """The graph made anew, with something else in the place of its equal layers."""
+
+    def __init__(self, source: Graph, loops: Sequence[Loop]) -> None:
+        self.source, self.order = source, in_order(source, loops) or []
+        self.owner: dict[Value, Loop] = {v: loop for loop in loops for v in loop.place}
+        self.new: dict[Value, Value] = {}
+
+    def graph(self) -> Graph:
+        for node in self.order:
+            if isinstance(node, Loop):
+                self.replace(node)
+            else:
+                self.new[node] = self._value(node)
+        return Graph(self.source.inputs, [self.of(v) for v in self.source.outputs], self.source.labels)
+
+    def replace(self, loop: Loop) -> None:
+        """Make what stands for equal layers."""
+        raise NotImplementedError
+
+    def of(self, v: Value) -> Value:
+        """What a value has become."""
+        return self.new[v]
+
+    def _value(self, v: Value) -> Value:
+        if v.op in (INPUT, LITERAL) or all(a is None or self.of(a) is a for a in v.args):
+            return v
+        return intern(v.op, v.row, tuple(None if a is None else self.of(a) for a in v.args), v.attrs, v.shape, v.dtype)
+
+    def readings(self) -> Iterator[tuple[Value, bool]]:
+        """What is read outside of the repeat that computes it, or is a result, and whether by itself: else it is in a column."""
+        for v, singly in self._all_readings():
+            if v in self.owner:
+                yield v, singly
+
+    def _all_readings(self) -> Iterator[tuple[Value, bool]]:
+        for v in self.source.outputs:
+            yield v, True
+        for node in self.order:
+            if not isinstance(node, Loop):
+                yield from ((a, True) for a in node.args if a is not None)
+                continue
+            for operand in (x for operands in node.operands.values() for x in operands):
+                if isinstance(operand, Column):
+                    yield from ((v, False) for v in operand.values)
+                elif isinstance(operand, (Shared, Carry)):
+                    yield operand.value if isinstance(operand, Shared) else operand.init, True
 
 
 def body(loop: Loop, inputs: Sequence[Any], results: Sequence[int], labels: Sequence[str] | None = None) -> Graph:

@@ -12,8 +12,8 @@ from itertools import takewhile
 
 from symgrad.compiler.control.rows import CALL
 from symgrad.compiler.graph.builder import again, apply
-from symgrad.compiler.graph.ir import INPUT, LITERAL, Graph, Value, intern
-from symgrad.compiler.passes.layers import body, in_order, readings
+from symgrad.compiler.graph.ir import LITERAL, Graph, Value
+from symgrad.compiler.passes.layers import Rebuilding, body
 from symgrad.compiler.passes.segments import Carry, Column, Loop, Shared
 
 _CALL = 2
@@ -42,31 +42,14 @@ def _operations(v: Value) -> int:
     return 1 if v.row is not None and (v.row.elementwise or v.row.view) else 2
 
 
-class _Builder:
+class _Builder(Rebuilding):
     def __init__(self, source: Graph, loops: Sequence[Loop]) -> None:
-        self.source = source
-        self.order = in_order(source, loops) or []
-        owner = {v: loop for loop in loops for v in loop.place}
-        read = (v for v, _ in readings(source, self.order) if v in owner)
-        self.read: set[tuple[Loop, int]] = {(owner[v], owner[v].place[v][1]) for v in read}
+        super().__init__(source, loops)
+        self.read = {(self.owner[v], self.owner[v].place[v][1]) for v, _ in self.readings()}
         """Loops with roles whose values are read outside."""
         self.label = dict(zip(source.inputs, source.labels, strict=True))
-        self.new: dict[Value, Value] = {}
 
-    def graph(self) -> Graph:
-        for node in self.order:
-            if isinstance(node, Loop):
-                self._calls(node)
-            else:
-                self.new[node] = self._value(node)
-        return Graph(self.source.inputs, [self.new[v] for v in self.source.outputs], self.source.labels)
-
-    def _value(self, v: Value) -> Value:
-        if v.op in (INPUT, LITERAL) or all(a is None or self.new[a] is a for a in v.args):
-            return v
-        return intern(v.op, v.row, tuple(None if a is None else self.new[a] for a in v.args), v.attrs, v.shape, v.dtype)
-
-    def _calls(self, loop: Loop) -> None:
+    def replace(self, loop: Loop) -> None:
         read = (x for operands in loop.operands.values() for x in operands if isinstance(x, (Carry, Column, Shared)))
         inputs = [x for x in dict.fromkeys(read) if not (isinstance(x, Shared) and x.value.op == LITERAL)]
         carried = {x.role for x in inputs if isinstance(x, Carry)}

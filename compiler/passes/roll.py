@@ -11,8 +11,8 @@ from collections.abc import Callable, Sequence
 
 from symgrad.compiler.control.rows import SCAN
 from symgrad.compiler.graph.builder import apply, xp
-from symgrad.compiler.graph.ir import INPUT, LITERAL, Graph, Value, intern
-from symgrad.compiler.passes.layers import LEAST, body, find_loops, in_order, readings
+from symgrad.compiler.graph.ir import INPUT, LITERAL, Graph, Value
+from symgrad.compiler.passes.layers import LEAST, Rebuilding, body, find_loops
 from symgrad.compiler.passes.outline import outlined
 from symgrad.compiler.passes.pays import pays
 from symgrad.compiler.passes.segments import Carry, Column, Loop, Shared
@@ -28,44 +28,26 @@ def roll(graph: Graph, least: int = LEAST, pays: Callable[[Graph, Sequence[Loop]
     return _Builder(graph, loops).graph() if loops and pays(graph, loops) else outlined(graph, loops)
 
 
-class _Builder:
+class _Builder(Rebuilding):
     def __init__(self, source: Graph, loops: Sequence[Loop]) -> None:
-        self.source, self.loops = source, loops
-        self.order = in_order(source, loops) or []
-        self.owner: dict[Value, Loop] = {v: loop for loop in loops for v in loop.place}
+        super().__init__(source, loops)
         self.read = self._read()
-        self.new: dict[Value, Value] = {}
         self.reverse: dict[Loop, bool] = {}
         self.stacks: dict[tuple[Loop, int], Value] = {}
         self.rows: dict[Value, Sequence[Value]] = {}
 
-    def graph(self) -> Graph:
-        for node in self.order:
-            if isinstance(node, Loop):
-                self._loop(node)
-            else:
-                self.new[node] = self._value(node)
-        return Graph(self.source.inputs, [self.of(v) for v in self.source.outputs], self.source.labels)
-
     def _read(self) -> dict[tuple[Loop, int], dict[Value, bool]]:
         """Of each role the values that are read outside, and whether one by one."""
         found: dict[tuple[Loop, int], dict[Value, bool]] = {}
-        for v, singly in readings(self.source, self.order):
-            if v in self.owner:
-                loop = self.owner[v]
-                read = found.setdefault((loop, loop.place[v][1]), {})
-                read[v] = read.get(v, False) or singly
+        for v, singly in self.readings():
+            loop = self.owner[v]
+            read = found.setdefault((loop, loop.place[v][1]), {})
+            read[v] = read.get(v, False) or singly
         return found
 
     # values outside
 
-    def _value(self, v: Value) -> Value:
-        if v.op in (INPUT, LITERAL) or all(a is None or self.of(a) is a for a in v.args):
-            return v
-        return intern(v.op, v.row, tuple(None if a is None else self.of(a) for a in v.args), v.attrs, v.shape, v.dtype)
-
     def of(self, v: Value) -> Value:
-        """What a value has become."""
         if v not in self.new:
             self.new[v] = self._row(v)
         return self.new[v]
@@ -88,7 +70,7 @@ class _Builder:
 
     # loops
 
-    def _loop(self, loop: Loop) -> None:
+    def replace(self, loop: Loop) -> None:
         self.reverse[loop] = reverse = self._is_backwards(loop)
         operands = [x for operands in loop.operands.values() for x in operands]
         carries = list(dict.fromkeys(x for x in operands if isinstance(x, Carry)))
