@@ -37,6 +37,11 @@ def _softplus(x, *, beta, threshold):
     return select(scaled > threshold, x, _log1p_exp(scaled) / beta)
 
 
+def _softplus_in_jax(x, *, beta, threshold):
+    value, scaled = (f"jax.nn.softplus({x})", x) if beta == 1 else (f"jax.nn.softplus({x} * {beta!r}) / {beta!r}", f"{x} * {beta!r}")
+    return value if threshold == math.inf else f"jnp.where({scaled} > {_number(threshold)}, {x}, {value})"
+
+
 @in_blocks
 def _softplus_rule(xp, g, out, x, *, beta, threshold):
     """Beyond the threshold the function is the identity; the second derivative ends at the threshold itself."""
@@ -190,7 +195,7 @@ elementwise(
 elementwise(
     "softplus", "x / beta threshold", _softplus, (_softplus_rule,), saves="x", kinds="f",
     sympy=lambda sp, x, beta, threshold: sp.log(1 + sp.exp(beta * x)) / beta,
-    jax=lambda x, *, beta, threshold: f"jnp.where({x} * {beta!r} > {_number(threshold)}, {x}, jax.nn.softplus({x} * {beta!r}) / {beta!r})",
+    jax=_softplus_in_jax,
 )  # fmt: skip
 elementwise(
     "log_sigmoid", "x", lambda x: np.minimum(x, 0) - np.log1p(np.exp(-np.abs(x))), (lambda xp, g, out, x: g * xp.sigmoid(-x),), saves="x",
