@@ -179,7 +179,7 @@ def report() -> str:
         "Seconds of the processor until the first result, without imports: ours (trace, differentiate, simplify, emit) + JAX's and XLA's."
         f" Medians of {RUNS} runs.",
         "",
-        "| task | layers | symgrad: ours + XLA's | jax.jit, unrolled | jax.jit, lax.scan | symgrad / unrolled | /  scan |",
+        "| task | layers | symgrad: ours + XLA's | jax.jit, unrolled | jax.jit, lax.scan | symgrad / unrolled | / scan |",
         "| --- | --- | --- | --- | --- | --- | --- |",
     ]
     for task, kinds in TASKS.items():
