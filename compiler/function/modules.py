@@ -1,4 +1,4 @@
-"""Compiled modules: they have what the module has."""
+"""Compiled modules: they are modules, and have what the module has."""
 
 from __future__ import annotations
 
@@ -20,6 +20,38 @@ def compiled(function: Callable[..., Any], options: Options) -> Compiled:
 
 class _Module:
     """What people ask of modules: parameters(), train(), state_dict()."""
+
+    @property
+    def __class__(self) -> Any:
+        """What it is for everybody else: other modules have it as a part of them, with its parameters."""
+        return self.__dict__["signature"].function.__class__
+
+    @__class__.setter
+    def __class__(self, cls: type) -> None:
+        self.__dict__["signature"].function.__class__ = cls
+
+    def __reduce_ex__(self, protocol: Any) -> Any:
+        return self.__reduce__()  # Python would look for it in __class__
+
+    def __setattr__(self, name: str, value: Any) -> None:
+        owner = self._owner(name)
+        if owner is self:
+            object.__setattr__(self, name, value)
+        else:
+            setattr(owner, name, value)
+
+    def __delattr__(self, name: str) -> None:
+        owner = self._owner(name)
+        if owner is self:
+            object.__delattr__(self, name)
+        else:
+            delattr(owner, name)
+
+    def _owner(self, name: str) -> Any:
+        """Who has an attribute: the module, unless compiled functions have it. The last that these get is `__wrapped__`."""
+        own = self.__dict__
+        mine = name in own or "__wrapped__" not in own or name.startswith("__") or hasattr(type(self), name)
+        return self if mine else own["signature"].function
 
     def __getattr__(self, name: str) -> Any:
         signature = self.__dict__.get("signature")

@@ -202,6 +202,59 @@ def test_a_compiled_module_has_what_the_module_has():
         double.parameters()
 
 
+class Parts(nn.Module):
+    """Layers that may be compiled each by itself."""
+
+    def __init__(self, prepare):
+        super().__init__()
+        sg.manual_seed(0)
+        self.first = prepare(nn.Linear(2, 3))
+        self.rest = nn.Sequential(prepare(nn.Tanh()), prepare(nn.Linear(3, 1)))
+
+    def forward(self, x):
+        return self.rest(self.first(x))
+
+
+def _trained(net):
+    optimizer = sg.optim.SGD(net.parameters(), lr=0.1)
+    for _ in range(3):
+        optimizer.zero_grad()
+        net(X).square().sum().backward()
+        optimizer.step()
+    return {name: t.numpy() for name, t in net.state_dict().items()}
+
+
+def test_compiled_modules_are_parts_of_modules():
+    parts, expected = Parts(sg.compile), _trained(Parts(lambda layer: layer))
+    assert [name for name, _ in parts.named_modules()] == ["", "first", "rest", "rest.0", "rest.1"]
+    assert not parts.eval().first.training
+    twin = copy.deepcopy(parts)
+    loaded = pickle.loads(pickle.dumps(parts))
+    for net in (parts, twin, loaded, sg.compile(Parts(sg.compile))):
+        found = _trained(net)
+        assert list(found) == list(expected) == ["first.weight", "first.bias", "rest.1.weight", "rest.1.bias"]
+        for name, array in found.items():
+            np.testing.assert_allclose(array, expected[name], rtol=1e-5, err_msg=name)
+    assert repr(twin.first) == "<compiled Linear(input): 1 program>"
+
+
+def test_what_is_set_on_a_compiled_module_is_the_modules():
+    net = nn.Linear(2, 1)
+    fast = sg.compile(net)
+    fast(X)
+    assert isinstance(fast, nn.Linear)
+    fast.weight = nn.Parameter(sg.ones(1, 2))
+    fast.training, fast.scale = False, 2
+    assert fast.weight is net.weight
+    assert (net.training, net.scale) == (False, 2)
+    assert fast(X).item() == pytest.approx(3 + net.bias.item())
+    del fast.scale
+    assert not hasattr(net, "scale")
+    sg.nn.utils.parametrizations.weight_norm(fast)
+    assert type(net).__name__ == "ParametrizedLinear"
+    assert fast(X).item() == pytest.approx(net(X).item())
+
+
 # copies
 
 

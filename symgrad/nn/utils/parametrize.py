@@ -144,7 +144,7 @@ def _make_class(module: Module) -> None:
         copy.__dict__.update(deepcopy(self.__dict__, memo))
         return copy
 
-    cls = type(module)
+    cls = module.__class__
     module.__class__ = type(f"Parametrized{cls.__name__}", (cls,), {"__getstate__": __getstate__, "__deepcopy__": __deepcopy__})
 
 
@@ -160,7 +160,7 @@ def _make_property(module: Module, name: str) -> None:
     def assign(self: Any, value: Tensor) -> None:
         self.parametrizations[name].right_inverse(value)
 
-    setattr(type(module), name, property(compute, assign))
+    setattr(module.__class__, name, property(compute, assign))
 
 
 def register_parametrization(module: Module, tensor_name: str, parametrization: Module, *, unsafe: bool = False) -> Module:
@@ -196,7 +196,7 @@ def is_parametrized(module: Module, tensor_name: str | None = None) -> bool:
 
 def type_before_parametrizations(module: Module) -> type:
     """The class that a module had before it was parametrized."""
-    return type(module).__bases__[0] if is_parametrized(module) else type(module)
+    return module.__class__.__bases__[0] if is_parametrized(module) else module.__class__
 
 
 def remove_parametrizations(module: Module, tensor_name: str, leave_parametrized: bool = True) -> Module:
@@ -215,10 +215,10 @@ def remove_parametrizations(module: Module, tensor_name: str, leave_parametrized
             tensor.data = value.detach()
     else:
         tensor = Parameter(value.detach()) if value.requires_grad else value
-    delattr(type(module), tensor_name)
+    delattr(module.__class__, tensor_name)
     del module.parametrizations[tensor_name]
     _own(module, tensor_name, tensor)
     if not len(module.parametrizations):
         del module.parametrizations
-        module.__class__ = type(module).__bases__[0]
+        module.__class__ = module.__class__.__bases__[0]
     return module
