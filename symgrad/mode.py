@@ -82,7 +82,7 @@ _watching = threading.Lock()
 
 
 _TOLD = {
-    "stored", "filled", "made", "drew", "depends", "scalar", "alike", "asked_for_grad", "regraded", "replaced",
+    "stored", "filled", "made", "drew", "depends", "alike", "asked_for_grad", "regraded", "replaced",
     "rebound", "shared", "copied", "forgotten", "entered", "undo", "done_once", "hooked", "draws_from", "moved",
 }
 
@@ -121,6 +121,9 @@ class Observer:
 
     def printed(self, text: str, tensors: Any, named: Any) -> bool:
         return True if self.outer is None else bool(self.outer.printed(text, tensors, named))
+
+    def scalar(self, key: Any, read: Callable[[], Any]) -> Any:
+        return read() if self.outer is None else self.outer.scalar(key, read)
 
     def common(self, key: Any, tensor: Any, compute: Callable[[], Any]) -> Any:
         return compute() if self.outer is None else self.outer.common(key, tensor, compute)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import contextlib
+
 import pytest
 
 import symgrad as sg
@@ -75,3 +77,24 @@ def test_set_detect_anomaly_as_a_call():
         set_detect_anomaly(False)
     assert not is_anomaly_enabled()
     assert sg.autograd.is_anomaly_check_nan_enabled() is False
+
+
+@pytest.mark.parametrize("name", ["SGD", "Adam", "AdamW", "NAdam", "RAdam", "Adamax", "RMSprop", "Adagrad", "Adadelta", "Rprop", "ASGD"])
+@pytest.mark.parametrize("prepare", [lambda step: step, sg.compile], ids=["eager", "compiled"])
+def test_optimizers_step_in_anomaly_mode(name, prepare):
+    def trained(watched):
+        w = sg.tensor([1.0, 2.0], requires_grad=True)
+        optimizer = getattr(sg.optim, name)([w], lr=0.1)
+
+        def step():
+            optimizer.zero_grad()
+            w.square().sum().backward()
+            optimizer.step()
+
+        run = prepare(step)
+        for k in range(3):
+            with anomaly() if k in watched else contextlib.nullcontext():
+                run()
+        return w.tolist()
+
+    assert trained((0, 2)) == pytest.approx(trained(()), rel=1e-6)
