@@ -21,6 +21,10 @@ _LARGEST_FORMULA = 80
 """Graphs of more values are shown without their formulas, which would take long and help nobody."""
 _LINES = 40
 _FEW = 8
+# Styles of single elements, since a page keeps rules of its own for all others, and no colours, since it may be dark.
+_INSIDE = "margin: 0.2em 0 0.2em 1.1em"
+_NAME = "padding: 0 1.5em 0 0; opacity: 0.65; white-space: nowrap"
+_TEXT = "padding: 0; overflow-wrap: anywhere"
 
 
 @dataclass(frozen=True)
@@ -65,14 +69,16 @@ def _shortened(text: str) -> list[str]:
 
 
 def _html(part: Part) -> str:
-    rows = "".join(
-        f'<tr><td style="text-align: left">{escape(name)}</td><td style="text-align: left">{escape(text)}</td></tr>'
-        for name, text in part.rows
-    )
-    table = f"<table>{rows}</table>" if rows else ""
-    lines = f"<pre>{escape(part.text.rstrip())}</pre>" if part.text else ""
+    rows = "".join(f"<tr>{_cell(name, _NAME)}{_cell(text, _TEXT)}</tr>" for name, text in part.rows)
+    table = f'<table style="{_INSIDE}; border-collapse: collapse">{rows}</table>' if rows else ""
+    lines = f'<pre style="{_INSIDE}; overflow-x: auto">{escape(part.text.rstrip())}</pre>' if part.text else ""
     open_or_not = "" if part.text.count("\n") > _LINES else " open"
-    return f"<details{open_or_not}><summary>{escape(part.title)}</summary>{table}{lines}</details>"
+    summary = f'<summary style="font-weight: 600; cursor: pointer">{escape(part.title)}</summary>'
+    return f'<details{open_or_not} style="margin: 0.6em 0">{summary}{table}{lines}</details>'
+
+
+def _cell(text: str, style: str) -> str:
+    return f'<td style="text-align: left; vertical-align: top; {style}">{escape(text)}</td>'
 
 
 def explain(compiled: Any, program: Program | Step, kernel: Kernel, what: str, wrt: Any) -> Explanation:
@@ -162,7 +168,7 @@ def _buffers(kernel: Kernel) -> str:
 def _device(kernel: Kernel) -> str:
     executable = getattr(getattr(kernel, "chosen", kernel), "compiled", None)
     devices = executable.runtime_executable().local_devices() if executable is not None else ()
-    return ", ".join(f"{d.platform}:{d.id} ({d.device_kind})" for d in devices)
+    return ", ".join(f"{d.platform}:{d.id}" + (f" ({d.device_kind})" if d.device_kind != d.platform else "") for d in devices)
 
 
 def _times(program: Program | Step, kernel: Kernel) -> list[tuple[str, str]]:

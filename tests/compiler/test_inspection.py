@@ -116,6 +116,7 @@ def test_explain_as_html_escapes_what_it_shows(fast):
     html = fast.explain()._repr_html_()
     assert html.count("<details") == html.count("</details>") == 7
     assert "-&gt; float32[]" in html
+    assert html.count("<pre") == html.count("overflow-x: auto") == 3  # long lines make their chapter scroll, not the page
     assert "<lambda>" not in sg.compile(lambda x: x + 1).explain.__doc__
     named = sg.compile(lambda x: x + 1)
     named(X)
