@@ -27,6 +27,7 @@ from symgrad.compiler.progress import stage
 from symgrad.compiler.running.lease import Lease
 from symgrad.compiler.running.operation import Operation, usable
 from symgrad.compiler.running.program import MISS
+from symgrad.compiler.tracing.aliases import overlaps
 from symgrad.compiler.tracing.effects import Effects, gradients
 from symgrad.compiler.tracing.guards import Guards
 from symgrad.compiler.tracing.nans import inspect, looked_for
@@ -67,6 +68,8 @@ class Step:
         brought = [*brought, *(t for t, _ in effects.alike)]
         self.own = {id(x) for t in brought for x in (t, t._base) if x is not None} if effects.writes else set()
         """Tensors that must not be arguments, too, since something is written to."""
+        self.added_to = [x for x in (self.outside[i] for i, _ in effects.writes) if isinstance(x, Gradient)]
+        """Gradients that are written to: each must have memory of its own."""
         self.operation = None if effects.any else Operation(self.graph, name, options, lines=self.lines)
         self.recorder = self._recorder(traced, options) if effects.recorded else None
         """What the results, and tensors that are written to, are recorded as; only its backward runs."""
@@ -151,7 +154,7 @@ class Step:
         for t in tensors if self.own else ():
             if id(t) in self.own or id(t._base) in self.own:
                 return False
-        return self.guards.hold(tensors)
+        return self.guards.hold(tensors) and (len(self.added_to) < 2 or not overlaps([x.now(tensors)._held for x in self.added_to]))
 
     def is_like(self, other: Step) -> bool:
         """Whether the kernels of one are those of the other."""

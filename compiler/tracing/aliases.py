@@ -55,8 +55,23 @@ def conflict(capture: Any) -> str | None:
         if id(t) in asking:
             return f"{asking[id(t)]} is an argument, and the function also brings it along"
     written = set(capture.written_outside)
+    if (pair := _with_one_gradient(capture)) is not None:
+        return f"the gradients of {' and '.join(pair)} share memory, and it is written to"
     inputs = [(t, label) for t, label in zip(capture.outside, capture.labels, strict=True) if id(t) not in capture.unused]
     for i, j, _ in overlaps([t._array for t, _ in inputs]) if written else ():
         if id(inputs[i][0]) in written or id(inputs[j][0]) in written:
             return f"{inputs[i][1]} and {inputs[j][1]} share memory, and it is written to"
+    return None
+
+
+def _with_one_gradient(capture: Any) -> tuple[str, str] | None:
+    """Two tensors whose gradients are the same memory, if that is written to: they are one input, and may come apart."""
+    written = {id(t._array) for t, _ in capture.written_outside.values()}
+    owners: dict[int, str] = {}
+    for t, label in zip(capture.outside, capture.labels, strict=True):
+        grad = capture.had.get(id(t))
+        if grad is not None and id(grad._array) in written:
+            first = owners.setdefault(id(grad._array), label)
+            if first != label:
+                return first, label
     return None

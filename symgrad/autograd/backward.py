@@ -82,7 +82,12 @@ class TensorLane:
         with _accumulating:
             if local.mode.capture is not None:
                 local.mode.capture.regraded(leaf)
-            leaf._grad = tensors.cast(g, dtype=g._array.dtype) if leaf._grad is None else tensors.add(leaf._grad, g)
+            if leaf._grad is None:
+                leaf._grad = tensors.cast(g, dtype=g._array.dtype)
+            elif local.mode.recording:
+                leaf._grad = tensors.add(leaf._grad, g)
+            else:  # it is traced or looked at, and does what ArrayLane does
+                leaf._grad.add_(g)
 
 
 def _attach(value: Any, edge: Any, cells: dict[int, list[Any]]) -> Any:
