@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import statistics
 import time
 from collections.abc import Callable
@@ -21,6 +22,11 @@ class Task:
     rtol: float = 1e-4
     targets: dict[str, float] = field(default_factory=dict)
     """Largest wanted ratio of symgrad to another contender."""
+    contexts: dict[str, Callable[[], contextlib.AbstractContextManager[object]]] = field(default_factory=dict)
+    """What a contender runs in, entered once for many repetitions."""
+
+    def inside(self, name: str) -> contextlib.AbstractContextManager[object]:
+        return self.contexts.get(name, contextlib.nullcontext)()
 
 
 @dataclass
@@ -39,7 +45,10 @@ def arrays(value: object) -> list[np.ndarray]:
 
 
 def check(task: Task) -> None:
-    results = {name: arrays(run()) for name, run in task.contenders.items()}
+    results = {}
+    for name, run in task.contenders.items():
+        with task.inside(name):
+            results[name] = arrays(run())
     reference_name, reference = next(iter(results.items()))
     for name, result in results.items():
         for got, wanted in zip(result, reference, strict=True):
@@ -49,11 +58,15 @@ def check(task: Task) -> None:
 
 def measure(task: Task, seconds: float = 2.0, rounds: int = 15) -> Result:
     check(task)
-    numbers = {name: _repeats(run, seconds / rounds / len(task.contenders)) for name, run in task.contenders.items()}
+    numbers = {}
+    for name, run in task.contenders.items():
+        with task.inside(name):
+            numbers[name] = _repeats(run, seconds / rounds / len(task.contenders))
     times: dict[str, list[float]] = {name: [] for name in task.contenders}
     for _ in range(rounds):
         for name, run in task.contenders.items():
-            times[name].append(_time(run, numbers[name]) / numbers[name] / task.per)
+            with task.inside(name):
+                times[name].append(_time(run, numbers[name]) / numbers[name] / task.per)
     return Result(task, {n: min(t) for n, t in times.items()}, {n: statistics.median(t) for n, t in times.items()})
 
 

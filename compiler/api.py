@@ -64,8 +64,10 @@ def load_compiled(path: str | os.PathLike[str]) -> LoadedFunction:
     return load_compiled(path)
 
 
-def spec(shape: int | Iterable[int], dtype: Any = None) -> Spec:
+def spec(shape: int | Iterable[int], dtype: Any = None, *more: Any) -> Spec:
     """A tensor argument of which only shape and dtype are known: enough to derive a formula."""
+    if more or isinstance(dtype, int):
+        raise TypeError(f"spec takes the sizes as one tuple: did you mean sg.spec({(shape, dtype, *more)})?")
     return Spec(shape, dtype)
 
 

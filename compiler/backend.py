@@ -44,8 +44,8 @@ class Kernel(Protocol):
         """What the back end calls with arrays and buffers, once there is such a thing: it refuses those of wrong types with a TypeError."""
 
     @property
-    def narrow(self) -> bool:
-        """Whether the executable takes all arrays of the host's as they are."""
+    def x64(self) -> tuple[Callable[[], Any], Callable[[Any], None]] | None:
+        """Reads and sets a switch of this thread that the executable needs for arrays of the host's and Python numbers."""
 
     def source(self) -> str: ...
 

@@ -10,13 +10,16 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from itertools import count
 from typing import Any
 
 from symgrad.compiler.control.rows import is_control
 from symgrad.compiler.graph.builder import apply, xp
+from symgrad.compiler.graph.custom import CUSTOM
 from symgrad.compiler.graph.fold import filled
 from symgrad.compiler.graph.ir import INPUT, LITERAL, OUTPUT, Graph, Value, input_value, output, row_of, toposort, type_text
+from symgrad.compiler.passes.unhooked import unhooked
 from symgrad.errors import GraphError
 from symgrad.ops.promotion import kind
 from symgrad.ops.shapes import unbroadcast
@@ -176,7 +179,12 @@ def require_one_number(graph: Graph) -> Value:
 
 
 def jvp(graph: Graph, wrt: Sequence[int] | None = None) -> Graph:
-    """A graph of the same inputs and a tangent for each of `wrt`, which gives the tangents of the outputs."""
+    """A graph of the same inputs and a tangent for each of `wrt`, which gives the tangents of the outputs. Hooks do not see tangents."""
+    graph = unhooked(graph)
+    if (value := nonlinear(graph)) is not None:
+        error = GraphError("the backward of a Function is not linear in the gradient, so that no forward derivative follows from it")
+        error.value = value
+        raise error
     chosen = chosen_inputs(graph, wrt)
     labels = (*graph.labels, *(fresh(f"d{graph.labels[v.attrs['index']]}", graph.labels) for v in chosen))
     if any(map(is_control, graph.values)):
@@ -192,6 +200,21 @@ def jvp(graph: Graph, wrt: Sequence[int] | None = None) -> Graph:
     for v, t in zip(pulled, tangents, strict=True):
         _receive(total, v, t)
     return Graph((*graph.inputs, *tangents), _at_ones(pull(total, seeds), seeds), labels)
+
+
+def nonlinear(graph: Graph) -> Value | None:
+    """A Function of the user's whose backward is not linear, if there is one: a JVP is the transpose of a VJP that is."""
+    functions = (v for v in graph.values if v.row is CUSTOM)
+    return next((v for v in functions if not _is_linear(v.attrs["backward"], v.attrs["results"])), None)
+
+
+@lru_cache(maxsize=1024)
+def _is_linear(backward: Graph, results: int) -> bool:
+    """Whether the derivative of a backward in its first `results` inputs, the cotangents, does not depend on them."""
+    cotangents = backward.inputs[:results]
+    start = len(backward.inputs)
+    seeds = {v: input_value(start + i, v.shape, v.dtype) for i, v in enumerate(backward.outputs)}
+    return not set(cotangents) & set(toposort(pull(seeds, cotangents)))
 
 
 def _at_ones(values: list[Value], seeds: Sequence[Value]) -> list[Value]:
@@ -236,6 +259,8 @@ def derivatives(graph: Graph, wrt: Sequence[int], order: int) -> list[Derivative
 
 def _next(previous: Derivative, graph: Graph, wrt: Sequence[int], free: Iterable[int]) -> list[Derivative]:
     y, directions = previous.value, previous.directions
+    if previous.wrt:  # hooks see the first gradient only, as in a Hessian
+        (y,) = unhooked(Graph((*graph.inputs, *directions), (y,))).outputs
     if y.size == 1:
         seed = filled(xp, 1, Meta(y.shape, y.dtype))
     else:

@@ -1,6 +1,7 @@
 """Jacobians, Hessians and Hessian-vector products, graph to graph.
 
     jacobian   the VJP or the JVP for every unit vector, whichever needs fewer; all of them at once (`symgrad.compiler.passes.batch`)
+               where hooks, or a Function that is not linear, see gradients, the VJP
     hvp        the derivative of the gradient along a direction: forward over reverse
     hessian    the Hessian-vector product for every unit vector
 
@@ -12,11 +13,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from symgrad.compiler.control.rows import is_control
-from symgrad.compiler.differentiate import chosen_inputs, fresh, grad, jvp, pull
+from symgrad.compiler.differentiate import chosen_inputs, fresh, grad, jvp, nonlinear, pull
 from symgrad.compiler.graph.builder import xp
 from symgrad.compiler.graph.fold import filled
 from symgrad.compiler.graph.ir import Graph, Value, input_value, toposort, type_text
 from symgrad.compiler.passes.batch import batched
+from symgrad.compiler.passes.unhooked import has_hooks, unhooked
 from symgrad.errors import GraphError
 from symgrad.ops.promotion import kind
 from symgrad.ops.spec import Meta
@@ -33,7 +35,8 @@ def jacobian(graph: Graph, wrt: Sequence[int] | None = None) -> Graph:
 def _jacobian(graph: Graph, y: Value, chosen: Sequence[Value]) -> list[Value]:
     if not y.size or not all(x.size for x in chosen):
         return [_empty_or(graph, y, x) for x in chosen]
-    if y.size <= sum(x.size for x in chosen) and not any(map(_forward_only, toposort((y,)))):
+    few = y.size <= sum(x.size for x in chosen) and not any(map(_forward_only, toposort((y,))))
+    if few or _backward_only(Graph(graph.inputs, (y,))):
         return [xp.reshape(g, shape=(*y.shape, *x.shape)) for g, x in zip(_rows(graph, y, chosen), chosen, strict=True)]
     return [_column(graph, y, x) for x in chosen]
 
@@ -41,6 +44,11 @@ def _jacobian(graph: Graph, y: Value, chosen: Sequence[Value]) -> list[Value]:
 def _forward_only(v: Value) -> bool:
     """A loop of which nobody knows how many steps to remember."""
     return is_control(v) and v.attrs.get("max_steps", 0) is None
+
+
+def _backward_only(graph: Graph) -> bool:
+    """Whether gradients are not the transpose of what goes forward: hooks of tensors and Functions may do what they like with them."""
+    return has_hooks(graph) or nonlinear(graph) is not None
 
 
 def _empty_or(graph: Graph, y: Value, x: Value) -> Value:
@@ -89,26 +97,44 @@ def hessian(graph: Graph, wrt: Sequence[int] | None = None) -> Graph:
 
 
 def _hessian(graph: Graph, y: Value, chosen: Sequence[Value]) -> list[Value]:
-    """Row by row; of two blocks that are each other's transposes the first is computed."""
-    if not y.size or not all(x.size for x in chosen):
-        return [filled(xp, 0, Meta((*y.shape, *first.shape, *second.shape), y.dtype)) for first in chosen for second in chosen]
+    """The blocks for every pair of inputs; of one without elements there is nothing to compute."""
+    computed = [i for i, x in enumerate(chosen) if x.size and y.size]
+    blocks = _blocks(graph, y, [chosen[i] for i in computed]) if computed else {}
+    places = {i: k for k, i in enumerate(computed)}
+    found = []
+    for i, first in enumerate(chosen):
+        for j, second in enumerate(chosen):
+            shape = *y.shape, *first.shape, *second.shape
+            known = i in places and j in places
+            found.append(xp.reshape(blocks[places[i], places[j]], shape=shape) if known else filled(xp, 0, Meta(shape, y.dtype)))
+    return found
+
+
+def _is_symmetric(y: Value) -> bool:
+    """Whether the derivatives of y are those of a function: a Function's backward, a hook or detach() may say something else."""
+    return not any(v.op == "detach" or (v.row is not None and v.row.pullback is not None) for v in toposort((y,)))
+
+
+def _blocks(graph: Graph, y: Value, chosen: Sequence[Value]) -> dict[tuple[int, int], Value]:
+    """The Hessians (y, first, second) of flat inputs, row by row; of two that are each other's transposes the first is computed."""
+    symmetric = _is_symmetric(y)
     seed = filled(xp, 1, Meta(y.shape, y.dtype)) if y.size == 1 else input_value(len(graph.inputs), y.shape, y.dtype)
-    slopes = pull({y: seed}, chosen)
+    inputs = graph.inputs if y.size == 1 else (*graph.inputs, seed)
+    slopes = unhooked(Graph(inputs, pull({y: seed}, chosen))).outputs
     blocks: dict[tuple[int, int], Value] = {}
     for i, (x, slope) in enumerate(zip(chosen, slopes, strict=True)):
+        start = i if symmetric else 0
         direction = input_value(len(graph.inputs) + 1, x.shape, x.dtype)
         if x.size == 1:
-            along = pull({slope: filled(xp, 1, Meta(x.shape, x.dtype))}, chosen[i:])
+            along = pull({slope: filled(xp, 1, Meta(x.shape, x.dtype))}, chosen[start:])
             along = [xp.reshape(v, shape=(1, *v.shape)) for v in along]
         else:
-            along = batched(pull({slope: direction}, chosen[i:]), {direction: units(x)}, x.size)
+            along = batched(pull({slope: direction}, chosen[start:]), {direction: units(x)}, x.size)
         if y.size != 1:
             along = batched(along, {seed: units(y)}, y.size)
-        for j, block in enumerate(along, start=i):
+        for j, block in enumerate(along, start=start):
             blocks[i, j] = xp.reshape(block, shape=(y.size, x.size, chosen[j].size))
-    count = range(len(chosen))
-    whole = {(i, j): blocks[i, j] if i <= j else xp.transpose(blocks[j, i], dim0=1, dim1=2) for i in count for j in count}
-    return [xp.reshape(whole[i, j], shape=(*y.shape, *chosen[i].shape, *chosen[j].shape)) for i in count for j in count]
+    return blocks | {(j, i): xp.transpose(block, dim0=1, dim1=2) for (i, j), block in blocks.items() if (j, i) not in blocks}
 
 
 def require_real(what: str, values: Sequence[Value]) -> None:

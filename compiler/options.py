@@ -34,12 +34,16 @@ class Options:
 
     retrace: bool = False
     """Whether the Python code runs at every call, on types alone, to find the program of this call."""
+    returns: str | None = None
+    """What a call returns: "tensor", "numpy", or None: NumPy arrays where its data are such, see `symgrad.compiler.running.returns`."""
     buckets: tuple[tuple[str, tuple[int, ...]], ...] = ()
     """Arguments that are filled up to the next of some lengths."""
 
     def __post_init__(self) -> None:
         if self.backend not in _BACKENDS:
             raise ValueError(f"backend={self.backend!r}: kernels run by {', '.join(map(repr, _BACKENDS))}")
+        if self.returns not in (None, "tensor", "numpy"):
+            raise ValueError(f'returns={self.returns!r}: a call returns "tensor" or "numpy", or follows its arguments (None)')
         if self.fallback not in (None, "eager"):
             raise ValueError(f'fallback={self.fallback!r}: what cannot be compiled is an error (None) or runs eagerly ("eager")')
 

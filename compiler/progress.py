@@ -22,6 +22,8 @@ STAGES = ("trace", "differentiate", "simplify", "load", "emit", "lower", "XLA")
 logger = logging.getLogger("symgrad.compile")
 PATIENCE = 1.0
 """Seconds until the line appears."""
+SHORTEST = 0.0005
+"""Seconds from which on a stage is named."""
 _WIDEST = 60
 _local = threading.local()
 _terminal = threading.Lock()
@@ -68,7 +70,7 @@ class Work:
         self.since = now
 
     def __str__(self) -> str:
-        parts = ", ".join(f"{name} {seconds(self.times[name])}" for name in STAGES if self.times.get(name, 0.0) >= 0.0005)
+        parts = ", ".join(f"{name} {seconds(self.times[name])}" for name in STAGES if self.times.get(name, 0.0) >= SHORTEST)
         return f"{self.name}: compiled in {seconds(perf_counter() - self.began)} ({parts})"
 
     def now(self) -> str:

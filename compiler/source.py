@@ -132,7 +132,7 @@ def constant(x: Any, module: str) -> ast.expr:
         return number(x, module)
     if x is None or x is ... or isinstance(x, str):
         return ast.Constant(x)
-    raise GraphError(f"an attribute of type {type(x).__name__} has no form in source text: {x!r}")
+    raise GraphError(f"an attribute of type {x.__class__.__name__} has no form in source text: {x!r}")
 
 
 def number(x: Any, module: str) -> ast.expr:

@@ -1,5 +1,6 @@
 """symgrad: one Python function, three lives: eager tensors, closed-form derivatives, compiled kernels."""
 
+from math import e as e, inf as inf, nan as nan, pi as pi
 from typing import TYPE_CHECKING
 
 from symgrad import autograd as autograd, linalg as linalg, special as special
@@ -63,10 +64,13 @@ from symgrad.layouts import (
 from symgrad.legacy import *
 from symgrad.printing import get_printoptions as get_printoptions, set_printoptions as set_printoptions
 from symgrad.random import *
+from symgrad.settings import *
 from symgrad.tensor import Size as Size, Tensor as Tensor
 
-from symgrad import cuda as cuda, interop as interop  # isort: skip
+from symgrad import accelerator as accelerator, backends as backends, cuda as cuda, interop as interop  # isort: skip
 from symgrad import random as random  # isort: skip
+
+newaxis = None
 
 globals().pop("elementwise", None)  # a module of symgrad.functional, in front of the function of this name, which is loaded later
 
@@ -103,6 +107,7 @@ _LATER = {  # what is loaded when it is first asked for: a module, or a name in 
     "derive": "symgrad.compiler.api:derive",
     "elementwise": "symgrad.compiler.api:elementwise",
     "from_jax": "symgrad.compiler.api:from_jax",
+    "fft": "symgrad.fft",
     "func": "symgrad.func",
     "io": "symgrad.io",
     "load": "symgrad.io:load",
@@ -167,8 +172,8 @@ Tensor.formula = _formula  # type: ignore[method-assign]
 
 
 _MODULES = {
-    "autograd", "compiler", "cuda", "debug", "errors", "func", "interop", "io", "linalg", "nn", "optim", "optimize", "random", "special",
-    "testing", "training", "utils",
+    "accelerator", "autograd", "backends", "compiler", "cuda", "debug", "errors", "fft", "func", "interop", "io", "linalg", "nn", "optim",
+    "optimize", "random", "special", "testing", "training", "utils",
 }  # fmt: skip
 
 

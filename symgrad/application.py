@@ -10,12 +10,14 @@ import numpy as np
 
 from symgrad.dtypes import type_word
 from symgrad.errors import SymgradError, TraceError, UnknownSize, describe
+from symgrad.escapes import escaping, option, sized
 from symgrad.graph import Constant, Node, Output, next_sequence
-from symgrad.mode import leaving, local
+from symgrad.mode import local
 from symgrad.ops.exact import Exact, exact, is_exact
+from symgrad.ops.foreign import hint, native
 from symgrad.ops.promotion import BOOL, FLOAT32, FLOAT64, compute_type, kind, require_one_type
 from symgrad.ops.spec import Row
-from symgrad.ops.variants import is_half, variant
+from symgrad.ops.variants import is_half, rounds_number, variant
 from symgrad.ops.weak import is_weak
 from symgrad.tensor import Tensor, refresh, version_cell, wrap
 
@@ -157,7 +159,7 @@ def _number(row: Row, name: str, value: Any) -> Any:
         return value
     if isinstance(value, Tensor) and value._array.size == 1:
         if value._array.dtype.kind not in "biu":
-            leaving(value, f"a tensor as option {name} of {row.name}")
+            escaping(value, option(name, row.name))
             return value._array.item()
         return bool(value) if value._array.dtype.kind == "b" else int(value)
     if value.__class__ is tuple:
@@ -200,7 +202,7 @@ def _operands(
             arrays.append(x)
             needs.append(False)
     if not agree:
-        args = tuple([x if isinstance(x, Tensor) else _operand(row, x) for x in args])
+        args = tuple([x if isinstance(x, Tensor) else _operand(row, x, dtype is None) for x in args])
         arrays = [x._array if isinstance(x, Tensor) else float(x) if x.__class__ is Exact else x for x in args]  # type: ignore[misc]
         if local.mode.capture is not None:
             arrays = [a.number if is_weak(a) else a for a in arrays]  # type: ignore[attr-defined]
@@ -215,24 +217,31 @@ def _promoted(row: Row, arrays: list[Any], attrs: dict[str, Any]) -> list[Any]:
     skip = 1 if row.policy == "where" else 0
     dtype = compute_type(row.policy, tuple(a for a in arrays if a is not None))
     arrays = [a if i < skip else _cast(a, dtype) for i, a in enumerate(arrays)]
+    if dtype is not None and is_half(dtype):
+        arrays = [_rounded(a, dtype) if rounds_number(row, i) else a for i, a in enumerate(arrays)]
     if all(a.__class__ is not ndarray for a in arrays[skip:]):
         arrays[skip:] = [a if a is None else asarray(a, dtype) for a in arrays[skip:]]
     return arrays
 
 
-def _operand(row: Row, arg: Any) -> Any:
-    """An argument that is not a tensor, as it is recorded."""
+def _operand(row: Row, arg: Any, alone: bool) -> Any:
+    """An argument that is not a tensor, as it is recorded. A NumPy scalar beside a tensor is a weak number, as in PyTorch; without one it
+    keeps its type."""
     if arg.__class__ in (float, int, bool, complex) or (arg is None and not row.elementwise):
         return arg
     if isinstance(arg, np.generic):
-        return arg.item()
+        return wrap(asarray(arg)) if alone else arg.item()
     if isinstance(arg, ndarray):
         return wrap(arg)
     if isinstance(arg, (bool, int, float, complex)):
         return arg
     if is_exact(arg):
         return exact(arg)
-    raise TypeError(f"{row.name}(): arguments must be tensors or numbers, got {describe(arg)}")
+    plain = native(arg)
+    if plain is not None:
+        return _operand(row, plain, alone)
+    advice = ": an operator takes no list; write sg.tensor(list)" if isinstance(arg, list) else hint(arg)
+    raise TypeError(f"{row.name}(): arguments must be tensors or numbers, got {describe(arg)}{advice}")
 
 
 def _cast(a: Any, dtype: Any) -> Any:
@@ -242,6 +251,11 @@ def _cast(a: Any, dtype: Any) -> Any:
     if a is None or (kind(dtype) in "fc" and a.__class__ is not bool):
         return a
     return asarray(a).astype(dtype)
+
+
+def _rounded(a: Any, dtype: Any) -> Any:
+    """A Python number in half precision."""
+    return local.mode.run(asarray(a).astype, dtype) if a.__class__ is float or a.__class__ is int else a
 
 
 def _valueless(meta: Any) -> Any:
@@ -263,14 +277,14 @@ def _run_checked(mode: Any, row: Row, arrays: list[Any], attrs: dict[str, Any]) 
         try:
             return _valueless(row.type(*arrays, **attrs))
         except UnknownSize:
-            mode.capture.left(None, f"{row.name}, whose result is as large as values say,")
+            mode.capture.escaped(None, sized(row.name))
             raise
     half = [a.__class__ is ndarray and is_half(a.dtype) for a in arrays]
     if True not in half or row.view or row.name == "cast" or row.pullback is not None:  # what is compiled knows its types
         return mode.run(row.numpy, *arrays, **attrs)
     lifted = [a.astype(FLOAT32) if h else a for a, h in zip(arrays, half, strict=True)]
     out = mode.run(row.numpy, *lifted, **attrs)
-    if all(o.dtype != FLOAT32 for o in (out if row.outputs != 1 else (out,))):
+    if all(kind(o.dtype) not in "fc" for o in (out if row.outputs != 1 else (out,))):
         return out  # indices, or yes and no
     meta = row.type(*arrays, **attrs)
     if row.outputs == 1:

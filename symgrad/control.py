@@ -177,7 +177,7 @@ def _other_form(path: str, like: Any, other: Any, source: Any) -> TypeError:
 def _form(x: Any) -> str:
     if isinstance(x, dict):
         return f"a dict of {list(x)}"
-    return f"a {type(x).__name__} of {len(x)}" if isinstance(x, (tuple, list)) else describe(x)
+    return f"a {x.__class__.__name__} of {len(x)}" if isinstance(x, (tuple, list)) else describe(x)
 
 
 def _type(t: Tensor) -> str:

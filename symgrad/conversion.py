@@ -2,24 +2,28 @@
 
 from __future__ import annotations
 
-import copy as copying
 from collections.abc import Callable
 from typing import Any, TypeVar
 
 import numpy as np
 
 from symgrad import devices, dtypes, legacy, views
+from symgrad.coercion import tensor_argument
+from symgrad.deep_copies import attributes, deep_copy
 from symgrad.dispatch import tensors as ops
-from symgrad.from_data import LENDING
-from symgrad.mode import changes, leaving, local
+from symgrad.escapes import ARRAY, BOOL, DLPACK, INDEX, INT, ITEM, NUMPY, PICKLE, TOLIST, concealed, escaping, named
+from symgrad.mode import changes, local
 from symgrad.ops.promotion import kind
 from symgrad.tensor import Tensor, fill
-from symgrad.typing import Array
 
 __all__ = ["detach", "detach_", "is_complex", "is_floating_point", "is_nonzero", "is_tensor", "numel", "typename"]
 
+DETACHED_VIEW = (
+    "Can't detach views in-place. Use detach() instead. If you are using DistributedDataParallel (DDP) for training, and"
+    " gradient_as_bucket_view is set as True, gradients are views of DDP buckets, and hence detach_() cannot be called on these gradients."
+    " To fix this error, please refer to the Optimizer.zero_grad() function in torch/optim/optimizer.py as the solution."
+)
 REQUIRES_GRAD = "Can't call numpy() on Tensor that requires grad. Use tensor.detach().numpy() instead."
-PICKLING = "pickling, which copies values without their history,"
 NOT_A_LEAF = (
     "Only Tensors created explicitly by the user (graph leaves) support the deepcopy protocol at the moment. Use"
     " tensor.detach() or tensor.clone() to copy a tensor that was computed."
@@ -108,7 +112,7 @@ def type_(self: Tensor, dtype: Any = None, non_blocking: bool = False) -> Any:
 @method
 def type_as(self: Tensor, other: Tensor) -> Tensor:
     """In the type of another tensor."""
-    return _cast(self, other._array.dtype)
+    return _cast(self, tensor_argument("type_as", other, "'other' (position 1)")._array.dtype)
 
 
 @method
@@ -128,8 +132,10 @@ def cuda(self: Tensor, device: Any = None, non_blocking: bool = False) -> Tensor
 
 
 @method
-def detach(input: Tensor) -> Tensor:
+def detach(input: Any) -> Tensor:
     """The same memory without history."""
+    if input.__class__ is not Tensor and not isinstance(input, Tensor):
+        input = tensor_argument("detach", input)
     return views.detach(input)
 
 
@@ -137,13 +143,14 @@ def detach(input: Tensor) -> Tensor:
 def detach_(input: Tensor) -> Tensor:
     """Forget the history: the tensor becomes a leaf."""
     if input._owner is not None:
-        raise RuntimeError("Can't detach views in-place. Use detach() instead.")
+        raise RuntimeError(DETACHED_VIEW)
     if local.mode.capture is not None:
         local.mode.capture.forgotten(input)
     if input._requires_grad:
         changes.count += 1
-    input._node, input._requires_grad = None, False
-    input._epoch += 1
+    if input._node is not None:
+        views.forget(input)
+    input._requires_grad = False
     return input
 
 
@@ -155,44 +162,21 @@ def __copy__(self: Tensor) -> Tensor:
 
 @method
 def __deepcopy__(self: Tensor, memo: dict[int, Any]) -> Tensor:
-    if self.grad_fn is not None:
+    if not self.is_leaf:
         raise RuntimeError(NOT_A_LEAF)
-    cls = self.__class__
-    if local.mode.capture is not None and cls is Tensor:  # a program copies at every run
-        traced: Tensor = self.detach().clone().requires_grad_(self._requires_grad)
-        memo[id(self)] = traced
-        traced.grad = copying.deepcopy(self.grad, memo)
-        return traced
-    new = memo[id(self)] = fill(cls.__new__(cls), _copied(self._array, memo), self._requires_grad)
-    new._grad = copying.deepcopy(self._grad, memo)
-    new.__dict__.update(copying.deepcopy(_attributes(self), memo))
-    return new
-
-
-def _copied(array: Array, memo: dict[Any, Any]) -> Array:
-    """A copy in which what shares memory goes on sharing it: the memory is copied once, as a whole."""
-    memory: Any = array
-    while isinstance(memory.base, np.ndarray):
-        memory = memory.base
-    if memory is not array and not memory.flags.c_contiguous:
-        return array.copy(order="K")
-    key = (id(memory), "memory")
-    if key not in memo:
-        memo[key] = memory.copy(order="K")
-    if memory is array:
-        return memo[key]  # type: ignore[no-any-return]
-    return np.ndarray(array.shape, array.dtype, memo[key], array.ctypes.data - memory.ctypes.data, array.strides)
-
-
-def _attributes(x: Tensor) -> dict[str, Any]:
-    """What the user has attached: the name, attributes of subclasses, and what a tensor is marked as (`_is_param`)."""
-    return {name: value for name, value in x.__dict__.items() if not name.startswith("_") or name.startswith("_is_")}
+    return deep_copy(self, memo)
 
 
 @method
 def __reduce_ex__(self: Tensor, protocol: Any) -> Any:
-    leaving(self, PICKLING)
-    return _rebuild, (self.__class__, self._array, self.requires_grad, _attributes(self))
+    escaping(self, PICKLE)
+    return _rebuild, (self.__class__, self._array, self.requires_grad, attributes(self))
+
+
+@method
+def __getstate__(self: Tensor) -> Any:
+    escaping(self, PICKLE)
+    return object.__getstate__(self)
 
 
 def _rebuild(cls: Any, array: Any, requires_grad: bool, attributes: dict[str, Any]) -> Tensor:
@@ -207,7 +191,7 @@ def _rebuild(cls: Any, array: Any, requires_grad: bool, attributes: dict[str, An
 @method
 def item(self: Tensor) -> Any:
     """The value of a tensor of one element, as a Python number."""
-    leaving(self, "item() or a conversion to a Python number")
+    escaping(self, ITEM)
     array = self._array
     if array.size != 1:
         raise RuntimeError(f"a Tensor with {array.size} elements cannot be converted to Scalar")
@@ -218,7 +202,7 @@ def item(self: Tensor) -> Any:
 @method
 def tolist(self: Tensor) -> Any:
     """The values as nested lists of Python numbers."""
-    leaving(self, "tolist()")
+    escaping(self, TOLIST)
     array = self._array
     return (array.astype(np.float32) if array.dtype.kind == "V" else array).tolist()
 
@@ -226,15 +210,15 @@ def tolist(self: Tensor) -> Any:
 @method
 def numpy(self: Tensor, *, force: bool = False) -> Any:
     """The tensor's own memory as an array; `force=True` detaches first."""
-    if local.mode.capture is not None:
-        leaving(self, "numpy()")
-    if not force and self.requires_grad:
-        raise RuntimeError(REQUIRES_GRAD)
+    escaping(self, NUMPY)
+    if not force and self.requires_grad and local.mode.recording:
+        raise RuntimeError(named(REQUIRES_GRAD))
     return self._array.view()
 
 
 @method
 def __array__(self: Tensor, dtype: Any = None, copy: bool | None = None) -> Any:
+    escaping(self, ARRAY)
     array = numpy(self)
     if dtype is not None and array.dtype != dtype:
         if copy is False:
@@ -246,9 +230,9 @@ def __array__(self: Tensor, dtype: Any = None, copy: bool | None = None) -> Any:
 @method
 def __dlpack__(self: Tensor, *, stream: Any = None, max_version: Any = None, dl_device: Any = None, copy: bool | None = None) -> Any:
     """Lend the memory to another library. What is not contiguous, or lent read-only to a library that cannot tell, goes as a copy."""
+    escaping(self, DLPACK)
     if self.requires_grad:
-        raise BufferError("Can't export tensors that require gradient, use tensor.detach()")
-    leaving(self, LENDING)
+        raise BufferError(named("Can't export tensors that require gradient, use tensor.detach()"))
     array = self._array
     lendable = array.flags.c_contiguous and (array.flags.writeable or max_version is not None)
     if not lendable and copy is False:
@@ -265,13 +249,16 @@ def __dlpack_device__(self: Tensor) -> tuple[int, int]:
 
 def _one(x: Tensor) -> Any:
     if x._array.size != 1:
-        raise ValueError("only one element tensors can be converted to Python scalars")
+        raise ValueError(
+            "only one element tensors can be converted to Python scalars; functions of the module math take such: use sg.sin(t) in place of"
+            " math.sin(t)"
+        )
     return item(x)
 
 
 @method
 def __bool__(self: Tensor) -> bool:
-    leaving(self, "bool(tensor), as in `if tensor:`,")
+    escaping(self, BOOL)
     array = self._array
     if array.size != 1:
         raise RuntimeError(f"Boolean value of Tensor with {'more than one value' if array.size else 'no values'} is ambiguous")
@@ -282,7 +269,7 @@ def __bool__(self: Tensor) -> bool:
 def __int__(self: Tensor) -> int:
     if self._array.size != 1:
         return int(_one(self))
-    leaving(self, "int(tensor)")
+    escaping(self, INT)
     return int(self._array.item())
 
 
@@ -304,7 +291,7 @@ def __index__(self: Tensor) -> int:
     array = self._array
     if array.size != 1 or kind(array.dtype) not in "bi":
         raise TypeError("only integer tensors of a single element can be converted to an index")
-    leaving(self, "int(tensor), as of a tensor used as a Python index,")
+    escaping(self, INDEX)
     return int(array.item())
 
 
@@ -316,6 +303,9 @@ def __reversed__(self: Tensor) -> Tensor:
 
 @method
 def __format__(self: Tensor, spec: str) -> str:
+    text = concealed(self)
+    if text is not None:
+        return text
     if self._array.ndim == 0 and self.__class__ is Tensor:
         return format(item(self), spec)
     return object.__format__(self, spec)
@@ -331,18 +321,22 @@ def is_tensor(obj: object) -> bool:
 
 def numel(input: Tensor) -> int:
     """How many elements there are."""
-    return input._array.size
+    return tensor_argument("numel", input)._array.size
 
 
 @method
-def is_floating_point(input: Tensor) -> bool:
+def is_floating_point(input: Any) -> bool:
     """Whether the elements are floats."""
+    if input.__class__ is not Tensor and not isinstance(input, Tensor):
+        input = tensor_argument("is_floating_point", input)
     return bool(kind(input._array.dtype) == "f")
 
 
 @method
-def is_complex(input: Tensor) -> bool:
+def is_complex(input: Any) -> bool:
     """Whether the elements are complex numbers."""
+    if input.__class__ is not Tensor and not isinstance(input, Tensor):
+        input = tensor_argument("is_complex", input)
     return bool(input._array.dtype.kind == "c")
 
 
@@ -355,12 +349,14 @@ def is_signed(self: Tensor) -> bool:
 @method
 def is_same_size(self: Tensor, other: Tensor) -> bool:
     """Whether the shapes are equal."""
-    return bool(self._array.shape == other._array.shape)
+    return bool(self._array.shape == tensor_argument("is_same_size", other, "'other' (position 1)")._array.shape)
 
 
 @method
-def is_nonzero(input: Tensor) -> bool:
+def is_nonzero(input: Any) -> bool:
     """Whether the only element is not 0."""
+    if input.__class__ is not Tensor and not isinstance(input, Tensor):
+        input = tensor_argument("is_nonzero", input)
     return __bool__(input)
 
 

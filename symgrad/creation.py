@@ -6,18 +6,21 @@ import math
 import operator
 import warnings
 from collections.abc import Callable
+from fractions import Fraction
 from typing import Any
 
 import numpy as np
 
 from symgrad import devices, dtypes, legacy
 from symgrad.application import apply
+from symgrad.coercion import tensor_argument
 from symgrad.computed import filled, fixed, is_computed, spaced, stepped
 from symgrad.from_data import finish, quiet_cast, tensor
 from symgrad.mode import local
 from symgrad.ops import promotion
 from symgrad.ops.boxmuller import fma
-from symgrad.ops.promotion import INT64, kind, scalar_type
+from symgrad.ops.foreign import native
+from symgrad.ops.promotion import INT64, kind, scalar_type, written
 from symgrad.ops.table import TABLE
 from symgrad.tensor import Tensor, wrap
 from symgrad.typing import Array
@@ -46,7 +49,7 @@ def _size(name: str, position: int, n: Any) -> int:
             return operator.index(n)
     except TypeError:
         pass
-    raise TypeError(f"{name}(): argument 'size' (position {position}) must be tuple of ints, not {type(n).__name__}")
+    raise TypeError(f"{name}(): argument 'size' (position {position}) must be tuple of ints, not {n.__class__.__name__}")
 
 
 def numpy_type(dtype: Any) -> np.dtype[Any]:
@@ -59,7 +62,7 @@ def deliver(name: str, array: Array, out: Tensor | None, dtype: Any, device: Any
     if out is None:
         return finish(array, device, requires_grad)
     if not isinstance(out, Tensor):
-        raise TypeError(f"{name}(): argument 'out' must be Tensor, not {type(out).__name__}")
+        raise TypeError(f"{name}(): argument 'out' must be Tensor, not {out.__class__.__name__}")
     if dtype is not None and out._array.dtype != array.dtype:
         have, want = dtypes.type_word(array.dtype), dtypes.type_word(out._array.dtype)
         raise RuntimeError(f"dtype {have} does not match dtype of out parameter ({want})")
@@ -122,7 +125,7 @@ def full(
 ) -> Tensor:
     """A tensor of the given sizes filled with one value, whose kind decides the type if none is given."""
     if not isinstance(size, (tuple, list)):
-        raise TypeError(f"full(): argument 'size' (position 1) must be tuple of ints, not {type(size).__name__}")
+        raise TypeError(f"full(): argument 'size' (position 1) must be tuple of ints, not {size.__class__.__name__}")
     if out is None and is_computed(fill_value):
         now = fill_value._array.dtype.type(0).item() if isinstance(fill_value, Tensor) else fill_value.number
         target = scalar_type(now) if dtype is None else dtypes.numpy_type(dtype)
@@ -140,13 +143,18 @@ def _number(name: str, value: Any) -> Any:
         return value
     if isinstance(value, np.generic):
         return value.item()
-    raise TypeError(f"{name}(): argument must be Number, not {type(value).__name__}")
+    plain = value if isinstance(value, np.ndarray) else native(value)
+    if isinstance(plain, np.ndarray) and not plain.ndim:
+        return plain.item()
+    if isinstance(plain, (bool, int, float, complex, Fraction)):
+        return float(plain) if isinstance(plain, Fraction) else plain
+    raise TypeError(f"{name}(): argument must be Number, not {value.__class__.__name__}")
 
 
 def _constant(shape: tuple[int, ...], value: Any, dtype: np.dtype[Any]) -> Array:
     if isinstance(value, complex) and kind(dtype) != "c":
         raise RuntimeError(f"value cannot be converted to type {dtypes.of(dtype).name} without overflow: {value}")
-    return np.full(shape, quiet_cast(np.asarray(value), dtype))
+    return np.full(shape, quiet_cast(np.asarray(written(value, dtype)), dtype))
 
 
 def arange(
@@ -312,13 +320,6 @@ def triu_indices(row: int, col: int, offset: int = 0, *, dtype: Any = INT64, dev
     return finish(np.stack(np.triu_indices(row, offset, col)).astype(dtypes.numpy_type(dtype)), device)
 
 
-def check_tensor(name: str, input: Any) -> Array:
-    """The array of what has to be a tensor."""
-    if not isinstance(input, Tensor):
-        raise TypeError(f"{name}(): argument 'input' (position 1) must be Tensor, not {type(input).__name__}")
-    return input._array
-
-
 def _like(name: str, make: Callable[..., Array], word: str) -> Callable[..., Tensor]:
     def function(
         input: Tensor,
@@ -329,7 +330,7 @@ def _like(name: str, make: Callable[..., Array], word: str) -> Callable[..., Ten
         requires_grad: bool = False,
         memory_format: Any = None,
     ) -> Tensor:
-        like = check_tensor(name, input)
+        like = tensor_argument(name, input)._array
         return finish(make(like.shape, like.dtype if dtype is None else dtypes.numpy_type(dtype)), device, requires_grad)
 
     function.__name__ = function.__qualname__ = name
@@ -353,7 +354,7 @@ def full_like(
     memory_format: Any = None,
 ) -> Tensor:
     """A tensor with the shape and type of `input`, filled with one value."""
-    like = check_tensor("full_like", input)
+    like = tensor_argument("full_like", input)._array
     target = like.dtype if dtype is None else dtypes.numpy_type(dtype)
     if is_computed(fill_value):
         return filled(fill_value, like.shape, target, requires_grad)

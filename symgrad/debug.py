@@ -4,17 +4,14 @@ from __future__ import annotations
 
 import builtins
 import contextlib
-import sys
-from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
 
 from symgrad.autograd.anomaly import set_detect_anomaly
+from symgrad.lines import user_line
 from symgrad.mode import Observer, local
 from symgrad.tensor import Tensor, wrap
-
-_PACKAGE = __file__.rpartition("debug.py")[0]
 
 
 def print(text: str, /, *tensors: Any, **named: Any) -> None:
@@ -89,7 +86,7 @@ class NanWatch(Observer):
                 compiled.inspect(self, arrays)
             if hasattr(self.outer, "inspect"):  # a function that is traced: it knows what loops are made of
                 self.outer.inspect(self, row.name, arrays, attrs)
-            raise FloatingPointError(self.message(row.name, arrays, _user_line()))
+            raise FloatingPointError(self.message(row.name, arrays, user_line()))
 
     def message(self, name: str, arrays: Any, line: str) -> str:
         """What is said of the operation that did it."""
@@ -108,15 +105,3 @@ def _range(x: Any) -> str:
     if not x.size or x.dtype.kind not in "fiu":
         return kind
     return f"{kind} between {x.min():.6g} and {x.max():.6g}"
-
-
-def _frames() -> Iterator[Any]:
-    frame: Any = sys._getframe(1)
-    while frame is not None:
-        yield frame
-        frame = frame.f_back
-
-
-def _user_line() -> str:
-    frame = next((f for f in _frames() if not f.f_code.co_filename.startswith(_PACKAGE)), None)
-    return "?" if frame is None else f"{frame.f_code.co_filename}:{frame.f_lineno}"

@@ -6,6 +6,7 @@ operands get a short path for the common case (same float type); everything else
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable
 from typing import Any
 
@@ -43,7 +44,11 @@ def recorded(row: Row) -> Callable[..., Any]:
 
 
 def _general(row: Row) -> Callable[..., Any]:
+    most = sys.maxsize if row.args and row.args[-1].startswith("*") else len(row.args)
+
     def op(*args: Any, **attrs: Any) -> Any:
+        if len(args) > most:  # NumPy would take one more for its out=
+            raise TypeError(f"{row.name}() takes {most} positional arguments but {len(args)} were given")
         return apply(row, args, attrs)
 
     op.__name__ = row.name

@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from symgrad.mode import compiled
 from symgrad.ops import promotion
 
 
@@ -126,6 +127,8 @@ def set_default_dtype(d: Any) -> None:
     if not isinstance(d, dtype) or not d.is_floating_point:
         raise TypeError(f"only floating-point types are supported as the default type, got {d!r}")
     promotion.set_default_float(d.dtype)
+    for function in list(compiled):
+        function.forget_fast_paths()
 
 
 def promote_types(type1: dtype, type2: dtype) -> dtype:
@@ -133,7 +136,7 @@ def promote_types(type1: dtype, type2: dtype) -> dtype:
     for position, given in enumerate((type1, type2), 1):
         if not isinstance(given, dtype):
             raise TypeError(
-                f"promote_types(): argument 'type{position}' (position {position}) must be torch.dtype, not {type(given).__name__}"
+                f"promote_types(): argument 'type{position}' (position {position}) must be torch.dtype, not {given.__class__.__name__}"
             )
     return of(promotion.promote_types(type1.dtype, type2.dtype))
 

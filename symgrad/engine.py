@@ -11,7 +11,7 @@ from operator import add, attrgetter
 from typing import Any
 
 from symgrad.dtypes import type_word
-from symgrad.graph import ARRAYS, Constant, Node, Output
+from symgrad.graph import ARRAYS, NODES, Constant, Node, Output, input_order
 from symgrad.mode import Mode, local
 from symgrad.ops.exact import Exact
 from symgrad.ops.shapes import unbroadcast
@@ -24,6 +24,11 @@ FREED = (
     "Trying to backward through the graph a second time (or directly access saved tensors after they have already been freed)."
     " Saved intermediate values of the graph are freed when you call .backward() or autograd.grad(). Specify retain_graph=True"
     " if you need to backward through the graph a second time or if you need to access saved tensors after calling backward."
+)
+
+DETACHED = (
+    "Trying to use a saved tensor that has been detached in-place, i.e. with .detach_()."
+    "This is not supported, please use out-of-place `.detach()` instead"
 )
 
 
@@ -88,6 +93,8 @@ class Plan:
                     continue
                 elif cls is Output:
                     stack.append(edge.node)
+                elif cls in NODES:
+                    stack.append(edge)
                 elif edge not in seen:
                     seen.add(edge)
                     if edge._hooks is not None or (edge._grad is not None and accumulates):
@@ -137,7 +144,7 @@ def node_of(edge: Any) -> Any:
 def is_leaf(edge: Any) -> bool:
     """Whether an edge ends at a tensor of the user's that wants a gradient."""
     cls = edge.__class__
-    return cls is not Node and cls is not Output and cls not in _DEAD_ENDS
+    return cls is not Node and cls is not Output and cls not in _DEAD_ENDS and cls not in NODES
 
 
 class Backward:
@@ -145,7 +152,8 @@ class Backward:
     a captured leaf's cotangent goes into its `.grad`, as that of every leaf does without captures."""
 
     __slots__ = (
-        "accumulates", "apart", "captures", "keep_graph", "lane", "nodes", "owned", "pending", "quietly", "urgent", "wanted", "watch",
+        "accumulates", "apart", "captures", "hooks", "keep_graph", "lane", "nodes", "owned", "pending", "quietly", "urgent", "wanted",
+        "watch",
     )  # fmt: skip
 
     def __init__(self, lane: Any, keep_graph: bool, captures: dict[Any, Any] | None, accumulates: bool, mode: Mode) -> None:
@@ -155,6 +163,7 @@ class Backward:
         self.accumulates = accumulates
         self.quietly = lane.quiet(mode)
         self.watch = mode.anomaly
+        self.hooks = mode.hooks
         self.pending: dict[Any, Any] = {}
         self.owned: set[Any] = set()
         self.wanted: set[Any] | None = None
@@ -195,13 +204,14 @@ class Backward:
             if cells is not None:
                 for cell in cells:
                     if cell:
-                        raise written_to(node)
+                        check_saved(node)
             elif node.saved is None:
                 raise RuntimeError(FREED)
             if raw:
                 args, out = node.saved, node.out
             else:
                 args, out = lane.arguments(node)
+                g = self._tied(node, g)
             attrs, binary = node.attrs, len(args) == 2
             for edge, rule in zip(node.inputs, row.vjp):  # noqa: B905  (the table gives each argument a rule)
                 cls = edge.__class__
@@ -212,6 +222,8 @@ class Backward:
                 elif cls is Output:
                     like, source = edge, edge.node
                     key = (source, edge.index)
+                elif cls in NODES:
+                    like = key = source = edge
                 else:
                     like, key = edge._array, edge
                     source = edge
@@ -256,14 +268,22 @@ class Backward:
         if hooks is not None:
             if hooks.refill is not None:
                 hooks.refill()
-            gs = hooks.before(gs, lane)
+            gs = hooks.before(gs, lane) if self.hooks else gs
         g = gs[0] if node.row.outputs == 1 else tuple(gs)
         results = self._pull(node, g, needs) if self.watch is None else self.watch.pull(self._pull, node, g, needs)
-        if hooks is not None and hooks.post:
-            results = hooks.after(self._fitted(node, results), gs, lane)
+        if hooks is not None and hooks.post and self.hooks:
+            results = self._after(hooks, node, self._fitted(node, results), gs)
         self._hand_on(node, self._fitted(node, results))
         if not self.keep_graph and node.cells is not None:
             node.saved = node.out = node.cells = None
+
+    def _after(self, hooks: Any, node: Node, results: list[Any], gs: list[Any]) -> list[Any]:
+        """What the hooks of a node make of its results, which they see in PyTorch's order."""
+        order = input_order(node)
+        changed = hooks.after([results[i] for i in order], gs, self.lane)
+        for i, result in zip(order, changed, strict=True):
+            results[i] = result
+        return results
 
     def _needed(self, edge: Any) -> bool:
         return edge.__class__ not in _DEAD_ENDS and (self.wanted is None or node_of(edge) in self.wanted)
@@ -318,7 +338,7 @@ class Backward:
         gs = [self.pending.pop(key, None) for key in keys]
         if all(g is None for g in gs):
             return None
-        if node.hooks is not None:
+        if node.hooks is not None and self.hooks:
             gs = node.hooks.arrive(gs, self.lane)
         if self.captures is not None:
             for key, g in zip(keys, gs, strict=True):
@@ -333,6 +353,7 @@ class Backward:
             return row.pullback(lane, node, g, needs)  # type: ignore[no-any-return]
         check_saved(node)
         args, out = lane.arguments(node)
+        g = g if lane.raw else self._tied(node, g)
         if row.prepare is not None:
             g = self.quietly(row.prepare, lane.xp, g, out, *args, **node.attrs)
         results = []
@@ -341,17 +362,23 @@ class Backward:
             results.append(self.quietly(rule, lane.xp, g, out, *args, **attrs) if need and rule is not None else None)
         return results
 
+    def _tied(self, node: Node, g: Any) -> Any:
+        """The cotangent of an elementwise node that ties, recorded as if it depended on the argument: so do all further derivatives."""
+        return self.lane.tie(g, node.inputs[0]) if node.row.tie and node.row.elementwise and len(node.inputs) == 1 else g
+
     def deliver(self, leaf: Any, quiet: bool = False) -> None:
         """All contributions to a leaf have come: hand the sum over."""
         g = self.pending.pop(leaf, None)
         if g is None:
             return
-        hooks = leaf._hooks
+        hooks = leaf._hooks if self.hooks else None
         if hooks is not None:
             (g,) = hooks.arrive([g], self.lane)
         if not self.accumulates:
             assert self.captures is not None
             self.captures[leaf] = g
+        elif not leaf._requires_grad:  # frozen since the forward pass
+            return
         elif hooks is not None:
             self._accumulate_with(hooks, leaf, g)
         elif quiet:
@@ -373,7 +400,8 @@ def check_saved(node: Node) -> None:
     if node.saved is None:
         raise RuntimeError(FREED)
     if node.cells is not None and any(node.cells):
-        raise written_to(node)
+        for array, edge, cell in saved_arrays(node):
+            _check_cell(array, edge, cell, node)
 
 
 def saved_arrays(node: Node) -> list[tuple[Any, Any, list[Any]]]:
@@ -385,10 +413,21 @@ def saved_arrays(node: Node) -> list[tuple[Any, Any, list[Any]]]:
     return [(a, e, cell) for (a, e), cell in zip(pairs, node.cells or (), strict=True)]
 
 
-def written_to(node: Node) -> RuntimeError:
-    """The error for a node of which a saved array was written to."""
-    array, edge, cell = next(entry for entry in saved_arrays(node) if entry[2])
-    return write_error(array, Output(node, 0) if edge is None else edge, cell)
+def first_write(cell: list[Any]) -> list[Any]:
+    """The first cell from this one on that tells of a write, or is empty. `detach_()` leaves marks in between: (next cell, number of
+    writes, key of the history that was dropped)."""
+    while len(cell) == 3:
+        cell = cell[0]
+    return cell
+
+
+def _check_cell(array: Any, edge: Any, cell: list[Any], node: Node) -> None:
+    """Refuse a saved array that was written to, or whose tensor lost its history by `detach_()`. `edge` is None for the node's result."""
+    if edge is not None and len(cell) == 3 and cell[2] == key_of(edge):
+        raise RuntimeError(DETACHED)
+    cell = first_write(cell)
+    if cell:
+        raise write_error(array, Output(node, 0) if edge is None else edge, cell)
 
 
 def write_error(array: Any, edge: Any, cell: list[Any]) -> RuntimeError:

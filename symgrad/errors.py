@@ -44,10 +44,10 @@ def describe(value: object) -> str:
     """How an argument is named in an error: `Tensor(2, 3) float32`, `list of 3`, `int 5`."""
     shape = getattr(value, "shape", None)
     if shape is not None:
-        return f"{type(value).__name__}{tuple(shape)} {getattr(value, 'dtype', '')}".rstrip()
+        return f"{value.__class__.__name__}{tuple(shape)} {getattr(value, 'dtype', '')}".rstrip()
     if isinstance(value, (list, tuple)):
-        return f"{type(value).__name__} of {len(value)}"
-    return f"{type(value).__name__} {value!r}" if isinstance(value, (bool, int, float, str)) else type(value).__name__
+        return f"{value.__class__.__name__} of {len(value)}"
+    return f"{value.__class__.__name__} {value!r}" if isinstance(value, (bool, int, float, str)) else value.__class__.__name__
 
 
 def require(holds: object, message: str, error: type[Exception] = RuntimeError) -> None:

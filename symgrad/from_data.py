@@ -7,6 +7,7 @@ theirs; what is mixed is promoted.
 from __future__ import annotations
 
 import warnings
+from fractions import Fraction
 from itertools import chain
 from typing import Any
 
@@ -15,7 +16,9 @@ import numpy as np
 from symgrad import devices, dtypes
 from symgrad.application import apply
 from symgrad.computed import gathered, is_computed, known
-from symgrad.mode import leaving, local
+from symgrad.escapes import COPIES, COPY, DLPACK, escaping
+from symgrad.mode import local
+from symgrad.ops.foreign import native
 from symgrad.ops.promotion import kind, promote_types, scalar_type
 from symgrad.ops.table import TABLE
 from symgrad.tensor import Tensor, wrap
@@ -29,7 +32,6 @@ _PLAIN = frozenset(_NUMBERS)
 _SUPPORTED = frozenset("bifc")
 
 NEEDS_FLOAT = "Only Tensors of floating point and complex dtype can require gradients"
-LENDING = "__dlpack__(), which lends memory without its history,"
 COPY_CONSTRUCTED = (
     "To copy construct from a tensor, it is recommended to use sourceTensor.detach().clone() or"
     " sourceTensor.detach().clone().requires_grad_(True), rather than torch.tensor(sourceTensor)."
@@ -65,7 +67,7 @@ def tensor(
     if isinstance(data, Tensor):
         warnings.warn(COPY_CONSTRUCTED, UserWarning, stacklevel=2)
     if name is not None and not isinstance(name, str):
-        raise TypeError(f"tensor(): argument 'name' must be str, not {type(name).__name__}")
+        raise TypeError(f"tensor(): argument 'name' must be str, not {name.__class__.__name__}")
     if isinstance(data, Tensor) and local.mode.capture is not None:
         devices.check(device)
         wanted = data._array.dtype if dtype is None else dtypes.numpy_type(dtype)
@@ -134,7 +136,7 @@ def _shared(obj: Any) -> Tensor | None:
 def from_numpy(ndarray: Any) -> Tensor:
     """A tensor that shares the array's memory: who writes to one writes to the other."""
     if not isinstance(ndarray, np.ndarray):
-        raise TypeError(f"expected np.ndarray (got {type(ndarray).__name__})")
+        raise TypeError(f"expected np.ndarray (got {ndarray.__class__.__name__})")
     if any(step < 0 for step in ndarray.strides):
         raise ValueError(NEGATIVE_STRIDE)
     dtypes.of(ndarray.dtype)  # refuses types that tensors do not have
@@ -152,9 +154,9 @@ def from_dlpack(ext_tensor: Any, *, device: Any = None, copy: bool | None = None
     """A tensor on the memory of any object that speaks DLPack: of NumPy, PyTorch, JAX... What it lends read-only stays so."""
     devices.check(device)
     if isinstance(ext_tensor, Tensor):
+        escaping(ext_tensor, DLPACK)
         if ext_tensor.requires_grad:
             raise BufferError("Can't export tensors that require gradient, use tensor.detach()")
-        leaving(ext_tensor, LENDING)
         array = ext_tensor._array.view()
     else:
         array = np.from_dlpack(ext_tensor)
@@ -178,18 +180,24 @@ def scalar_tensor(s: Any, *, dtype: Any = None, device: Any = None, requires_gra
 def array_of(data: Any, dtype: np.dtype[Any] | None) -> Array:
     """A fresh array with the values of `data`, in `dtype` or in the type that PyTorch infers."""
     if isinstance(data, Tensor):
-        leaving(data, "tensor(t), which copies values without their history,")
+        escaping(data, COPY)
         data = data._array
-    if hasattr(data, "__dlpack__") and hasattr(data, "__array__"):  # JAX's, say
-        data = np.asarray(data)
+    foreign = hasattr(data, "__dlpack__") and hasattr(data, "__array__")  # JAX's, say
+    data = np.asarray(data) if foreign else _number_of(data)
     if isinstance(data, (np.ndarray, np.generic)):
         dtypes.of(data.dtype)
         return _cast(np.array(data, data.dtype.newbyteorder("=")), dtype)
     if isinstance(data, _NUMBERS):
         return _scalar(data, dtype)
     if isinstance(data, (str, bytes)):
-        raise TypeError(f"new(): invalid data type '{type(data).__name__}'")
+        raise TypeError(f"new(): invalid data type '{data.__class__.__name__}'")
     return _cast(_sequence(data, dtype), dtype, isinstance(data, (list, tuple)))
+
+
+def _number_of(x: Any) -> Any:
+    """A number of SymPy's, or a Fraction, as a Python number; anything else as it is."""
+    plain = x if isinstance(x, Fraction) else native(x)
+    return x if plain is None else float(plain) if isinstance(plain, Fraction) else plain
 
 
 def _cast(array: Array, dtype: np.dtype[Any] | None, from_python: bool = False) -> Array:
@@ -276,7 +284,7 @@ def _sizes(data: Any) -> list[int]:
     sizes = []
     while _is_sequence(data):
         if isinstance(data, (str, bytes)):
-            raise ValueError(f"too many dimensions '{type(data).__name__}'")
+            raise ValueError(f"too many dimensions '{data.__class__.__name__}'")
         sizes.append(len(data))
         if not sizes[-1]:
             break
@@ -309,7 +317,7 @@ def _gather(data: Any, sizes: list[int], dim: int, values: list[Any], found: lis
         found.append(dtype)
         return
     if not _is_sequence(data):
-        raise TypeError(f"not a sequence: expected one of length {sizes[dim]} at dim {dim}, got {type(data).__name__}")
+        raise TypeError(f"not a sequence: expected one of length {sizes[dim]} at dim {dim}, got {data.__class__.__name__}")
     if len(data) != sizes[dim]:
         raise ValueError(f"expected sequence of length {sizes[dim]} at dim {dim} (got {len(data)})")
     for item in data:
@@ -318,8 +326,9 @@ def _gather(data: Any, sizes: list[int], dim: int, values: list[Any], found: lis
 
 def _element(item: Any) -> tuple[Any, np.dtype[Any]]:
     if isinstance(item, Tensor):
-        leaving(item, "tensor([t, ...]), which copies values without their history,")
+        escaping(item, COPIES)
     array = item._array if isinstance(item, Tensor) else np.asarray(item) if hasattr(item, "__dlpack__") else item
+    item = array if isinstance(item, Tensor) else _number_of(item)
     if isinstance(array, (np.ndarray, np.generic)):
         if array.size != 1:
             raise ValueError("only one element tensors can be converted to Python scalars")
@@ -328,7 +337,7 @@ def _element(item: Any) -> tuple[Any, np.dtype[Any]]:
     if isinstance(item, _NUMBERS):
         return item, scalar_type(item)
     if isinstance(item, (list, tuple)):
-        raise TypeError(f"'{type(item).__name__}' object cannot be interpreted as an integer")
+        raise TypeError(f"'{item.__class__.__name__}' object cannot be interpreted as an integer")
     if isinstance(item, (str, bytes)):
-        raise TypeError(f"new(): invalid data type '{type(item).__name__}'")
-    raise RuntimeError(f"Could not infer dtype of {type(item).__name__}")
+        raise TypeError(f"new(): invalid data type '{item.__class__.__name__}'")
+    raise RuntimeError(f"Could not infer dtype of {item.__class__.__name__}")

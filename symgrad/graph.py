@@ -47,6 +47,53 @@ class Node:
         return f"<{self.name()} object at {id(self):#x}>"
 
 
+NODES: set[type] = {Node}
+"""Node, and the classes that bear the names of nodes which somebody has looked at."""
+
+
+def is_node(edge: Any) -> bool:
+    """True for an edge to the only output of a node."""
+    return edge.__class__ in NODES
+
+
+_named: dict[tuple[type, str], type] = {}
+
+
+def named(node: Node) -> Node:
+    """The same node, of a class that bears its name, so that `type(t.grad_fn).__name__` is PyTorch's. It gets it when it is looked at."""
+    base, name = node.__class__, node.name()
+    if base.__name__ == name:
+        return node
+    found = _named.get((base, name))
+    if found is None:
+        found = _named[base, name] = type(name, (base,), {"__slots__": ()})
+        if base in NODES:
+            NODES.add(found)
+    node.__class__ = found
+    return node
+
+
+_ALL_COUNT = frozenset(
+    ("add", "sub", "mul", "div", "where", "maximum", "minimum", "convolution", "convolution_transpose", "affine_norm", "normalize_by")
+)
+"""Rows in which a Python number, or a parameter that is not given, has a place among the inputs of PyTorch's node."""
+
+
+_ORDER = {"linear": ([0, 1, 2], [2, 0, 1]), "normalize_by": ([0, 1, 2, 3, 4], [0, 3, 4])}
+"""Rows whose inputs, if all are there, PyTorch's node has in another order."""
+
+
+def input_order(node: Node) -> list[int]:
+    """Which inputs of a node PyTorch's has, and in what order: those with a derivative, the bias of a linear map first."""
+    row, inputs = node.row, node.inputs
+    if row.pullback is not None:
+        return [i for i, edge in enumerate(inputs) if edge is not None]
+    numbers = row.name in _ALL_COUNT
+    kept = [i for i, edge in enumerate(inputs) if row.rule(i) is not None and (numbers or hasattr(edge, "shape"))]
+    every, order = _ORDER.get(row.name, (None, kept))
+    return order if kept == every else kept
+
+
 class Output:
     """An edge to one output of a node that has several; there `shape` and `dtype` of the node are tuples."""
 

@@ -51,7 +51,7 @@ def construct(args: tuple[Any, ...], dtype: np.dtype[Any] | None) -> Array:
     if not args:
         return np.empty(0, wanted)
     if not all(isinstance(size, int) for size in args):
-        given = ", ".join(type(size).__name__ for size in args)
+        given = ", ".join(size.__class__.__name__ for size in args)
         raise TypeError(f"new() received an invalid combination of arguments - got ({given}), but expected sizes or one sequence")
     return np.empty(args, wanted)
 
@@ -64,7 +64,7 @@ def _from_one(data: Any, dtype: np.dtype[Any] | None, wanted: np.dtype[Any]) -> 
             raise TypeError(f"expected a tensor of {dtypes.of(dtype)}, got one of {data.dtype}: convert it with .to(...)")
         return data._array
     if isinstance(data, (float, complex, str, bytes)) or data is None:
-        raise TypeError(f"new(): data must be a sequence (got {type(data).__name__})")
+        raise TypeError(f"new(): data must be a sequence (got {data.__class__.__name__})")
     return array_of(data, wanted)
 
 

@@ -11,7 +11,9 @@ from symgrad.functional.einsum import einsum
 from symgrad.functional.matrices import (
     cholesky as cholesky,
     det as _det,
+    eig as eig,
     eigh as eigh,
+    eigvals as eigvals,
     eigvalsh as eigvalsh,
     inv as inv,
     linalg_slogdet,
@@ -32,8 +34,8 @@ from symgrad.return_types import linalg_slogdet as _SlogdetResult
 from symgrad.tensor import Tensor
 
 __all__ = [
-    "LinAlgError", "cholesky", "cross", "det", "diagonal", "eigh", "eigvalsh", "inv", "matmul", "matrix_norm", "matrix_power", "multi_dot",
-    "norm", "pinv", "qr", "slogdet", "solve", "solve_triangular", "svd", "svdvals", "vecdot", "vector_norm",
+    "LinAlgError", "cholesky", "cross", "det", "diagonal", "eig", "eigh", "eigvals", "eigvalsh", "inv", "matmul", "matrix_norm",
+    "matrix_power", "multi_dot", "norm", "pinv", "qr", "slogdet", "solve", "solve_triangular", "svd", "svdvals", "vecdot", "vector_norm",
 ]  # fmt: skip
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextvars
 import threading
+import weakref
 from collections.abc import Callable
 from typing import Any
 
@@ -18,8 +19,8 @@ class Mode:
 
     `capture`, unless it is None, sees what a traced function does. It is called as `capture(row, args, attrs, result)` after every
     op. Before memory is written to it is told `capture.written(tensor)`, when it has taken on the values of another tensor
-    `capture.stored(tensor, result)`, and before a value leaves for Python (`bool(t)`, `t.item()`, `t.numpy()`: see `leaving`)
-    `capture.left(tensor, how)`; of tensors made of one number, of any numbers, and of random ones `capture.filled(tensor, number)`,
+    `capture.stored(tensor, result)`, and before a value leaves for Python (`bool(t)`, `t.item()`, `t.numpy()`: see `symgrad.escapes`)
+    `capture.escaped(tensor, way)`; of tensors made of one number, of any numbers, and of random ones `capture.filled(tensor, number)`,
     `capture.made(tensor)`, `capture.drew(array, draw)` (see `drawn`, and `moved`); before a `.grad` is read, added to or
     replaced `capture.asked_for_grad(tensor)`, `capture.regraded(tensor)` or `capture.replaced(tensor)`, before a tensor's memory gets a
     second one without history `capture.shared(tensor)`, before it gets other memory or another shape `capture.rebound(tensor, how)`,
@@ -30,14 +31,15 @@ class Mode:
     `capture.repeat(key, tensors, run)`; a module that is called, or an optimizer, with `capture.entered(module)`; how to take back what it
     does to Python's objects, if the call fails, with `capture.undo(action)`; and what no program can do again with
     `capture.done_once(how)`. `capture.meaning(row, args)` gives what stands for a Function that says what it means,
-    `capture.called(row, args, results)` tells it of one that does not, `capture.hooked(tensor, hook, how)` of a hook.
+    `capture.called(node, args, results)` tells it of one that does not, `capture.hooked(tensor, hook, how)` of a hook.
     `capture.printed(text, tensors, named)` tells it of `debug.print`, and says whether there are values to be printed now.
     If `capture.abstract`, kernels do not run: results have a type and no values.
 
-    `depth` is how many derivatives of functions (`func.grad` and the like) are being taken around what runs.
+    `depth` is how many derivatives of functions (`func.grad` and the like) are being taken around what runs. Backward passes call
+    hooks if `hooks`; those that compute a forward derivative do not.
     """
 
-    __slots__ = ("anomaly", "capture", "depth", "inference", "recording", "run")
+    __slots__ = ("__weakref__", "anomaly", "capture", "depth", "hooks", "inference", "recording", "run")
 
     def __init__(self) -> None:
         self.recording = True
@@ -45,6 +47,7 @@ class Mode:
         self.capture: Any = None
         self.anomaly: Any = None
         self.depth = 0
+        self.hooks = True
         context = contextvars.Context()
         context.run(np.seterr, all="ignore")
         self.run: Callable[..., Any] = context.run
@@ -78,7 +81,10 @@ changes = Count()
 watched = Count()
 """How many captures look on, and derivatives of functions are being taken, in all threads: if none, nobody needs to ask for the mode of his
 own thread, which takes five times as long."""
-_watching = threading.Lock()
+_watching = threading.RLock()
+compiled: weakref.WeakSet[Any] = weakref.WeakSet()
+"""Compiled functions: each has a method `forget_fast_paths`, to be called when something changes that their keys contain, but not the
+checks before a fast path, since it nearly never does."""
 
 
 _TOLD = {
@@ -131,32 +137,34 @@ class Observer:
     def repeat(self, key: Any, tensors: Any, run: Callable[[], None]) -> None:
         run()  # each is looked at
 
-    def left(self, tensor: Any, how: str) -> None:
+    def escaped(self, tensor: Any, way: Any) -> None:
         if self.outer is not None:
-            self.outer.left(tensor, how)
+            self.outer.escaped(tensor, way)
 
     def meaning(self, row: Any, args: Any) -> Any:
         return None if self.outer is None else self.outer.meaning(row, args)
 
-    def called(self, row: Any, args: Any, results: Any) -> None:
+    def called(self, node: Any, args: Any, results: Any) -> None:
         if self.outer is not None:
-            self.outer.called(row, args, results)
+            self.outer.called(node, args, results)
+
+
+def traced_by() -> Any:
+    """The capture of the function that is being traced in this thread, if any. Observers, such as anomaly mode, may stand in front."""
+    capture = local.mode.capture
+    while isinstance(capture, Observer):
+        capture = capture.outer
+    return capture
 
 
 def tracing() -> bool:
-    """Is a function being traced in this thread? Observers, such as anomaly mode, may stand in front."""
-    capture = local.mode.capture
-    while isinstance(capture, Observer):
-        capture = capture.outer
-    return capture is not None
+    """Is a function being traced in this thread?"""
+    return traced_by() is not None
 
 
 def control() -> Any:
-    """What makes a loop a value of the graph, if a function is being traced. Observers, such as anomaly mode, may stand in front."""
-    capture = local.mode.capture
-    while isinstance(capture, Observer):
-        capture = capture.outer
-    made = getattr(capture, "control", None)
+    """What makes a loop a value of the graph, if a function is being traced."""
+    made = getattr(traced_by(), "control", None)
     return None if made is None else made()
 
 
@@ -164,19 +172,45 @@ def _ignore(*args: Any) -> None:
     """There is no capture to tell."""
 
 
+active: list[Any] = []
+"""Captures of the functions that are being traced, in all threads."""
+
+
+class Bystander(Observer):
+    """Watches a thread that began while a function was traced: what such a thread computes from the function's tensors is not recorded."""
+
+    def __init__(self, mode: Mode) -> None:
+        super().__init__(None)
+        self.mode = weakref.ref(mode)
+        with _watching:
+            watched.count += 1
+
+    def __call__(self, row: Any, args: Any, attrs: Any, result: Any) -> None:
+        self._look(args)
+
+    def escaped(self, tensor: Any, way: Any) -> None:
+        self._look((tensor,))
+
+    def _look(self, values: Any) -> None:
+        for capture in tuple(active):
+            capture.used_elsewhere(values)
+        mode = self.mode()
+        if not active and mode is not None and mode.capture is self:
+            mode.capture = None
+
+    def __del__(self) -> None:
+        with _watching:
+            watched.count -= 1
+
+
 class _Local(threading.local):
     def __init__(self) -> None:
         self.mode = Mode()
+        if active:
+            self.mode.capture = Bystander(self.mode)
 
 
 local = _Local()
-
-
-def leaving(tensor: Any, how: str) -> None:
-    """To be called before a tensor's values become Python's or NumPy's; `how` is what the user wrote: "bool(tensor)"."""
-    capture = local.mode.capture
-    if capture is not None:
-        capture.left(tensor, how)
 
 
 def drawn(draw: Callable[[], Any], generator: Any) -> Any:

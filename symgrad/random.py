@@ -9,7 +9,8 @@ from typing import Any
 import numpy as np
 
 from symgrad import dtypes
-from symgrad.creation import check_tensor, deliver, numpy_type, shape_of, size_argument
+from symgrad.coercion import tensor_argument
+from symgrad.creation import deliver, numpy_type, shape_of, size_argument
 from symgrad.dispatch import tensors as ops
 from symgrad.mode import drawn, local
 from symgrad.ops import generator, sampling
@@ -70,8 +71,8 @@ def _drawn_like(name: str, make: Callable[..., Tensor]) -> Callable[..., Tensor]
     def function(
         input: Tensor, *, dtype: Any = None, layout: Any = None, memory_format: Any = None, **keywords: Any
     ) -> Tensor:
-        shape = check_tensor(name, input).shape
-        return make(shape, dtype=input.dtype if dtype is None else dtype, **keywords)
+        input = tensor_argument(name, input)
+        return make(input._array.shape, dtype=input.dtype if dtype is None else dtype, **keywords)
 
     function.__name__ = function.__qualname__ = name
     function.__doc__ = f"`{make.__name__}` with the shape and type of `input`."
@@ -107,7 +108,7 @@ def _randint_arguments(args: tuple[Any, ...], low: Any, high: Any, size: Any) ->
     if size is None:
         size = left.pop() if left else None
     if not isinstance(size, (tuple, list)):
-        raise TypeError(f"randint(): argument 'size' must be tuple of ints, not {type(size).__name__}")
+        raise TypeError(f"randint(): argument 'size' must be tuple of ints, not {size.__class__.__name__}")
     if high is None:
         high = left.pop() if left else None
     if left and low is None:
@@ -119,7 +120,8 @@ def _randint_arguments(args: tuple[Any, ...], low: Any, high: Any, size: Any) ->
 
 def randint_like(input: Tensor, *bounds: int, dtype: Any = None, device: Any = None, requires_grad: bool = False, **named: Any) -> Tensor:
     """`randint` with the shape and type of `input`."""
-    shape = tuple(check_tensor("randint_like", input).shape)
+    input = tensor_argument("randint_like", input)
+    shape = input._array.shape
     named.pop("memory_format", None)
     return randint(
         *bounds, size=shape, dtype=input.dtype if dtype is None else dtype, device=device, requires_grad=requires_grad, **named
@@ -161,8 +163,10 @@ def normal(
         target = numpy_type(dtype)
         array = drawn(lambda: local.mode.run(sampling.normal, gen, shape, target, float(mean), float(std)), gen)
         return deliver("normal", array, out, dtype, device, requires_grad)
+    plain = isinstance(mean, (int, float)) and isinstance(std, (int, float))
+    mean, std = (x if isinstance(x, (int, float)) else tensor_argument("normal", x, "'mean' or 'std'") for x in (mean, std))
     given = [x._array for x in (mean, std) if isinstance(x, Tensor)]
-    if not given:
+    if plain:
         raise TypeError("normal(): two numbers need a size; otherwise mean or std must be a Tensor")
     if isinstance(std, Tensor):
         if (std._array < 0).any():
@@ -182,7 +186,8 @@ def normal(
 
 def bernoulli(input: Tensor, p: float | None = None, *, generator: Generator | None = None, out: Tensor | None = None) -> Tensor:
     """1 with the probability that `input` (or `p`) says, else 0."""
-    array = check_tensor("bernoulli", input)
+    input = tensor_argument("bernoulli", input)
+    array = input._array
     gen, shape, target = chosen(generator), array.shape, array.dtype
     if p is not None:
         return deliver("bernoulli", drawn(lambda: sampling.bernoulli(gen, p, shape, target), gen), out, None, None, False)
@@ -211,7 +216,8 @@ def multinomial(
     input: Tensor, num_samples: int, replacement: bool = False, *, generator: Generator | None = None, out: Tensor | None = None
 ) -> Tensor:
     """Indices drawn from each row of `input` with probabilities proportional to its elements."""
-    weights, gen = check_tensor("multinomial", input), chosen(generator)
+    input = tensor_argument("multinomial", input)
+    weights, gen = input._array, chosen(generator)
     if local.mode.capture is not None and weights.size:
         sampling.check_weights(weights, num_samples, replacement, local.mode.capture.abstract)
         return _given_to(out, _sampled(gen, input, num_samples, replacement))

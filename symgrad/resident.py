@@ -215,6 +215,7 @@ class Leased(Resident):
     _grad: Any = property(_gradient, _set_gradient)
 
 
+Resident.__name__ = Leased.__name__ = Tensor.__name__  # in Python's own messages, too, they are tensors
 _resident[Tensor], _leased[Tensor] = Resident, Leased
 _home[Resident] = _home[Leased] = Tensor
 

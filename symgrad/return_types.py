@@ -9,7 +9,7 @@ from symgrad.tensor import Tensor
 
 def _text(pair: Any) -> str:
     fields = ",\n".join(f"{name}={value!r}" for name, value in zip(pair._fields, pair, strict=True))
-    return f"torch.return_types.{type(pair).__name__}(\n{fields})"
+    return f"torch.return_types.{pair.__class__.__name__}(\n{fields})"
 
 
 class max(NamedTuple):
@@ -77,6 +77,11 @@ class linalg_slogdet(NamedTuple):
     logabsdet: Tensor
 
 
+class linalg_eig(NamedTuple):
+    eigenvalues: Tensor
+    eigenvectors: Tensor
+
+
 class linalg_eigh(NamedTuple):
     eigenvalues: Tensor
     eigenvectors: Tensor
@@ -95,6 +100,6 @@ class linalg_qr(NamedTuple):
 
 for _kind in (
     max, min, median, nanmedian, mode, kthvalue, sort, topk, cummax, cummin, aminmax,
-    slogdet, linalg_slogdet, linalg_eigh, linalg_svd, linalg_qr,
+    slogdet, linalg_slogdet, linalg_eig, linalg_eigh, linalg_svd, linalg_qr,
 ):  # fmt: skip
     _kind.__repr__ = _text  # type: ignore[method-assign]

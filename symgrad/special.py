@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from typing import Any
 
 from symgrad.dispatch import tensors as ops
 from symgrad.functional.elementwise import (
@@ -26,12 +25,13 @@ from symgrad.functional.names import public
 from symgrad.functional.neural import log_softmax as log_softmax, softmax as softmax
 from symgrad.functional.reduction import logsumexp as logsumexp
 from symgrad.tensor import Tensor
+from symgrad.typing import Operand
 
 expit, gammaln, psi = sigmoid, lgamma, digamma
 
 
 @public
-def xlog1py(input: Any, other: Any) -> Tensor:
+def xlog1py(input: Operand, other: Operand) -> Tensor:
     """input · log(1 + other), 0 where input is 0."""
     return ops.xlog1py(input, other)  # type: ignore[no-any-return]
 

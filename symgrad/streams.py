@@ -118,5 +118,5 @@ def chosen(given: Generator | None) -> Generator:
     if given is None:
         return default_generator
     if not isinstance(given, generator.Generator):
-        raise TypeError(f"argument 'generator' must be Generator, not {type(given).__name__}")
+        raise TypeError(f"argument 'generator' must be Generator, not {given.__class__.__name__}")
     return given

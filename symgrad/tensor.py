@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from symgrad import devices, dtypes, layouts
-from symgrad.graph import Node, Output
+from symgrad.escapes import POINTER, concealed
+from symgrad.graph import Node, Output, named
 from symgrad.mode import changes, local
 from symgrad.ops.promotion import kind
 from symgrad.ops.shapes import normalize_axis
@@ -87,9 +88,13 @@ class Tensor:
     _undo: tuple[Any, ...] = ()
     _depth: int = 0
     _writes: int = 0
+    _forgot: Any = None
+    """A weak reference to the owner that has lost its history by `detach_()`, until the next write cuts its views off, too."""
     name: str | None = None
 
     __array_priority__ = 1000
+    _op_priority = 1000.0
+    """SymPy leaves `number * tensor` to the tensor, where it would take a 0-d one for its number."""
     __hash__ = object.__hash__
 
     def __init__(self, *args: Any, device: Any = None) -> None:
@@ -150,11 +155,17 @@ class Tensor:
 
     def stride(self, dim: int | None = None) -> Any:
         """Elements from one index to the next, in every dimension or in one."""
-        steps = tuple(step // self._array.itemsize for step in self._array.strides)
-        return steps if dim is None else steps[normalize_axis(dim, len(steps))]
+        array, size = self._array, self._array.itemsize
+        steps = [step // size for step in array.strides]
+        for i in range(len(steps) - 1, -1, -1):
+            if not steps[i] and array.shape[i] == 1:  # what NumPy says of a new dimension
+                steps[i] = steps[i + 1] * array.shape[i + 1] if i + 1 < len(steps) else 1
+        return tuple(steps) if dim is None else steps[normalize_axis(dim, len(steps))]
 
     def data_ptr(self) -> int:
         """The address of the first element."""
+        if local.mode.capture is not None:
+            local.mode.capture.escaped(self, POINTER)
         return self._array.ctypes.data
 
     def storage_offset(self) -> int:
@@ -190,24 +201,24 @@ class Tensor:
 
     @requires_grad.setter
     def requires_grad(self, value: bool) -> None:
-        if self.grad_fn is not None:
+        if not self.is_leaf:
             raise RuntimeError(f"{NOT_A_LEAF}{'' if value else DETACH_INSTEAD}")
-        if value and kind(self._array.dtype) not in "fc":
+        if value and kind(self._held.dtype) not in "fc":
             raise RuntimeError("only Tensors of floating point and complex dtype can require gradients")
         self._requires_grad = bool(value)
         changes.count += 1
 
     def requires_grad_(self, requires_grad: bool = True) -> Tensor:
         """Say that operations on this tensor are to be recorded, or are not."""
-        if not requires_grad or self.grad_fn is None:
+        if not requires_grad or self.is_leaf:
             self.requires_grad = requires_grad
         return self
 
     @property
     def grad_fn(self) -> Node | None:
-        if self._base is not None:
-            refresh(self)
-        return self._node.node if self._node.__class__ is Output else self._node
+        if self.is_leaf:
+            return None
+        return named(self._node.node if self._node.__class__ is Output else self._node)
 
     @property
     def output_nr(self) -> int:
@@ -215,7 +226,9 @@ class Tensor:
 
     @property
     def is_leaf(self) -> bool:
-        return self.grad_fn is None
+        if self._base is not None:
+            refresh(self)
+        return self._node is None
 
     @property
     def grad(self) -> Tensor | None:
@@ -248,7 +261,7 @@ class Tensor:
     @data.setter
     def data(self, value: Tensor) -> None:
         if not isinstance(value, Tensor):
-            raise TypeError(f"Variable data has to be a tensor, but got {type(value).__name__}")
+            raise TypeError(f"Variable data has to be a tensor, but got {value.__class__.__name__}")
         if self._requires_grad and kind(value._array.dtype) not in "fc":
             raise RuntimeError("data set to a tensor that requires gradients must be floating point or complex dtype")
         if local.mode.capture is not None and value._array is not self._array:  # w.data -= x gives it what it has
@@ -274,6 +287,9 @@ class Tensor:
     def __repr__(self) -> str:
         from symgrad.printing import tensor_str
 
+        text = concealed(self)
+        if text is not None:
+            return text
         return tensor_str(
             self._array,
             dtype_name=repr(self.dtype),
@@ -356,7 +372,7 @@ NO_GRAD_HERE = (
 def check_gradient(x: Tensor, grad: Any) -> None:
     """Refuse what cannot be the gradient of `x`."""
     if not isinstance(grad, Tensor):
-        raise TypeError(f"assigned grad expected to be a Tensor or None but got grad of type {type(grad).__name__}")
+        raise TypeError(f"assigned grad expected to be a Tensor or None but got grad of type {grad.__class__.__name__}")
     if grad is x:
         raise RuntimeError("can't assign Variable as its own grad")
     if grad._array.dtype != x._array.dtype:

@@ -7,19 +7,21 @@ replays its path from there when it is next used.
 
 from __future__ import annotations
 
+import weakref
 from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 
 from symgrad.application import apply, edge_of, failure, keeps, make_node
-from symgrad.engine import saved_arrays
-from symgrad.graph import Node, Output, next_sequence
+from symgrad.engine import key_of, saved_arrays
+from symgrad.graph import Node, Output, is_node, next_sequence
 from symgrad.mode import changes, local
 from symgrad.ops.kernels.axpy import axpy
 from symgrad.ops.promotion import FLOAT32, FLOAT64, compute_type, kind
 from symgrad.ops.spec import Row
 from symgrad.ops.table import TABLE
+from symgrad.ops.variants import is_half
 from symgrad.tensor import Tensor, refresh, root_of, version_cell, wrap
 
 OVERLAP = (
@@ -46,6 +48,23 @@ def mark_written(x: Tensor) -> None:
     old, root._cell = root._cell, []
     root._writes += 1
     old += (root._cell, root._writes)
+    if root._forgot is not None:
+        _cut_views(root)
+
+
+def forget(x: Tensor) -> None:
+    """Drop the history of an owner. Its views keep theirs until the memory is written to; nodes that saved `x` itself refuse to run."""
+    root = root_of(x)
+    old, root._cell = root._cell, []
+    old += (root._cell, root._writes, key_of(x._node))
+    x._node = None
+    root._forgot = weakref.ref(x)
+
+
+def _cut_views(root: Tensor) -> None:
+    owner, root._forgot = root._forgot(), None
+    if owner is not None:
+        owner._epoch += 1
 
 
 def detach(x: Tensor) -> Tensor:
@@ -77,6 +96,8 @@ def _without_history(root: Tensor) -> Tensor:
 
 def shadow(x: Tensor) -> Tensor:
     """`x` as it is now, values and history: what an in-place op reads. A trace knows what has no history by the tensor itself."""
+    if x._base is not None and x._made is None:
+        refresh(x)
     if local.mode.capture is not None:
         if x._node is None:
             return x
@@ -104,9 +125,11 @@ def replay(view: Tensor) -> None:
     """Record the way from the owner to the view again."""
     owner = view._owner
     assert owner is not None
-    if view._made is not None:
+    if view._made is not None and (owner._requires_grad or view._requires_grad):
         raise forbidden(view, indirect=True)
     view._epoch = owner._epoch
+    if view._made is not None:  # neither has a history
+        return
     t = owner if owner._node is None and owner._requires_grad else shadow(owner)
     mode = local.mode
     recording, mode.recording = mode.recording, True
@@ -159,7 +182,7 @@ def refuse(x: Tensor) -> None:
     if x._made is not None:
         raise forbidden(x, indirect=False)
     owner = x._owner
-    if owner is not None and owner._requires_grad and owner._node is None:
+    if owner is not None and owner._node is None and (x._requires_grad or owner._requires_grad):
         raise RuntimeError("a view of a leaf Variable that requires grad is being used in an in-place operation.")
     if owner is None and x._requires_grad and x._node is None:
         raise RuntimeError("a leaf Variable that requires grad is being used in an in-place operation.")
@@ -244,7 +267,7 @@ def store(x: Tensor, result: Tensor) -> Tensor:
 def _keep_in(x: Tensor, result: Tensor) -> None:
     """A rule that reads the result finds it in x from now on: no second copy is kept, and a later write to x is noticed."""
     node = result._node
-    if node.__class__ is Node and node.out is result._array and result._array.dtype == x._array.dtype:
+    if is_node(node) and node.out is result._array and result._array.dtype == x._array.dtype:
         node.out = x._array
         node.cells = (*(cell for cell in node.cells or () if cell is not result._cell), version_cell(x))
 
@@ -259,7 +282,7 @@ def inplace(function: Callable[..., Any]) -> Callable[..., Tensor]:
         result = function(source, *args, **attrs)
         if result is source:
             return x
-        _protect(result._node, x._array, since)
+        protect(result._node, x._array, since)
         return store(x, result)
 
     method.__name__ = f"{getattr(function, '__name__', 'op')}_"
@@ -267,14 +290,14 @@ def inplace(function: Callable[..., Any]) -> Callable[..., Tensor]:
     return method
 
 
-def _protect(edge: Any, array: Any, since: int) -> None:
+def protect(edge: Any, array: Any, since: int) -> None:
     """Nodes younger than `since` that saved memory which is about to be overwritten keep a copy of it instead."""
     stack: list[Any] = [edge]
     copies: dict[int, Any] = {}
     while stack:
         edge = stack.pop()
         node = edge.node if edge.__class__ is Output else edge
-        if node.__class__ is not Node or node.sequence < since:
+        if not is_node(node) or node.sequence < since:
             continue
         stack += node.inputs
         if node.cells is None or node.saved is None:
@@ -297,9 +320,9 @@ def write(
 
     A `uniform` write gives all elements one value, so that it does no harm if they share memory.
     """
+    record = tracked(x, *args)
     if local.mode.capture is not None:
         return store(x, apply(row, (shadow(x), *args), attrs))
-    record = tracked(x, *args)
     if record or not uniform:
         check_writable(x._array)
     node = _node_of_write(x, row, args, attrs) if record else None
@@ -348,6 +371,9 @@ def added(x: Tensor, y: Any, alpha: float) -> bool:
     return True
 
 
+_OPERANDS = (bool, int, float, complex, np.ndarray, np.generic)
+
+
 def inplace_ufunc(row: Row) -> Callable[..., Tensor]:
     """The in-place form of an arithmetic row: writes straight into the memory when nothing is recorded."""
     kernel, takes_bools = row.numpy, "b" in row.kinds
@@ -364,13 +390,15 @@ def inplace_ufunc(row: Row) -> Callable[..., Tensor]:
         dtype = array.dtype
         alike = (y.__class__ is float or y.__class__ is int) if other is y else other.dtype is dtype
         if not alike or (dtype is not FLOAT32 and dtype is not FLOAT64):
-            if compute_type(row.policy, (array, other)) != dtype:
+            if other is y and not isinstance(y, _OPERANDS):
+                return general(x, y)  # which knows what stands for a tensor, and what to say of the rest
+            if compute_type(row.policy, (array, other)) != dtype or (other is y and is_half(dtype)):
                 return general(x, y)
             if not takes_bools and (y.__class__ is bool or (other is not y and other.dtype.kind == "b")):
                 return general(x, y)  # refuses it
         try:
             mode.run(kernel, array, other, out=array, casting="same_kind")
-        except (ValueError, TypeError):
+        except (ValueError, TypeError, OverflowError):
             return general(x, y)
         mark_written(x)
         return x
@@ -387,7 +415,12 @@ def rearrange(x: Tensor, row: str, attrs: dict[str, Any], undo: tuple[str, dict[
     if local.mode.capture is not None:
         local.mode.capture.rebound(x, f"{row}_()")
     tracked(x)
-    t = apply(TABLE[row], (shadow(x),), attrs)
+    mode = local.mode
+    recording, mode.recording = mode.recording, mode.recording or x._node is not None  # what was computed keeps its history
+    try:
+        t = apply(TABLE[row], (x,), attrs)
+    finally:
+        mode.recording = recording
     x._array, x._node, x._constant = t._array, t._node, None
     changes.count += 1
     mark_written(x)

@@ -11,7 +11,7 @@ import symgrad.nn.functional as F
 x = sg.ones(2, 3)
 
 
-@pytest.mark.parametrize("wrong", [3, 2.5, [1.0, 2.0], None, "s", True])
+@pytest.mark.parametrize("wrong", [(1.0, 2.0), {"a": 1.0}, None, "s"])
 @pytest.mark.parametrize(
     "function",
     [sg.sin, sg.sum, sg.logit, sg.reshape, sg.sort, sg.chunk, F.gelu, F.softmax, F.mse_loss, sg.linalg.inv],
@@ -23,18 +23,18 @@ def test_no_tensor_where_one_has_to_be(function, wrong):
 
 
 @pytest.mark.parametrize("function", [sg.outer, sg.kron, sg.inner, F.mse_loss], ids=lambda f: f.__name__)
-def test_an_array_does_not_pass_for_the_second_tensor(function):
-    with pytest.raises(TypeError, match=rf"{function.__name__}\(\): argument '\w+' \(position 2\) must be Tensor, not ndarray"):
-        function(x[0], np.ones(3, np.float32))
+def test_a_tuple_does_not_pass_for_the_second_tensor(function):
+    with pytest.raises(TypeError, match=rf"{function.__name__}\(\): argument '\w+' \(position 2\) must be Tensor, not tuple"):
+        function(x[0], (1.0, 1.0, 1.0))
 
 
 def test_the_place_of_the_argument_is_named():
-    with pytest.raises(TypeError, match=r"index_select\(\): argument 'index' \(position 3\) must be Tensor, not list"):
-        sg.index_select(x, 0, [0])
+    with pytest.raises(TypeError, match=r"index_select\(\): argument 'index' \(position 3\) must be Tensor, not tuple"):
+        sg.index_select(x, 0, (0,))
     with pytest.raises(TypeError, match=r"cumsum\(\): argument 'dim' must be int, not float"):
         sg.cumsum(x, dim=1.5)
-    with pytest.raises(TypeError, match=r"linear\(\): argument 'bias' \(position 3\) must be Tensor, not float"):
-        F.linear(x, sg.ones(4, 3), 1.0)
+    with pytest.raises(TypeError, match=r"linear\(\): argument 'bias' \(position 3\) must be Tensor, not str"):
+        F.linear(x, sg.ones(4, 3), "1.0")
 
 
 def test_other_errors_keep_their_words():

@@ -93,6 +93,7 @@ def _traced(signature: Signature, call: Call, name: str) -> Trace:
 def _latest(compiled: Any, name: str) -> tuple[Call, Program]:
     program = compiled._latest
     if isinstance(program, Program) and not program.answers:
+        program, _ = compiled._differentiated(program, "export", None)
         return program.call, program
     if program is not None or compiled._steps:
         raise TraceError(f"{user_line()}: {name} has effects, or branches on values. {_PURE.format(name=name)}")

@@ -9,17 +9,20 @@ from typing import Any
 
 import numpy as np
 
+from symgrad import dtypes
 from symgrad.compiler.artifact import container, structure
 from symgrad.compiler.artifact.description import Description, Input, Parameter, described
 from symgrad.compiler.function.methods import cotangent
 from symgrad.compiler.graph.ir import Graph, input_value, type_text
 from symgrad.compiler.running.operation import Operation, row_of_operation
+from symgrad.compiler.running.returns import kinds_of, returned
 from symgrad.compiler.tracing.capture import tracing, user_line
 from symgrad.compiler.tracing.choice import Choice, choose, places
 from symgrad.compiler.tracing.tree import LEAF, leaves_like, unflatten
 from symgrad.compiler.xla.export import Loaded, platform
 from symgrad.engine import check_saved
 from symgrad.errors import FileError, TraceError, describe
+from symgrad.from_data import tensor
 from symgrad.ops.promotion import kind
 from symgrad.tensor import Tensor, wrap
 
@@ -80,17 +83,24 @@ class LoadedFunction:
     def __call__(self, /, *args: Any, **kwargs: Any) -> Any:
         if tracing():
             raise TraceError(f"{user_line()}: {self.__name__} was loaded from a file, as a kernel that cannot be traced: call it outside")
-        return structure.build(self.description.structure, list(self._operation(*self._inputs(args, kwargs))))
+        inputs, kinds = self._inputs(args, kwargs)
+        return self._returned(structure.build(self.description.structure, list(self._operation(*inputs))), kinds)
 
     def value_and_grad(self, /, *args: Any, wrt: Any = None, **kwargs: Any) -> tuple[Tensor, Any]:
         """The scalar result and its gradients: in the form of the argument if `wrt` is one name or position, else in a tuple."""
         if not self.description.is_scalar:
             raise ValueError(f"only a function with one floating-point number as its result has a gradient, and this is {self.signature}")
-        inputs = self._inputs(args, kwargs)
+        inputs, kinds = self._inputs(args, kwargs)
         choice = self._choice(wrt, inputs)
         value, *slopes = self._programs["value_and_grad"]([t._array for t in inputs])
-        found = dict(zip(self.description.wrt, map(wrap, slopes), strict=True))
-        return wrap(value), unflatten(choice.form, [found[i] for i in choice.inputs])
+        found = {i: wrap(self._typed(i, x, value.dtype)) for i, x in zip(self.description.wrt, slopes, strict=True)}
+        result = wrap(value), unflatten(choice.form, [found[i] for i in choice.inputs])
+        return self._returned(result, kinds)  # type: ignore[no-any-return]
+
+    def _typed(self, i: int, slope: Any, dtype: Any) -> Any:
+        """The derivative in an input; in a Python float, which has no type of its own, it has the type of the result."""
+        is_float = self.description.inputs[i].number and slope.dtype.kind == "f" == dtype.kind
+        return np.asarray(slope, dtype) if is_float else slope
 
     def grad(self, /, *args: Any, wrt: Any = None, **kwargs: Any) -> Any:
         """The gradients of the scalar result, as `value_and_grad` gives them."""
@@ -98,8 +108,12 @@ class LoadedFunction:
 
     def vjp(self, /, *args: Any, wrt: Any = None, **kwargs: Any) -> LoadedPullback:
         """The VJP at these arguments: `f.vjp(x, w)(v)` gives the cotangents of the inputs for a cotangent v of the result."""
-        inputs = self._inputs(args, kwargs)
-        return LoadedPullback(self, [wrap(t._array.copy()) for t in inputs], self._choice(wrt, inputs))
+        inputs, kinds = self._inputs(args, kwargs)
+        return LoadedPullback(self, [wrap(t._array.copy()) for t in inputs], self._choice(wrt, inputs), kinds)
+
+    def _returned(self, result: Any, kinds: frozenset[type]) -> Any:
+        """As tensors or as arrays, by the rule of compiled functions."""
+        return returned(result, kinds, None, any(t.requires_grad for t in self.state.values()))
 
     def _choice(self, wrt: Any, inputs: Sequence[Tensor]) -> Choice:
         leaves: list[Any] = [LEAF] * len(self.description.arguments)
@@ -117,7 +131,8 @@ class LoadedFunction:
             raise ValueError(f"there is {', '.join(self._programs)} in this file, and no {what!r}")
         return what
 
-    def _inputs(self, args: Any, kwargs: Any) -> list[Tensor]:
+    def _inputs(self, args: Any, kwargs: Any) -> tuple[list[Tensor], frozenset[type]]:
+        """The inputs of the programs, and the kinds of data among the arguments."""
         try:
             bound = self.__signature__.bind(*args, **kwargs)
         except TypeError as error:
@@ -128,7 +143,8 @@ class LoadedFunction:
                 structure.match(parameter.structure, bound.arguments[parameter.name], parameter.name, leaves)
             elif structure.has_leaves(parameter.structure):
                 raise TypeError(f"missing a required argument: {parameter.name!r}: this is {self.signature}")
-        return [*map(_fitting, self.description.arguments, leaves), *map(_fitting, self.description.state, self._state())]
+        inputs = [*map(_fitting, self.description.arguments, leaves), *map(_fitting, self.description.state, self._state())]
+        return inputs, kinds_of(leaves)
 
     def _state(self) -> list[Any]:
         labels = [x.label for x in self.description.state]
@@ -140,23 +156,24 @@ class LoadedFunction:
 class LoadedPullback:
     """The VJP at one point: call it with cotangents, in the form of the results; it gives those of the inputs."""
 
-    def __init__(self, function: LoadedFunction, inputs: Sequence[Tensor], choice: Choice) -> None:
-        self._function, self._inputs, self._choice = function, inputs, choice
+    def __init__(self, function: LoadedFunction, inputs: Sequence[Tensor], choice: Choice, kinds: frozenset[type]) -> None:
+        self._function, self._inputs, self._choice, self._kinds = function, inputs, choice, kinds
 
     @property
     def value(self) -> Any:
         """What the function gives at this point."""
         found = self._function._programs["forward"]([t._array for t in self._inputs])
-        return structure.build(self._function.description.structure, [*map(wrap, found)])
+        return self._function._returned(structure.build(self._function.description.structure, [*map(wrap, found)]), self._kinds)
 
     def __call__(self, *cotangents: Any) -> Any:
         description = self._function.description
         form = structure.build(description.structure, [LEAF] * len(description.results))
-        given = leaves_like(form, cotangents[0] if len(cotangents) == 1 else cotangents, "the cotangent")
+        given = list(leaves_like(form, cotangents[0] if len(cotangents) == 1 else cotangents, "the cotangent"))
         seeds = [cotangent(x, like, where) for (x, where), like in zip(given, description.results, strict=True)]
         found = dict(zip(description.sloping, self._pulled(seeds), strict=True))
         zeros = [np.zeros(x.meta.shape, x.meta.dtype) for x in description.inputs]
-        return unflatten(self._choice.form, [wrap(found.get(i, zeros[i])) for i in self._choice.inputs])
+        result = unflatten(self._choice.form, [wrap(found.get(i, zeros[i])) for i in self._choice.inputs])
+        return self._function._returned(result, self._kinds | kinds_of(x for x, _ in given))
 
     def _pulled(self, seeds: Sequence[Tensor]) -> Sequence[Any]:
         program = self._function._programs.get("vjp")
@@ -239,10 +256,14 @@ def _fitting(x: Input, given: Any) -> Tensor:
     t: Tensor = given
     if x.meta.shape == () and isinstance(given, _NUMBERS) and np.can_cast(np.min_scalar_type(type(given)(0)), x.meta.dtype, "same_kind"):
         t = wrap(np.asarray(given, x.meta.dtype))
+    elif isinstance(given, list):
+        t = tensor(given, dtype=dtypes.of(x.meta.dtype))
     elif not isinstance(given, Tensor):
         if not hasattr(given, "__array__"):
             raise TypeError(f"{x.label}: expected {type_text(x.meta)}, got {describe(given)}")
         t = wrap(np.asarray(given))
+    if x.meta.shape == () and not t._array.ndim and np.can_cast(t._array.dtype, x.meta.dtype, "safe"):
+        t = t.to(dtypes.of(x.meta.dtype))
     if tuple(t.shape) != x.meta.shape or t._array.dtype != x.meta.dtype:
         raise TypeError(f"{x.label}: expected {type_text(x.meta)}, got {type_text(t._array)}. A program is for one type of each argument")
     return t

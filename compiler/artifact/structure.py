@@ -61,7 +61,7 @@ def _encode(s: Any, fixed: bool, number: Iterator[int], depth: int) -> Any:
         return {"list" if isinstance(s, list) else "tuple": [inner(x) for x in s]}
     if not fixed:
         raise TraceError(f"the result has {describe(s)} in it, which no file holds: return tensors in lists, tuples and dicts")
-    return {"fixed": type(s).__name__}
+    return {"fixed": s.__class__.__name__}
 
 
 def _encode_record(s: Any, inner: Callable[[Any], Any]) -> Any:

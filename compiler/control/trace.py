@@ -27,6 +27,7 @@ from symgrad.compiler.tracing.capture import Capture, user_line
 from symgrad.control import without_values
 from symgrad.dispatch import tensors as ops
 from symgrad.errors import TraceError
+from symgrad.escapes import AUTOGRAD_GRAD, Escape
 from symgrad.mode import local
 from symgrad.ops.generator import default_generator
 from symgrad.ops.spec import Row
@@ -183,14 +184,14 @@ class Body(Capture):
                 " perhaps), which each step would have to see; make it a part of the carry and return it, or use a Python loop"
             )
 
-    def left(self, t: Any, how: str) -> None:
-        if how == "autograd.grad()":
+    def escaped(self, t: Any, way: Escape) -> None:
+        if way is AUTOGRAD_GRAD:
             self.outer.differentiated = True
             return
-        way = "use sg.cond(pred, true_fn, false_fn) or where(pred, x, y)" if how.startswith("bool") else "compute with tensors instead"
+        instead = "use sg.cond(pred, true_fn, false_fn) or where(pred, x, y)" if way.asks is bool else way.instead
         raise TraceError(
-            f"{user_line()}: {how} asks for a value in the body of a loop or branch, which is traced once for all steps and has no values;"
-            f" {way}"
+            f"{user_line()}: {way.what} asks for a value in the body of a loop or branch, which is traced once for all steps and has no"
+            f" values; {instead}"
         )
 
     def draws_from(self, generator: Any) -> None:

@@ -18,7 +18,10 @@ import numpy as np
 
 from symgrad.autograd import grad
 from symgrad.compiler.control.rows import is_control
-from symgrad.compiler.graph.ir import Graph, Value, nested
+from symgrad.compiler.graph.ir import Graph, Value, nested, toposort
+from symgrad.errors import LinAlgError
+from symgrad.graph import Node, Output
+from symgrad.ops.spec import Row
 from symgrad.tensor import Tensor, wrap
 
 _DIRECTIONS = 3
@@ -26,6 +29,8 @@ _LIMITS = {"eager": (1e-10, 1e-4), "complex step": (1e-9, 1e-3), "central differ
 """How far apart may be what was computed in double precision, or in single if the function brings along such numbers."""
 _ENDLESS = 1000
 """How many steps a loop is thought to take of which nobody knows."""
+_SYMMETRIC = ("eigh", "cholesky")
+"""Rows that read one triangle of a matrix that they take for symmetric: their derivatives are those along symmetric directions."""
 _RAISED = str.maketrans("0123456789", "⁰¹²³⁴⁵⁶⁷⁸⁹")
 
 
@@ -68,18 +73,20 @@ class Certificate:
 
 def certify(derivation: Any, source: Any, given: Sequence[Any]) -> Certificate:
     """Compare at the arrays given; for specs, at random numbers. In double precision, unless the function brings other numbers along, or
-    calls one of JAX's, which was traced for the types that it got."""
+    calls one of JAX's, which was traced for the types that it got. Square matrices outside of the domain are replaced by some inside it."""
     rng = np.random.default_rng(0)
     single = any(a.dtype.kind == "f" and a.dtype.itemsize < 8 for a in given[source.arguments :])
     single = single or any(v.row is not None and v.row.foreign is not None and not v.row.foreign.wide for v in derivation.graph.values)
     arrays = [_drawn(a, rng, single) for a in given]
+    symmetric = any(v.op in _SYMMETRIC for v in derivation.graph.values)
+    arrays = _inside(source, arrays, symmetric)
     formulas = derivation.evaluate(arrays, wide=True)
     bounds = _Bounds(derivation.graph, source, arrays, single)
     value = _array(source.run(_tensors(source, arrays, False)))
     moved = lambda arrays: _array(source.run(_tensors(source, arrays, False)))
     found = [bounds.comparison(derivation.name, "eager", formulas[0], value, moved)]
     for d, formula in zip(derivation._derivatives, formulas[1:], strict=True):
-        for beside, wanted, directions in _others(derivation.graph, source, arrays, d.wrt, rng):
+        for beside, wanted, directions in _others(derivation.graph, source, arrays, d.wrt, rng, symmetric):
             slope = functools.partial(_eager, source, wrt=d.wrt, directions=directions)
             found.append(bounds.comparison(_name(derivation, d.wrt), beside, _along(formula, directions), wanted, slope, value))
     worst: dict[tuple[str, str], Comparison] = {}
@@ -140,6 +147,38 @@ def _drawn(a: Any, rng: np.random.Generator, single: bool) -> Any:
     return a.astype(np.float64) if a.dtype.kind == "f" and not single else a
 
 
+def _is_square(a: Any) -> bool:
+    return bool(a.dtype.kind == "f" and a.ndim > 1 and a.shape[-1] == a.shape[-2] > 1)
+
+
+def _symmetric(a: Any) -> Any:
+    return ((a + a.swapaxes(-1, -2)) / 2).astype(a.dtype)
+
+
+def _definite(a: Any) -> Any:
+    """A Aᵀ + I"""
+    return (a @ a.swapaxes(-1, -2) + np.eye(a.shape[-1])).astype(a.dtype)
+
+
+def _inside(source: Any, arrays: list[Any], symmetric: bool) -> list[Any]:
+    """Arguments in the domain of the function: as they are, else its square matrices symmetric, else positive definite."""
+    if not any(map(_is_square, arrays[: source.arguments])):
+        return arrays
+    keep: Callable[[Any], Any] = lambda a: a
+    for change in (_symmetric, _definite) if symmetric else (keep, _definite):
+        moved = [change(a) if i < source.arguments and _is_square(a) else a for i, a in enumerate(arrays)]
+        if _has_value(source, moved):
+            return moved
+    return arrays
+
+
+def _has_value(source: Any, arrays: list[Any]) -> bool:
+    try:
+        return bool(np.all(np.isfinite(_array(source.run(_tensors(source, arrays, False))))))
+    except LinAlgError:
+        return False
+
+
 def _tensors(source: Any, arrays: list[Any], requires_grad: bool) -> list[Tensor]:
     """Tensors of the arguments, and those that the function brings along."""
     own = [wrap(a.copy(), requires_grad and a.dtype.kind == "f") for a in arrays[: source.arguments]]
@@ -163,11 +202,13 @@ def _along(derivative: Any, directions: tuple[Any, ...]) -> Any:
 
 
 def _others(
-    graph: Graph, source: Any, arrays: list[Any], wrt: tuple[int, ...], rng: np.random.Generator
+    graph: Graph, source: Any, arrays: list[Any], wrt: tuple[int, ...], rng: np.random.Generator, symmetric: bool
 ) -> Iterator[tuple[str, Any, tuple[Any, ...]]]:
     """The derivative along random directions: of the eager gradient, and of the value by steps."""
     for _ in range(_DIRECTIONS if arrays[wrt[-1]].ndim else 1):
         directions = tuple(rng.normal(size=arrays[i].shape).astype(arrays[i].dtype) for i in wrt)
+        if symmetric:  # other directions lead out of the domain
+            directions = tuple(_symmetric(v) if _is_square(v) else v for v in directions)
         yield "eager", _eager(source, arrays, wrt, directions), directions
         if len(wrt) == 1 and wrt[0] < source.arguments:
             yield *_by_steps(graph, source, arrays, wrt[0], directions[0]), directions
@@ -187,12 +228,26 @@ def _eager(source: Any, arrays: list[Any], wrt: tuple[int, ...], directions: tup
 
 
 def _by_steps(graph: Graph, source: Any, arrays: list[Any], i: int, v: Any) -> tuple[str, Any]:
-    if all(x.row is None or ("c" in x.row.kinds and x.row.complex == "analytic") for x in graph.values):
+    rows = [x.row for x in toposort([graph.outputs[0]]) if x.row is not None]
+    if all("c" in row.kinds and row.complex == "analytic" for row in (*rows, *_recorded(source, arrays))):
         try:
             return "complex step", _complex_step(source, arrays, i, v)
         except (RuntimeError, TypeError):  # an op that refuses complex numbers
             return "central differences", _difference(source, arrays, i, v)
     return "central differences", _difference(source, arrays, i, v)
+
+
+def _recorded(source: Any, arrays: list[Any]) -> Iterator[Row]:
+    """The rows between the arguments and the value in eager code: the graph has simpler ones, of a norm the root of a sum of squares."""
+    seen: set[int] = set()
+    waiting = [source.run(_tensors(source, arrays, True))._node]
+    while waiting:
+        node = waiting.pop()
+        node = node.node if isinstance(node, Output) else node
+        if isinstance(node, Node) and id(node) not in seen:
+            seen.add(id(node))
+            waiting += node.inputs
+            yield node.row
 
 
 def _complex_step(source: Any, arrays: list[Any], i: int, v: Any) -> Any:

@@ -16,7 +16,8 @@ from symgrad.compiler.graph.ir import Graph, type_text
 from symgrad.errors import FormulaError
 from symgrad.tensor import wrap
 
-_STEP = "H(t) is 1 for t > 0, else 0"
+_LEGENDS = {"H": "{}(t) is 1 for t > 0, else 0", "I": "{} is the identity matrix"}
+"""What our words mean: H is explained wherever it stands, others where they had to be renamed."""
 _FEW = 6
 _NUMBER = re.compile("(.*?)([0-9]{1,9})")
 _RAISED = str.maketrans("0123456789", "⁰¹²³⁴⁵⁶⁷⁸⁹")
@@ -33,7 +34,7 @@ class Derivation:
         wrt: tuple[int, ...],
         single: bool,
         source: Any,
-        outcomes: tuple[Any, ...],
+        path: tuple[Any, ...],
     ) -> None:
         self.name = name
         self.program = program
@@ -41,8 +42,9 @@ class Derivation:
         self._derivatives = derivatives
         self._single = single
         self._source = source
-        self._outcomes = outcomes
-        """How the conditions turned out that Python asked for on its way."""
+        self._asked = len(path)
+        self._outcomes = (*path, *(True for _ in program.ends[1 + len(derivatives) + len(path) :]))
+        """How the conditions turned out that Python asked for on its way; those of the domain hold."""
 
     @property
     def graph(self) -> Graph:
@@ -58,7 +60,7 @@ class Derivation:
 
     @property
     def conditions(self) -> tuple[Any, ...]:
-        """What held on the path that Python took: the formulas are for arguments for which it holds."""
+        """What held on the path that Python took, and the domain: the formulas are for arguments for which it holds."""
         asked = self.program.ends[1 + len(self._derivatives) :]
         return tuple(condition_of(e.expression, outcome) for e, outcome in zip(asked, self._outcomes, strict=True))
 
@@ -77,7 +79,7 @@ class Derivation:
         return {names[0]: e for names, e in self.derivatives.items() if len(names) == 1}
 
     def __getitem__(self, names: str | tuple[str, ...]) -> Any:
-        wanted = (names,) if isinstance(names, str) else names
+        wanted = tuple(names) if isinstance(names, (tuple, list)) else (names,)
         found = self._lines
         if wanted not in found:
             known = "; ".join(", ".join(names) for names in found) or "nothing: ask for wrt"
@@ -98,10 +100,11 @@ class Derivation:
         """The arrays of value and derivatives, given one for each input of the function; `wide`, without rounding to their types."""
         value, *rest = self.program.evaluate(arrays, wide)
         asked = rest[len(self._derivatives) :]
-        for found, outcome, condition in zip(asked, self._outcomes, self.conditions, strict=True):
+        for n, (found, outcome, condition) in enumerate(zip(asked, self._outcomes, self.conditions, strict=True)):
             if found.item() != outcome:
                 shown = TextPrinter(self.program.labels).doprint(condition)
-                raise FormulaError(f"this formula is for {shown}, which does not hold for these arguments: derive it again for them")
+                advice = "derive it again for them" if n < self._asked else "they are outside of its domain"
+                raise FormulaError(f"this formula is for {shown}, which does not hold for these arguments: {advice}")
         return [value, *(a.reshape(self._shape(d)) for d, a in zip(self._derivatives, rest, strict=False))]
 
     def _shape(self, d: Derivative) -> tuple[int, ...]:
@@ -156,7 +159,7 @@ class Derivation:
         return [(show.label(self.graph.labels[i]), type_text(self.graph.inputs[i])) for i in self._source.constants]
 
     def __str__(self) -> str:
-        show = TextPrinter(self.program.labels)
+        show = TextPrinter(self.program.labels, self.name)
         (at, _), *heads = self._heads()
         at_text: Callable[[Any], str] = lambda at: f"[{show.places(at)}]" if at else ""
         arguments = ", ".join(shortened([show.label(label) for label in self._source.labels[: self._source.arguments]]))
@@ -170,14 +173,13 @@ class Derivation:
         lines += [f"with {', '.join(f'{label}: {kind}' for label, kind in self._constants(show))}"] if self._source.constants else []
         lines += ["where"] if self.program.lines else []
         lines += [f"    {show.doprint(line.name)} = {show.line(line)}" for line in self.program.lines]
-        text = "\n".join(lines)
-        return f"{text}\n({_STEP})" if "H(" in text else text
+        return "\n".join([*lines, *_legends(show.words)])
 
     __repr__ = __str__
 
     def latex(self) -> str:
         """An `aligned` block, one line for each formula."""
-        show = FormulaLatexPrinter(self.program.labels)
+        show = FormulaLatexPrinter(self.program.labels, self.name)
         name = latex_label(self.name)
         (at, _), *heads = self._heads()
         named: Callable[[Any], str] = lambda at: f"{name}_{{{show.places(at)}}}" if at else name
@@ -197,6 +199,13 @@ class Derivation:
 
     def _repr_mimebundle_(self, include: Any = None, exclude: Any = None) -> dict[str, str]:
         return {"text/plain": str(self), "text/latex": self._repr_latex_()}
+
+
+def _legends(words: Mapping[str, str]) -> list[str]:
+    """`(H(t) is 1 for t > 0, else 0)`, and what stands for words that are names of the user's."""
+    shown = {word: text for word, text in words.items() if word == "H" or (text != word and word != "pi")}
+    other = "{} is our notation for {}, which is the name of something else here"
+    return [f"({_LEGENDS.get(word, other).format(text, word)})" for word, text in shown.items()]
 
 
 def shortened(labels: Sequence[str]) -> list[str]:

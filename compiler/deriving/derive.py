@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -12,16 +13,21 @@ from symgrad.compiler.deriving.derivation import Derivation
 from symgrad.compiler.deriving.history import History, history
 from symgrad.compiler.differentiate import Derivative, derivatives
 from symgrad.compiler.formula import Program, lower
+from symgrad.compiler.formula.lower import NOTATIONS
 from symgrad.compiler.graph.ir import Graph, Value, type_text
 from symgrad.compiler.graph.verify import verify
+from symgrad.compiler.passes.domain import domain
 from symgrad.compiler.passes.stabilise import stabilise
 from symgrad.compiler.passes.unroll import unroll
 from symgrad.compiler.tracing.capture import Way, user_line
-from symgrad.compiler.tracing.choice import choose
+from symgrad.compiler.tracing.choice import Choice, choose
 from symgrad.compiler.tracing.naming import titles
-from symgrad.compiler.tracing.signature import Call, Signature, array_of
-from symgrad.compiler.tracing.trace import trace
-from symgrad.errors import FormulaError, TraceError
+from symgrad.compiler.tracing.requiring import for_derivatives
+from symgrad.compiler.tracing.signature import Call, Signature, array_of, native_number
+from symgrad.compiler.tracing.trace import Trace, trace
+from symgrad.compiler.tracing.tree import flatten, unflatten
+from symgrad.errors import FormulaError, TraceError, describe
+from symgrad.ops.foreign import native
 from symgrad.ops.promotion import kind
 from symgrad.tensor import Tensor
 
@@ -35,13 +41,21 @@ class Plan:
     notation: str = "auto"
 
 
+def _check(plan: Plan) -> None:
+    if isinstance(plan.order, bool) or not isinstance(plan.order, int):
+        raise TypeError(f"order must be an integer, such as 1 for gradients or 2 for Hessians, got {describe(plan.order)}")
+    if plan.order < 1:
+        raise ValueError(f"order must be 1 or more, got {plan.order!r}")
+    if plan.notation not in NOTATIONS:
+        raise ValueError(f"notation must be one of {', '.join(NOTATIONS)}, got {plan.notation!r}")
+
+
 class Deriver:
     """Call it with arguments, tensors or specs, to get the derivation for their shapes."""
 
     def __init__(self, function: Callable[..., Any], plan: Plan) -> None:
-        if plan.order < 1:
-            raise ValueError(f"order must be 1 or more, got {plan.order!r}")
         self.signature = Signature(function)
+        _check(plan)
         self.plan = plan
 
     def __repr__(self) -> str:
@@ -53,27 +67,59 @@ class Deriver:
 
 def of_call(signature: Signature, plan: Plan, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Derivation:
     """The derivation of a function for arguments like these."""
-    call = signature.bind(_with_arrays(args), {k: _with_arrays((v,))[0] for k, v in kwargs.items()})
-    traced = trace(signature.caller(call), call.leaves, call.labels, signature.names(), titles(signature.function), follow=True)
+    try:
+        call = signature.bind(*_data(signature, args, kwargs, plan.wrt))
+        traced, wrt = _traced(signature, call, plan)
+    except (TypeError, AttributeError) as error:
+        if (advice := _advice(args, kwargs)) is None:
+            raise
+        raise TypeError(f"{error}. {advice}") from error
     if len(traced.graph.outputs) != 1:
         raise TraceError(f"{user_line()}: derive needs a function with one result, this one returns {len(traced.graph.outputs)}")
-    leaves = (*call.leaves, *traced.captured)
-    wrt = choose(plan.wrt, signature.places(call), traced.graph.labels, leaves, len(call.leaves)).inputs if plan.order else ()
     name = getattr(signature.function, "__name__", "f")
-    program, found = derived(traced.graph, wrt, plan, traced.path)
-    source = CallSource(signature, call, traced.captured)
+    with _located():
+        program, found = derived(traced.graph, wrt, plan, traced.path)
+    source = CallSource(signature, call, traced.captured, plan.wrt)
     single = isinstance(plan.wrt, (str, int))
     return Derivation(name if name.isidentifier() else "f", program, found, wrt, single, source, traced.path.outcomes)
 
 
+def _traced(signature: Signature, call: Call, plan: Plan) -> tuple[Trace, tuple[int, ...]]:
+    """A trace in which the inputs that derivatives are taken in require grad, and which these are."""
+    places = signature.places(call)
+
+    def make(call: Call) -> Trace:
+        known = signature.names(), titles(signature.function)
+        return trace(signature.caller(call), call.leaves, call.labels, *known, follow=True, asked=call.requiring, lifted=call.lifted)
+
+    def chosen(traced: Trace) -> Choice:
+        return choose(plan.wrt, places, traced.graph.labels, (*call.leaves, *traced.captured), len(call.leaves))
+
+    if not plan.order:
+        return make(call.differentiated()), ()
+    traced, choice = for_derivatives(call, plan.wrt, places, make, chosen)
+    return traced, choice.inputs
+
+
 def of_result(result: Tensor, plan: Plan) -> Derivation:
     """The derivation of what was recorded for a tensor."""
+    _check(plan)
     recorded = history(result)
     asked = plan.wrt if isinstance(plan.wrt, (tuple, list)) else () if plan.wrt is None else (plan.wrt,)
     wrt = tuple(_leaf(recorded, x) for x in asked)
-    program, found = derived(recorded.graph, wrt, Plan(None, plan.order if wrt else 0, plan.notation), Way())
+    with _located():
+        program, found = derived(recorded.graph, wrt, Plan(None, plan.order if wrt else 0, plan.notation), Way())
     single = len(asked) == 1 and asked[0] is plan.wrt
     return Derivation(result.name or "y", program, found, wrt, single, HistorySource(recorded), ())
+
+
+@contextmanager
+def _located() -> Iterator[None]:
+    """Formulas that there are not, with the user's line."""
+    try:
+        yield
+    except FormulaError as error:
+        raise FormulaError(f"{user_line()}: {error}") from error
 
 
 def _leaf(recorded: History, x: Any) -> int:
@@ -85,7 +131,7 @@ def _leaf(recorded: History, x: Any) -> int:
 
 
 def derived(graph: Graph, wrt: tuple[int, ...], plan: Plan, path: Way) -> tuple[Program, tuple[Derivative, ...]]:
-    """The formulas of a graph's value, of its derivatives, and of the conditions of the path, in that order."""
+    """The formulas of a graph's value, of its derivatives, of the conditions of the path and of those of the domain, in that order."""
     value, *conditions = stabilise(unroll(Graph(graph.inputs, (*graph.outputs, *path.values), graph.labels))).outputs
     if wrt and kind(value.dtype) not in "fc":
         raise TraceError(f"{user_line()}: only floating-point results have a derivative, got {type_text(value)}")
@@ -93,6 +139,7 @@ def derived(graph: Graph, wrt: tuple[int, ...], plan: Plan, path: Way) -> tuple[
         if kind(graph.inputs[i].dtype) not in "fc":
             given = f"{graph.labels[i]} is {type_text(graph.inputs[i])}"
             raise TraceError(f"{user_line()}: {given}: only floating-point inputs have a derivative")
+    conditions += domain(Graph(graph.inputs, (value,), graph.labels))
     found = tuple(derivatives(Graph(graph.inputs, (value,), graph.labels), wrt, plan.order))
     directions = sorted({x for d in found for x in d.directions}, key=lambda x: x.attrs["index"])
     labels = (*graph.labels, *(f"direction {i}" for i in range(len(directions))))
@@ -107,23 +154,46 @@ def _is_symmetric(d: Derivative) -> bool:
     return len(d.wrt) == 2 and d.wrt[0] == d.wrt[1] and len(d.directions) == 1
 
 
-def _with_arrays(args: tuple[Any, ...]) -> tuple[Any, ...]:
-    """Python floats are numbers to differentiate in, too."""
-    return tuple(np.asarray(a) if isinstance(a, float) else a for a in args)
+def _data(signature: Signature, args: tuple[Any, ...], kwargs: dict[str, Any], wrt: Any) -> tuple[tuple[Any, ...], dict[str, Any]]:
+    """The arguments with arrays in place of numbers that are data (Python's floats, NumPy's and SymPy's) and of jax arrays."""
+    args, kwargs = signature.with_floats(args, kwargs, wrt)
+    return tuple(map(_with_arrays, args)), {name: _with_arrays(x) for name, x in kwargs.items()}
+
+
+def _with_arrays(argument: Any) -> Any:
+    leaves, structure = flatten(argument, lambda x: _array_of_number(x) is not None)
+    return unflatten(structure, map(_array_of_number, leaves)) if leaves else argument
+
+
+def _array_of_number(x: Any) -> Any:
+    if isinstance(x, np.generic):
+        return np.asarray(x)
+    number = native_number(x)
+    if isinstance(number, (float, complex)):
+        return np.asarray(number)
+    return native(x) if isinstance(native(x), np.ndarray) else None
+
+
+def _advice(args: tuple[Any, ...], kwargs: dict[str, Any]) -> str | None:
+    """What was probably meant by the first argument that looks like a shape, if there is one."""
+    for x in (*args, *kwargs.values()):
+        if isinstance(x, tuple) and x and all(isinstance(n, int) for n in x):
+            return f"derive got the tuple {x}, and tuples are no data: did you mean sg.spec({x}), a tensor of that shape?"
+    return None
 
 
 class CallSource:
     """Where a derivation's arguments come from: calls of the function."""
 
-    def __init__(self, signature: Signature, call: Call, captured: Sequence[Tensor]) -> None:
-        self.signature = signature
+    def __init__(self, signature: Signature, call: Call, captured: Sequence[Tensor], wrt: Any = None) -> None:
+        self.signature, self.wrt = signature, wrt
         self.call = call
         self.captured = captured
         self.labels = call.labels
 
     def arrays(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> list[Any]:
         """An array for each input of the graph, given arguments of the same types."""
-        call = replace(self.signature.bind(_with_arrays(args), kwargs), effects=self.call.effects)
+        call = replace(self.signature.bind(*_data(self.signature, args, kwargs, self.wrt)), effects=self.call.effects)
         if call.key() != self.call.key():
             raise FormulaError("this formula was derived for arguments of other shapes, dtypes or settings: derive it again for these")
         arrays = [array_of(x) for x in (*call.leaves, *self.captured)]

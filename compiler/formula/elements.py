@@ -37,19 +37,25 @@ def lower(job: Job) -> Program:
 class _Elements(Lowering):
     notation = "elements"
 
+    def __init__(self, job: Job) -> None:
+        super().__init__(job)
+        self.arrays: dict[Value, Any] = {}
+        """The symbols of inputs and of values that have names, as arrays."""
+
     def enter(self, i: int, x: Value, label: str) -> Any:
         if x.size > _MOST:
             raise FormulaError(f"elements notation is for small tensors: {label} is {type_text(x)}")
         self.name(x, f"x{i}")
         self.called(x, label)
         self.labels[sp.Symbol(f"x{i}")] = label
-        return self.known[x]
+        return self.arrays[x]
 
     def name(self, v: Value, name: str) -> list[Any]:
-        array = np.empty(v.shape, object)
+        array, known = np.empty(v.shape, object), np.empty(v.shape, object)
         for index in np.ndindex(v.shape):
             array[index] = meaning.symbol("_".join(map(str, (name, *index))), v.dtype)
-        self.known[v], self.symbols[v] = array, tuple(array.ravel())
+            known[index] = meaning.truth(array[index], v.dtype)
+        self.arrays[v], self.known[v], self.symbols[v] = array, known, tuple(array.ravel())
         return list(array.ravel())
 
     def called(self, v: Value, label: str) -> None:

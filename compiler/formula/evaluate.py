@@ -168,6 +168,7 @@ _KERNELS: dict[Any, Callable[..., Any]] = {
     sp.floor: np.floor,
     sp.re: np.real,
     sp.im: np.imag,
+    sp.conjugate: np.conj,
     Total: np.sum,
     Det: np.linalg.det,
     Entry: lambda x: np.reshape(x, ()),

@@ -87,9 +87,9 @@ class _Indexed(Lowering):
         """A symbol for a whole tensor: a plain one for a number. It is a function of its free indices, and of the places of directions."""
         real = {} if v.dtype.kind == "c" else {"real": True}
         at = (*own(v), *self.places.get(v, ()))
-        symbol = sp.IndexedBase(name, **real) if at else meaning.symbol(name, v.dtype)
+        symbol = sp.IndexedBase(name, shape=tuple(map(indices.size, at)), **real) if at else meaning.symbol(name, v.dtype)
         element = symbol[at] if at else symbol
-        self.known[v] = sp.Ne(element, 0) if at and v.dtype.kind == "b" else element
+        self.known[v] = meaning.truth(element, v.dtype)
         self.symbols[v] = (symbol,)
         return [element]
 
@@ -117,6 +117,8 @@ class _Indexed(Lowering):
     def expression(self, v: Value, scope: Indexing) -> Any:
         if v.op == LITERAL:
             return meaning.literal(v)
+        if 0 in v.shape:  # no element: there is nothing to say
+            return sp.false if v.dtype.kind == "b" else sp.Integer(0)
         whole, output = (v, None) if v.op != OUTPUT else (v.args[0], v.attrs["index"])
         row, at = row_of(whole), own(v)
         if row.elementwise:

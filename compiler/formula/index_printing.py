@@ -21,12 +21,14 @@ class IndexPrinter:
 
     labels: Any
     letters: dict[Any, str]
+    taken: set[str]
+    word: Any
     comma: str
 
     @cached_property
     def free_letters(self) -> list[str]:
         """Letters that are not the name of anything."""
-        taken = set(self.labels.values())
+        taken = self.taken
         return [c for c in (*_LETTERS, *(f"{c}{n}" for n in range(1, 99) for c in _LETTERS)) if c not in taken]
 
     def letter(self, index: Any) -> str:
@@ -60,16 +62,17 @@ class IndexPrinter:
     def places(self, at: Any) -> str:
         return self.comma.join(self._print(i) for i in at)  # type: ignore[attr-defined]
 
-    def limits(self, limits: Any) -> str:
-        return self.comma.join(self.limit(*limit) for limit in limits)
+    def limits(self, limits: Any, *bodies: Any) -> str:
+        return self.comma.join(self.limit(*limit, is_said=_is_said(limit[0], bodies)) for limit in limits)
 
-    def limit(self, k: Any, first: Any, last: Any) -> str:
-        """`k`, or where not all values count `k ≤ i`, `k ≥ i`."""
-        name = self._print(k)  # type: ignore[attr-defined]
-        if first != 0 and last != indices.size(k) - 1:
-            return f"{self._print(first)} {self.at_most} {name} {self.at_most} {self._print(last)}"  # type: ignore[attr-defined]
+    def limit(self, k: Any, first: Any, last: Any, *, is_said: bool) -> str:
+        """`k`, or where not all values count `k ≤ i`, `k ≥ i`; the end of the range unless a tensor's size says it."""
+        name, end = self._print(k), self._print(sp.Integer(indices.size(k)))  # type: ignore[attr-defined]
+        start = "" if first == 0 else f"{self._print(first)} {self.at_most} "  # type: ignore[attr-defined]
         if last != indices.size(k) - 1:
-            return f"{name} {self.at_most} {self._print(last)}"  # type: ignore[attr-defined]
+            return f"{start}{name} {self.at_most} {self._print(last)}"  # type: ignore[attr-defined]
+        if not is_said:
+            return f"{start}{name} < {end}"
         return name if first == 0 else f"{name} {self.at_least} {self._print(first)}"  # type: ignore[attr-defined]
 
     at_most: str
@@ -101,6 +104,8 @@ class IndexText(IndexPrinter):
         return f"{self._print(e.args[0])}[{self.places(e.args[1:])}]"  # type: ignore[attr-defined]
 
     def _print_KroneckerDelta(self, e: Any) -> str:
+        if "δ" in self.taken:
+            return f"[{' = '.join(self._print(i) for i in e.args)}]"  # type: ignore[attr-defined]
         return f"δ[{self.places(e.args)}]"
 
     def _print_Within(self, e: Any) -> str:
@@ -111,18 +116,18 @@ class IndexText(IndexPrinter):
 
     def _print_Sigma(self, e: Any) -> str:
         with self.scope(e, [limit[0] for limit in e.limits]):
-            return f"Σ_{self._under(self.limits(e.limits))} {self._body(e.function)}"
+            return f"{self.word('Σ')}_{self._under(self.limits(e.limits, e.function))} {self._body(e.function)}"
 
     def _print_Fold(self, e: Any) -> str:
         name, body, limits = e.args
         with self.scope(e, [limits[0]]):
-            return f"{'Π' if name.name == 'prod' else name.name}_{self._under(self.limits([limits]))} {self._body(body)}"
+            return f"{self.word('Π' if name.name == 'prod' else name.name)}_{self._under(self.limits([limits], body))} {self._body(body)}"
 
     def _print_Last(self, e: Any) -> str:
         value, hit, default, *limits = e.args
         with self.scope(e, [limit[0] for limit in limits]):
             shown = [self._print(part) for part in (value, hit, default)]  # type: ignore[attr-defined]
-            return f"(last_{self._under(self.limits(limits))} {shown[0]} where {shown[1]} = 1, else {shown[2]})"
+            return f"(last_{self._under(self.limits(limits, value, hit))} {shown[0]} where {shown[1]} = 1, else {shown[2]})"
 
     def _under(self, text: str) -> str:
         return text if len(text) == 1 else f"{{{text}}}"
@@ -158,6 +163,8 @@ class IndexLatex(IndexPrinter):
         return f"{self._print(e.args[0])}_{{{self.places(e.args[1:])}}}"  # type: ignore[attr-defined]
 
     def _print_KroneckerDelta(self, e: Any, exp: Any = None) -> str:
+        if r"\delta" in self.taken:
+            return rf"\left[{' = '.join(self._print(i) for i in e.args)}\right]"  # type: ignore[attr-defined]
         return rf"\delta_{{{self.places(e.args)}}}"
 
     def _print_Quotient(self, e: Any, exp: Any = None) -> str:
@@ -168,19 +175,19 @@ class IndexLatex(IndexPrinter):
 
     def _print_Sigma(self, e: Any) -> str:
         with self.scope(e, [limit[0] for limit in e.limits]):
-            return rf"\sum_{{{self.limits(e.limits)}}} {self._body(e.function)}"
+            return rf"\sum_{{{self.limits(e.limits, e.function)}}} {self._body(e.function)}"
 
     def _print_Fold(self, e: Any, exp: Any = None) -> str:
         name, body, limits = e.args
         sign = {"prod": r"\prod", "max": r"\max", "min": r"\min"}.get(name.name, rf"\operatorname*{{{name.name}}}")
         with self.scope(e, [limits[0]]):
-            return rf"{sign}_{{{self.limits([limits])}}} {self._body(body)}"
+            return rf"{sign}_{{{self.limits([limits], body)}}} {self._body(body)}"
 
     def _print_Last(self, e: Any) -> str:
         value, hit, default, *limits = e.args
         with self.scope(e, [limit[0] for limit in limits]):
             shown = [self._print(part) for part in (value, hit, default)]  # type: ignore[attr-defined]
-            sign = rf"\operatorname*{{last}}_{{{self.limits(limits)}}}"
+            sign = rf"\operatorname*{{last}}_{{{self.limits(limits, value, hit)}}}"
             return rf"\begin{{cases}} {sign} {shown[0]} & {shown[1]} = 1 \\ {shown[2]} & \text{{otherwise}} \end{{cases}}"
 
     def _body(self, e: Any) -> str:
@@ -191,6 +198,19 @@ class IndexLatex(IndexPrinter):
         if isinstance(expr, _BIG):
             return not last
         return super()._needs_mul_brackets(expr, first, last)  # type: ignore[misc, no-any-return]
+
+
+def _is_said(k: Any, bodies: Any) -> bool:
+    """Whether an index stands alone as the place in some tensor, and all such dimensions have its size."""
+    sizes = {n for body in bodies for n in _sizes(k, body)}
+    return sizes == {indices.size(k)}
+
+
+def _sizes(k: Any, body: Any) -> Iterator[int]:
+    for e in body.atoms(sp.Indexed, indices.Element):
+        at = e.indices if isinstance(e, sp.Indexed) else e.args[1:]
+        shape = e.base.shape if isinstance(e, sp.Indexed) else e.args[0].func.application.shape
+        yield from (int(n) for n, place in zip(shape, at, strict=True) if place == k)
 
 
 def _big_factor(e: Any) -> Any:

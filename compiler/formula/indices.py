@@ -84,7 +84,16 @@ def divided(e: Any, n: int) -> tuple[Any, Any]:
     return (whole, rest) if _lies(rest, 0, n) else (whole + Quotient(rest, sp.Integer(n)), sp.Mod(rest, n))
 
 
-class Sigma(sp.Sum):  # type: ignore[misc]
+class Binder:
+    """An expression that binds indices. SymPy moves choices in conditions outwards (`piecewise_fold`), and must not move them past it."""
+
+    __slots__ = ()
+
+    def has(self, *patterns: Any) -> bool:
+        return patterns != (sp.Piecewise,) and bool(super().has(*patterns))  # type: ignore[misc]
+
+
+class Sigma(Binder, sp.Sum):  # type: ignore[misc]
     """A sum as it is given: SymPy's own would pull conditions out of it, which can take for ever."""
 
     precedence = PRECEDENCE["Mul"]  # in a product it needs brackets, unless it comes last
@@ -95,7 +104,7 @@ class Sigma(sp.Sum):  # type: ignore[misc]
         return sum_
 
 
-class Fold(sp.Expr):  # type: ignore[misc]
+class Fold(Binder, sp.Expr):  # type: ignore[misc]
     """max, min, product, logsumexp, all, any of a body over an index: name, body, (index, first, last)."""
 
     is_commutative = True
@@ -139,7 +148,9 @@ class Element(sp.Expr):  # type: ignore[misc]
     """One element of a tensor that a row of the table gives as a whole: sort(x)[i]."""
 
     is_commutative = True
-    is_real = True
+
+    def _eval_is_real(self) -> Any:
+        return self.args[0].is_real
 
     def __new__(cls, whole: Any, *at: Any) -> Any:
         return super().__new__(cls, whole, *at)
@@ -212,7 +223,7 @@ def _solved(factor: Any, k: Any) -> Any:
     return -rest / scale if scale in (1, -1) and k not in rest.free_symbols else None
 
 
-class Last(sp.Expr):  # type: ignore[misc]
+class Last(Binder, sp.Expr):  # type: ignore[misc]
     """The value at the last index where the bracket is 1, or a default where there is none: value, bracket, default, *limits."""
 
     is_commutative = True

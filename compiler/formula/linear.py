@@ -18,7 +18,8 @@ def coefficient(run: Matrices, e: Any, g: Any, shape: tuple[int, ...]) -> Any:
     """M, given a scalar expression of atoms that stands for M g; `g` is a column."""
     terms = []
     opened, scalars = e, {}
-    for number in sorted((s for s in e.atoms(Entry, Total, sp.Trace) if s.has(g)), key=_parts, reverse=True):  # the outer ones first
+    numbers = dict.fromkeys(s for s in sp.preorder_traversal(e) if isinstance(s, (Entry, Total, sp.Trace)) and s.has(g))
+    for number in sorted(numbers, key=_parts, reverse=True):  # the outer ones first
         if opened.has(number):
             scalars[number] = sp.Dummy(real=True)
             opened = opened.xreplace({number: scalars[number]})
@@ -88,4 +89,4 @@ def _product(run: Matrices, m: Any, g: Any) -> Any:
 
 
 def _no_form(e: Any) -> FormulaError:
-    return FormulaError(f"matrix notation has no form for a derivative of {type(e).__name__}; try 'index'")
+    return FormulaError(f"matrix notation has no form for a derivative of {e.__class__.__name__}; try 'index'")

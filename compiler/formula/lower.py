@@ -11,6 +11,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from sympy import PolynomialError
+
 from symgrad.compiler.formula import elements, index, matrix, scalar
 from symgrad.compiler.formula.program import Job, Program
 from symgrad.compiler.graph.ir import Graph, Value
@@ -19,6 +21,8 @@ from symgrad.compiler.passes.domain import within_domain
 from symgrad.errors import FormulaError
 
 _LOWERINGS = {"scalar": scalar.lower, "matrix": matrix.lower, "elements": elements.lower, "index": index.lower}
+_OF_SYMPY = (TypeError, ValueError, ArithmeticError, AttributeError, LookupError, NotImplementedError, PolynomialError)
+"""What SymPy and NumPy raise in the midst of an expression that they cannot make."""
 NOTATIONS = ("auto", *_LOWERINGS)
 
 
@@ -48,3 +52,5 @@ def _written(notation: str, job: Job) -> Program:
         return _LOWERINGS[notation](job)
     except RecursionError:  # SymPy walks expressions recursively
         raise FormulaError(f"{notation} notation: an expression is nested too deeply for SymPy; try another notation") from None
+    except _OF_SYMPY as error:
+        raise FormulaError(f"{notation} notation: SymPy cannot write this function ({error}); try another notation") from error

@@ -84,7 +84,7 @@ def added(matrices: list[Any]) -> Any:
     """The sum, with what all terms begin or end with written once: A x + B x = (A + B) x"""
     if len(matrices) == 1:
         return matrices[0]
-    terms = [_parted(m) for m in matrices]
+    terms = [parted(m) for m in matrices]
     shared = _shared_scale([scale for scale, _ in terms])
     if shared != 1:
         return scaled(shared, added([scaled(scale / shared, times(*factors)) for scale, factors in terms]))
@@ -103,11 +103,11 @@ def _shared_scale(scales: list[Any]) -> Any:
     return sign * sp.Mul(*(f for f in set.intersection(*factors) if not f.is_number))
 
 
-def _parted(matrix: Any) -> tuple[Any, list[Any]]:
+def parted(matrix: Any) -> tuple[Any, list[Any]]:
     """The scalar and the factors of a product."""
     if not isinstance(matrix, sp.MatMul):
         return sp.Integer(1), [matrix]
-    parts = [_parted(f) if f.is_Matrix else (f, []) for f in matrix.args]
+    parts = [parted(f) if f.is_Matrix else (f, []) for f in matrix.args]
     return sp.Mul(*(scale for scale, _ in parts)), [f for _, factors in parts for f in factors]
 
 
@@ -126,18 +126,19 @@ def _without(factors: list[Any], count: int, end: int) -> list[Any]:
 
 
 def scaled(scale: Any, matrix: Any) -> Any:
-    inner, factors = _parted(matrix)
+    inner, factors = parted(matrix)
     total = scale * inner
     return sp.MatMul(*([] if total == 1 else [total]), *factors) if len(factors) > 1 or total != 1 else factors[0]
 
 
 def times(*matrices: Any) -> Any:
-    factors: list[Any] = []
-    for m in matrices:
-        factors.extend(m.args if isinstance(m, sp.MatMul) else [m])
-    factors = _joined(factors)
+    """The product; numbers among the factors come first."""
+    parts = [parted(m) for m in matrices]
+    factors = _joined([f for _, some in parts for f in some])
     useful = [f for f in factors if f != sp.OneMatrix(1, 1) and not isinstance(f, sp.Identity)]  # a 1×1 one is an identity, too
-    return factors[0] if not useful else useful[0] if len(useful) == 1 else sp.MatMul(*useful)
+    product = factors[0] if not useful else useful[0] if len(useful) == 1 else sp.MatMul(*useful)
+    scale = sp.Mul(*(scale for scale, _ in parts))
+    return product if scale == 1 else scaled(scale, product)
 
 
 def _joined(factors: list[Any]) -> list[Any]:

@@ -50,7 +50,7 @@ class Matrices(Lowering):
 
     def name(self, v: Value, name: str) -> list[Any]:
         symbol = sp.MatrixSymbol(name, *_size(v.shape)) if v.shape else meaning.symbol(name, v.dtype)
-        self.known[v] = self.atom(symbol, v.dtype) if v.shape else symbol
+        self.known[v] = meaning.truth(self.atom(symbol, v.dtype) if v.shape else symbol, v.dtype)
         self.symbols[v] = (symbol,)
         return [symbol]
 

@@ -57,6 +57,11 @@ def symbol(name: str, dtype: Any) -> Any:
     return sp.Symbol(name) if dtype.kind in "bc" else sp.Symbol(name, real=True)
 
 
+def truth(symbol: Any, dtype: Any) -> Any:
+    """A symbol as it stands in expressions: for a boolean the condition that it is not 0, since SymPy would compare it with numbers."""
+    return sp.Ne(symbol, 0) if dtype.kind == "b" else symbol
+
+
 class Same(BooleanFunction):  # type: ignore[misc]
     """x = y, which SymPy would rearrange: x + 1 = max(x + 1) holds in floating point, x = max(x + 1) - 1 may not."""
 
@@ -73,17 +78,32 @@ def elementwise(v: Value, args: Sequence[Any]) -> Any:
     """The meaning of an elementwise application for one element."""
     if v.op == "cast":
         return _cast(v, args[0])
-    if v.op in ("eq", "ne") and all(isinstance(a, sp.Expr) for a in args):
+    if v.op.startswith("logical_"):
+        args = [sp.Ne(a, 0) if isinstance(a, sp.Expr) else a for a in args]
+    elif v.op != "where" and not v.op.startswith("bitwise_") and not all(isinstance(a, sp.Expr) for a in args):
+        return _counted(v, [a if isinstance(a, sp.Expr) else indicator(a) for a in args])
+    if v.op in ("eq", "ne"):
         return _same(*args) if v.op == "eq" else sp.Not(_same(*args))
     row = row_of(v)
     attrs = {k: number(x) for k, x in v.attrs.items()}
     if v.op == "where" and args[1] == 0 and (_is_off(args[0]) or _asks_relu(v.args[0], args[0])):
         return args[2] * sp.Heaviside(_rectified(args[0].lhs), 0)  # how relu's rule is written
+    if v.op == "pow" and args[1].has(sp.MatrixExpr):  # SymPy would factor the exponent, and take matrices apart
+        return sp.Pow(*args, evaluate=False)
     if v.op == "where":
         args = (args[0], _assuming(args[1], args[0]), _assuming(args[2], sp.Not(args[0])))
     if _written_out(row, len(args), freeze(v.attrs), tuple(v.attrs.items())):
-        return row.sympy(sp, *args, **attrs)  # type: ignore[misc]
+        try:
+            return row.sympy(sp, *args, **attrs)  # type: ignore[misc]
+        except (TypeError, ValueError):  # SymPy refuses to compare NaN and sqrt(-1), which are numbers like others here
+            return opaque(v, args)
     return opaque(v, args)
+
+
+def _counted(v: Value, args: Sequence[Any]) -> Any:
+    """A row of numbers applied to booleans, which are 0 and 1 there."""
+    result = elementwise(v, args)
+    return sp.Ne(result, 0) if v.dtype.kind == "b" and isinstance(result, sp.Expr) else result
 
 
 def _cast(v: Value, x: Any) -> Any:
@@ -171,6 +191,8 @@ class Application:
     dtypes: tuple[Any, ...]
     index: int | None
     attrs: Mapping[str, Any] = field(compare=False)
+    shape: tuple[int, ...] = field(compare=False)
+    """Of the result."""
 
     @property
     def shown(self) -> list[tuple[str, Any]]:
@@ -185,9 +207,11 @@ def opaque(v: Value, args: Sequence[Any], index: int | None = None) -> Any:
     shapes = tuple(None if a is None else () if row_of(v).elementwise else a.shape for a in v.args)
     dtypes = tuple(None if a is None else str(a.dtype) for a in v.args)
     key = freeze({k: x for k, x in v.attrs.items() if (v.op, k) != ("inv", "check")})
-    function = sp.Function(v.op, real=True, application=Application(row_of(v), key, shapes, dtypes, index, v.attrs))
-    result = function(*(a if isinstance(a, sp.Expr) else indicator(a) for a in args if a is not None))
+    shape = v.shape if index is None else v.shape[index]
     dtype = v.dtype if index is None else v.dtype[index]
+    real = {} if dtype.kind == "c" else {"real": True}
+    function = sp.Function(v.op, application=Application(row_of(v), key, shapes, dtypes, index, v.attrs, shape), **real)
+    result = function(*(a if isinstance(a, sp.Expr) else indicator(a) for a in args if a is not None))
     return sp.Ne(result, 0) if dtype.kind == "b" else result
 
 

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Mapping
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -13,7 +15,8 @@ from sympy.printing.str import StrPrinter
 
 from symgrad.compiler.formula.index_printing import IndexLatex, IndexText, function_name
 from symgrad.compiler.formula.indices import is_bracket, is_index, relation
-from symgrad.compiler.formula.matrices import Elementwise, Entry, Total
+from symgrad.compiler.formula.matrices import Entry, Total, parted
+from symgrad.compiler.formula.matrix_printing import ELEMENTS, POWER, MatrixPrinter, says_sizes
 from symgrad.compiler.graph.printer import attribute
 
 BAR = "\N{COMBINING MACRON}"
@@ -23,19 +26,9 @@ _GREEK = frozenset(
 )  # fmt: skip
 _ESCAPES = {c: f"\\{c}" for c in "{}$&#_%"} | {"\\": r"\backslash ", "^": r"\hat{}", "~": r"\sim "}
 _RAISED = str.maketrans("0123456789", "⁰¹²³⁴⁵⁶⁷⁸⁹")
+_OTHER_WORDS = {"I": ("Id",), "H": ("step",), "pi": (repr(math.pi),)}
+_LOWERED = str.maketrans("0123456789", "₀₁₂₃₄₅₆₇₈₉")
 _HOLE = re.compile("\ue000([0-9]+)[_^]*\ue001")
-_KINDS = ((sp.Add, sp.MatAdd), sp.HadamardProduct, (sp.Mul, sp.MatMul), (sp.Pow, sp.HadamardPower))
-
-
-def _level(e: Any) -> int:
-    """How tightly an expression holds together: sums 0, Hadamard products 1, products 2, powers 3, everything else 4."""
-    if isinstance(e, Elementwise):
-        return _level(e.function.expr)
-    if isinstance(e, Entry):  # a number that is written as a product of matrices
-        return 1
-    if e.is_Rational:
-        return 0 if e < 0 else 4 if e.is_Integer else 2
-    return next((level for level, kinds in enumerate(_KINDS) if isinstance(e, kinds)), 4)
 
 
 def _squared(e: Any) -> Any:
@@ -49,21 +42,18 @@ def _rooted(e: Any) -> Any:
     return _squared(e.base) if isinstance(e.base, Total) and (2 * e.exp).is_Integer else None
 
 
-class _Printer:
-    """What both printers do: labels for symbols, brackets for matrices, and matrices in place of the variables of a function.
+class _Printer(MatrixPrinter):
+    """What both printers do: labels for symbols, and one text for all lines of a form."""
 
-    How tightly a matrix must hold together there is `around`: not at all as the whole argument of a call, a little in a sum.
-    """
-
-    bracket: str
-    circle: str
-
-    def __init__(self, labels: Mapping[Any, str], **settings: Any) -> None:
+    def __init__(self, labels: Mapping[Any, str], function: str = "", **settings: Any) -> None:
         super().__init__(settings)  # type: ignore[call-arg]
         self.labels = labels
+        self.taken = {function, *labels.values(), *map(self.label, labels.values())}
+        """Names of the user's: words of ours that are among them are replaced."""
+        self.words: dict[str, str] = {}
+        """The words of our notation that were printed, with what stands for them."""
         self.inserted: dict[Any, Any] = {}
         self.letters: dict[Any, str] = {}
-        self.around = 2
         self.holes: dict[Any, str] = {}
         """What stands in place of names in the text that is common to all lines of a form."""
         self.texts: dict[Any, list[str]] = {}
@@ -76,6 +66,7 @@ class _Printer:
         """What comes after a left side: the indices there keep their letters."""
         if isinstance(e, sp.Basic):
             self.name_indices(e)  # type: ignore[attr-defined]
+            self.sized = not says_sizes(e)
         return super().doprint(e)  # type: ignore[misc, no-any-return]
 
     def line(self, line: Any) -> str:
@@ -89,6 +80,13 @@ class _Printer:
             self.holes = {}
         text = self.texts[key]
         return "".join(own[int(part)] if n % 2 else part for n, part in enumerate(text))
+
+    def word(self, name: str) -> str:
+        """A word of our notation, or another one where the user has given that name to something."""
+        if name not in self.words:
+            others = (*_OTHER_WORDS.get(name, ()), *(name + "′" * n for n in range(1, 99)))
+            self.words[name] = next(text for text in (name, *others) if text not in self.taken)
+        return self.words[name]
 
     def named(self, e: Any) -> str:
         """The label of a symbol."""
@@ -105,47 +103,27 @@ class _Printer:
             return self.array(e)
         if isinstance(e, sp.IndexedBase):
             return self.named(e)
-        before = self.around
-        if isinstance(e, sp.Basic) and e.args:
-            self.around = -1 if isinstance(e, (sp.Function, sp.Max, sp.Min)) else 0 if isinstance(e, sp.Add) else 2
-        try:
-            return super()._print(e, **options)  # type: ignore[misc, no-any-return]
-        finally:
-            self.around = before
+        return super()._print(e, **options)
 
-    def inside(self, e: Any, level: int) -> str:
-        """In brackets, unless it holds together more tightly than `level`."""
-        text = self._print(e)
-        return text if _level(e) > level else self.bracket % text
+    def parenthesize(self, item: Any, level: Any, *args: Any, **options: Any) -> str:
+        """Brackets in SymPy's own text: a variable that stands for a matrix holds together as the matrix does."""
+        if item in self.inserted:
+            return self.inside(item, ELEMENTS)
+        return super().parenthesize(item, level, *args, **options)  # type: ignore[misc, no-any-return]
 
     def _print_Symbol(self, e: Any, style: str = "plain") -> str:
-        if e not in self.inserted:
-            return self.letter(e) if is_index(e) else self.named(e)  # type: ignore[attr-defined]
-        return self.inside(self.inserted[e], self.around)
+        if e in self.inserted:
+            return self._print(self.inserted[e])
+        return self.letter(e) if is_index(e) else self.named(e)  # type: ignore[attr-defined]
 
     def _print_MatrixSymbol(self, e: Any) -> str:
         return self.named(e)
-
-    def _print_Elementwise(self, e: Any) -> str:
-        self.inserted.update(zip(e.function.variables, e.matrices, strict=True))
-        return self._print(e.function.expr)
-
-    def _print_MatMul(self, e: Any) -> str:
-        factors = [self._print(f) if f.is_Rational else self.inside(f, 1) for f in e.args]
-        return " ".join([f"-{factors[1]}", *factors[2:]] if factors[0] == "-1" else factors)
-
-    def _print_MatAdd(self, e: Any) -> str:
-        terms = sorted(e.args, key=lambda t: (isinstance(t, sp.MatMul) and bool(t.args[0].is_negative), isinstance(t, sp.Transpose)))
-        return " + ".join(self._print(term) for term in terms).replace("+ -", "- ")
-
-    def _print_HadamardProduct(self, e: Any) -> str:
-        return self.circle.join(self.inside(f, 2) for f in e.args)
 
 
 class TextPrinter(_Printer, IndexText, StrPrinter):  # type: ignore[misc]
     """`2 xᵀ ((x w - y) ∘ H(x w))`"""
 
-    bracket, circle = "(%s)", " ∘ "
+    bracket, circle, slash, ones = "(%s)", " ∘ ", " ⊘ ", "𝟏"
     printmethod = "_no_text_of_its_own"  # SymPy's Indexed would print itself, without labels
 
     def label(self, text: str) -> str:
@@ -158,14 +136,16 @@ class TextPrinter(_Printer, IndexText, StrPrinter):  # type: ignore[misc]
         return repr(float(e))
 
     def _print_Heaviside(self, e: Any) -> str:
-        shown = {0: "H({})", 1: "[{} >= 0]"}.get(e.args[1], f"H({{}}, {self._print(e.args[1])})")
-        return shown.format(self._print(e.args[0]))
+        argument = self._print(e.args[0])
+        if e.args[1] == 1:
+            return f"[{argument} >= 0]"
+        return f"{self.word('H')}({argument})" if e.args[1] == 0 else f"{self.word('H')}({argument}, {self._print(e.args[1])})"
 
     def _print_Max(self, e: Any) -> str:
-        return f"max({', '.join(self._print(a) for a in sorted(e.args, key=sp.default_sort_key))})"
+        return self.call("max", sorted(e.args, key=sp.default_sort_key))
 
     def _print_Min(self, e: Any) -> str:
-        return f"min({', '.join(self._print(a) for a in sorted(e.args, key=sp.default_sort_key))})"
+        return self.call("min", sorted(e.args, key=sp.default_sort_key))
 
     def _print_Piecewise(self, e: Any) -> str:
         parts = [f"{self._print(x)} if {self._print(c)}" if c != sp.true else self._print(x) for x, c in e.args]
@@ -184,26 +164,67 @@ class TextPrinter(_Printer, IndexText, StrPrinter):  # type: ignore[misc]
         word = {"==": "=", "!=": "≠"}.get(e.rel_op)  # SymPy's text would be Eq(...) and Ne(...)
         return f"{self._print(e.lhs)} {word} {self._print(e.rhs)}" if word else super()._print_Relational(e)
 
-    def _print_HadamardPower(self, e: Any) -> str:
-        return f"{self.inside(e.base, 3)}^∘{self._print(e.exp)}"
+    def raised_elements(self, base: str, exponent: str) -> str:
+        return f"{base}^∘{exponent}"
 
-    def _print_MatMul(self, e: Any) -> str:
-        scale, *rest = e.args
-        if isinstance(scale, sp.MatrixExpr) or sp.fraction(scale)[1].is_Rational:
-            return super()._print_MatMul(e)
-        return f"({self._print(scale)}) {self._print(sp.MatMul(*rest))}"  # (m/‖x‖) x is not m/(‖x‖ x)
+    def transposed_text(self, text: str) -> str:
+        return f"{text}ᵀ"
+
+    def root(self, e: Any) -> str:
+        return self.call("sqrt", [e])
+
+    def call(self, name: str, args: Any) -> str:
+        return f"{self.word(name)}({', '.join(map(self._print, args))})"
+
+    def _print_Function(self, e: Any) -> str:
+        return self.call(e.func.__name__, e.args)
+
+    def _print_Exp1(self, e: Any) -> str:
+        return self.call("exp", [sp.Integer(1)])
+
+    def _print_Pi(self, e: Any) -> str:
+        return self.word("pi")
+
+    def _print_ImaginaryUnit(self, e: Any) -> str:
+        return "1j"
+
+    def subscript(self, n: Any) -> str:
+        return str(n).translate(_LOWERED)
+
+    def _print_Mul(self, e: Any) -> str:
+        """After a minus sign SymPy would leave out the brackets around (xᵀ y) in a product of several."""
+        number, rest = e.as_coeff_Mul()
+        if number.is_negative and isinstance(rest, sp.Mul) and any(isinstance(f, Entry) for f in rest.args):
+            return f"-{self._print(-e)}"
+        return super()._print_Mul(e)
+
+    def _print_Infinity(self, e: Any) -> str:
+        return "∞"
+
+    def _print_NegativeInfinity(self, e: Any) -> str:
+        return "-∞"
+
+    def term(self, e: Any) -> str:
+        """`y - 1`, not `y - 𝟏`: in a sum a number is added to every element."""
+        scale, factors = parted(e)
+        is_number = scale.is_Rational and len(factors) == 1 and isinstance(factors[0], sp.OneMatrix)
+        return self._print(scale) if is_number else super().term(e)
+
+    def scale(self, e: Any) -> str:
+        """(m/‖x‖) x is not m/(‖x‖ x)"""
+        return super().scale(e) if sp.fraction(e)[1].is_Rational else self.bracket % self._print(e)
 
     def _print_Transpose(self, e: Any) -> str:
-        return f"{self.inside(e.arg.arg, 3)}⁻ᵀ" if isinstance(e.arg, sp.Inverse) else f"{self.inside(e.arg, 3)}ᵀ"
+        return f"{self.inside(e.arg.arg, POWER)}⁻ᵀ" if isinstance(e.arg, sp.Inverse) else f"{self.inside(e.arg, POWER)}ᵀ"
 
     def _print_Inverse(self, e: Any) -> str:
-        return f"{self.inside(e.arg, 3)}⁻¹"
+        return f"{self.inside(e.arg, POWER)}⁻¹"
 
     def _print_Trace(self, e: Any) -> str:
-        return f"tr({self._print(e.arg)})"
+        return self.call("tr", [e.arg])
 
     def _print_Identity(self, e: Any) -> str:
-        return "I"
+        return self.sized_text(self.word("I"), e.shape[0])
 
     def _print_OneMatrix(self, e: Any) -> str:
         return "1ᵀ" if e.shape[0] == 1 else "1"
@@ -212,22 +233,24 @@ class TextPrinter(_Printer, IndexText, StrPrinter):  # type: ignore[misc]
         return "0"
 
     def _print_Det(self, e: Any) -> str:
-        return f"det({self._print(e.args[0])})"
+        return self.call("det", e.args)
 
     def _print_DiagMatrix(self, e: Any) -> str:
-        return f"diag({self._print(e.args[0])})"
+        return self.call("diag", e.args)
 
     def _print_Rows(self, e: Any) -> str:
-        return f"{e.name}({self._print(e.args[1])})"
+        return self.call(e.name, e.args[1:])
 
     def _print_Total(self, e: Any) -> str:
         root = _squared(e)
-        return f"sum({self._print(e.args[0])})" if root is None else f"‖{self._print(root)}‖²"
+        return self.call("sum", e.args) if root is None else f"‖{self._print(root)}‖²"
 
-    def _print_Pow(self, e: Any, rational: bool = False) -> str:
+    def _print_Pow(self, e: Any, *, rational: bool = False, **options: Any) -> str:
         root = _rooted(e)
+        if root is None and abs(e.exp) == sp.Rational(1, 2) and not rational and not self.is_matrix(e):
+            return f"{'1/' if e.exp < 0 else ''}{self.root(e.base)}"
         if root is None:
-            return super()._print_Pow(e, rational)  # type: ignore[no-any-return]
+            return super()._print_Pow(e, rational=rational)
         power = abs(2 * e.exp)
         return f"{'1/' if e.exp < 0 else ''}‖{self._print(root)}‖{'' if power == 1 else str(power).translate(_RAISED)}"
 
@@ -236,16 +259,25 @@ class TextPrinter(_Printer, IndexText, StrPrinter):  # type: ignore[misc]
 
     def _print_AppliedUndef(self, e: Any) -> str:
         if not hasattr(e.func, "application"):  # a word of a row's meaning
-            return f"{e.func.__name__}({', '.join(map(self._print, e.args))})"
+            return self.call(e.func.__name__, e.args)
         details = [f"{k}={attribute(x)}" for k, x in e.func.application.shown]
-        return f"{function_name(e.func.application)}({', '.join([*map(self._print, e.args), *details])})"
+        return f"{self.word(function_name(e.func.application))}({', '.join([*map(self._print, e.args), *details])})"
 
 
 class FormulaLatexPrinter(_Printer, IndexLatex, LatexPrinter):  # type: ignore[misc]
-    bracket, circle = r"\left(%s\right)", r" \circ "
+    bracket, circle, slash, ones = r"\left(%s\right)", r" \circ ", r" \oslash ", r"\mathbf{1}"
 
     def label(self, text: str) -> str:
-        return latex_label(text)
+        """x₁ is x1; another label that would look the same is upright: x_1."""
+        if text not in self.shown:
+            found = latex_label(text)
+            self.shown[text] = found if found not in self.shown.values() else rf"\mathrm{{{_escaped(text)}}}"
+        return self.shown[text]
+
+    @cached_property
+    def shown(self) -> dict[str, str]:
+        """What stands for each label."""
+        return {}
 
     def array(self, e: Any) -> str:
         if e.ndim > 2:
@@ -265,23 +297,53 @@ class FormulaLatexPrinter(_Printer, IndexLatex, LatexPrinter):  # type: ignore[m
 
     def _print_Heaviside(self, e: Any, exp: Any = None) -> str:
         argument = self._print(e.args[0])
-        shown = {0: rf"H\left({argument}\right)", 1: rf"\left[{argument} \ge 0\right]"}
-        return _raised(shown.get(e.args[1], rf"H\left({argument}, {self._print(e.args[1])}\right)"), exp)
+        name = {"H": "H"}.get(self.word("H"), r"\operatorname{step}")
+        shown = {0: rf"{name}\left({argument}\right)", 1: rf"\left[{argument} \ge 0\right]"}
+        return _raised(shown.get(e.args[1], rf"{name}\left({argument}, {self._print(e.args[1])}\right)"), exp)
 
-    def _print_HadamardPower(self, e: Any) -> str:
-        return rf"{self.inside(e.base, 3)}^{{\circ {self._print(e.exp)}}}"
+    def _print_ExpBase(self, e: Any, exp: Any = None) -> str:
+        """e^x, unless e is an argument."""
+        if "e" not in self.taken:
+            return super()._print_ExpBase(e, exp)  # type: ignore[no-any-return]
+        return _raised(rf"\exp\left({self._print(e.args[0])}\right)", exp)
+
+    def _print_Exp1(self, e: Any, exp: Any = None) -> str:
+        return "e" if "e" not in self.taken else r"\exp\left(1\right)"
+
+    def _print_Pi(self, e: Any, exp: Any = None) -> str:
+        return _raised(r"\pi" if r"\pi" not in self.taken else repr(math.pi), exp)
+
+    def _print(self, e: Any, **options: Any) -> str:
+        """π prints itself, in SymPy, and would not ask whether that is a name."""
+        return self._print_Pi(e) if e is sp.pi else super()._print(e, **options)
+
+    def raised_elements(self, base: str, exponent: str) -> str:
+        return rf"{base}^{{\circ {exponent}}}"
+
+    def transposed_text(self, text: str) -> str:
+        return rf"{text}^{{\top}}"
+
+    def root(self, e: Any) -> str:
+        return rf"\sqrt{{{self._print(e)}}}"
+
+    def subscript(self, n: Any) -> str:
+        return f"_{{{n}}}"
+
+    def level(self, e: Any) -> int:
+        """e^x is a power, here."""
+        return min(super().level(e), POWER) if isinstance(e, sp.exp) else super().level(e)
 
     def _print_Transpose(self, e: Any) -> str:
-        return rf"{self.inside(e.arg.arg, 3)}^{{-\top}}" if isinstance(e.arg, sp.Inverse) else rf"{self.inside(e.arg, 3)}^{{\top}}"
+        return rf"{self.inside(e.arg.arg, POWER)}^{{-\top}}" if isinstance(e.arg, sp.Inverse) else rf"{self.inside(e.arg, POWER)}^{{\top}}"
 
     def _print_Inverse(self, e: Any) -> str:
-        return rf"{self.inside(e.arg, 3)}^{{-1}}"
+        return rf"{self.inside(e.arg, POWER)}^{{-1}}"
 
     def _print_Trace(self, e: Any, exp: Any = None) -> str:
         return _raised(rf"\operatorname{{tr}}\left({self._print(e.arg)}\right)", exp)
 
     def _print_Identity(self, e: Any) -> str:
-        return "I"
+        return self.sized_text({"I": "I"}.get(self.word("I"), r"\mathrm{Id}"), e.shape[0])
 
     def _print_OneMatrix(self, e: Any) -> str:
         return r"\mathbf{1}^{\top}" if e.shape[0] == 1 else r"\mathbf{1}"
@@ -305,10 +367,10 @@ class FormulaLatexPrinter(_Printer, IndexLatex, LatexPrinter):  # type: ignore[m
         text = rf"\left\|{self._print(root)}\right\|^{{2}}"
         return text if exp is None else _raised(self.bracket % text, exp)
 
-    def _print_Pow(self, e: Any) -> str:
+    def _print_Pow(self, e: Any, **options: Any) -> str:
         root = _rooted(e)
         if root is None:
-            return super()._print_Pow(e)  # type: ignore[no-any-return]
+            return super()._print_Pow(e)
         power = abs(2 * e.exp)
         text = rf"\left\|{self._print(root)}\right\|" + ("" if power == 1 else f"^{{{power}}}")
         return text if e.exp > 0 else rf"\frac{{1}}{{{text}}}"

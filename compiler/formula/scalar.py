@@ -53,9 +53,9 @@ class _Scalar(Lowering):
         return symbol
 
     def name(self, v: Value, name: str) -> list[Any]:
-        self.known[v] = meaning.symbol(name, v.dtype)
-        self.symbols[v] = (self.known[v],)
-        return [self.known[v]]
+        symbol = meaning.symbol(name, v.dtype)
+        self.known[v], self.symbols[v] = meaning.truth(symbol, v.dtype), (symbol,)
+        return [symbol]
 
     def lower(self, v: Value) -> Any:
         if v.op == LITERAL:

@@ -48,7 +48,7 @@ class TorchFunction:
 
     def __call__(self, /, *args: Any, **kwargs: Any) -> Any:
         found, structure = flatten((args, kwargs), lambda x: isinstance(x, self.torch.Tensor))
-        own = [wrap(_array(self.torch, x)) for x in found]
+        own = [wrap(_array(self.torch, x), x.requires_grad) for x in found]
         given = {id(t): x for t, x in zip(own, found, strict=True)}
         args, kwargs = unflatten(structure, own)
         call, program = self.compiled._prepare(args, kwargs, "as_torch")

@@ -1,12 +1,14 @@
 """compile(buckets=...): batches of any length run through programs for a few lengths.
 
 The named arguments are filled up to the next length by repeating their last row, and results are cut back to the rows that were given.
-That is right for functions that treat rows one by one; whether this one does is tried once for each length, beside the function itself.
+That is right for functions that treat rows one by one; whether this one does is tried once for each length, beside the function itself,
+also with other rows in place of the repeated ones: large ones, largely negative ones and NaN must leave the results as they are.
 """
 
 from __future__ import annotations
 
 import functools
+import inspect
 import types
 from collections.abc import Callable, Mapping
 from typing import Any
@@ -21,11 +23,20 @@ from symgrad.compiler.tracing.capture import tracing
 from symgrad.compiler.tracing.tree import flatten, unflatten
 from symgrad.dispatch import tensors as ops
 from symgrad.errors import TraceError
+from symgrad.ops.promotion import kind
 from symgrad.tensor import Tensor, wrap
 
 
 def _is_array(x: Any) -> bool:
     return isinstance(x, (Tensor, np.ndarray))
+
+
+def _beyond(sign: int) -> Callable[[Any], Any]:
+    """A number far outside of those in an array; whole numbers may be indices, and stay among those that are there."""
+    return lambda x: sign * 1e4 if kind(x.dtype) in "fc" else x.max() if sign > 0 else x.min()
+
+
+_FILLS = (_beyond(1), _beyond(-1), lambda x: np.nan if kind(x.dtype) in "fc" else x.max())
 
 
 class Bucketed(Wrapping):
@@ -62,13 +73,18 @@ class Bucketed(Wrapping):
         n, size = self._sizes(bound.arguments)
         if n is None or size is None or n == size:
             return self.compiled(*args, **kwargs)
-        for name in self.lengths:
-            if name in bound.arguments:
-                bound.arguments[name] = _filled(bound.arguments[name], n, size)
+        given = {name: bound.arguments[name] for name in self.lengths if name in bound.arguments}
+        bound.arguments.update({name: _filled(argument, n, size) for name, argument in given.items()})
         result = _cut(self.compiled(*bound.args, **bound.kwargs), n, size)
         key = size, self.compiled.signature.bind(bound.args, bound.kwargs).key()
         if key not in self._tried:
-            self._check(result, args, kwargs, size)
+            wanted = self._eager(args, kwargs)
+            self._check(result, wanted, size)
+            for fill in _FILLS:
+                bound.arguments.update({name: _filled(argument, n, size, fill) for name, argument in given.items()})
+                other = self._run(bound)
+                if other is not None:
+                    self._check(_cut(other[0], n, size), wanted, size)
             self._tried.add(key)
         return result
 
@@ -88,11 +104,20 @@ class Bucketed(Wrapping):
         ((n, name),) = found.items()
         return n, min((length for length in self.lengths[name] if length >= n), default=None)
 
-    def _check(self, result: Any, args: Any, kwargs: Any, size: int) -> None:
+    def _eager(self, args: Any, kwargs: Any) -> Any:
         with no_grad():
-            wanted = flatten(self.compiled.signature.function(*args, **kwargs), _is_array)[0]
-        for x, y in zip(flatten(result, _is_array)[0], wanted, strict=True):
-            a, b = x.detach()._array, y._array if isinstance(y, Tensor) else y
+            return self.compiled.signature.function(*args, **kwargs)
+
+    def _run(self, bound: inspect.BoundArguments) -> tuple[Any] | None:
+        """The result; None if the function refuses these numbers, which says nothing of others."""
+        try:
+            return (self.compiled(*bound.args, **bound.kwargs),)
+        except Exception:
+            return None
+
+    def _check(self, result: Any, wanted: Any, size: int) -> None:
+        for x, y in zip(flatten(result, _is_array)[0], flatten(wanted, _is_array)[0], strict=True):
+            a, b = (z.detach()._array if isinstance(z, Tensor) else z for z in (x, y))
             room = 1e-3 if a.dtype.kind in "fcV" and a.dtype.itemsize <= 8 and a.dtype != np.float64 else 1e-7
             if a.shape != b.shape or not np.allclose(a, b, rtol=room, atol=room * float(np.max(np.abs(b), initial=0)), equal_nan=True):
                 raise TraceError(
@@ -101,17 +126,28 @@ class Bucketed(Wrapping):
                 )
 
 
-def _filled(argument: Any, n: int, size: int) -> Any:
-    """Each array with its last row repeated; gradients of the copies would go to that row, and are zero, since results are cut."""
-    index = wrap(np.minimum(np.arange(size), n - 1))
+def _filled(argument: Any, n: int, size: int, fill: Callable[[Any], Any] | None = None) -> Any:
+    """Each array with its last row repeated; gradients of the copies would go to that row, and are zero, since results are cut. With `fill`
+    the rows that are added hold the number that it gives instead."""
+    index = np.minimum(np.arange(size), n - 1)
     leaves, structure = flatten(argument, _is_array)
-    return unflatten(structure, [ops.index_select(x if isinstance(x, Tensor) else wrap(x), index, axis=0) for x in leaves])
+    if fill is not None:
+        return unflatten(structure, [_other_rows(x, index, n, fill) for x in leaves])
+    return unflatten(structure, [ops.index_select(x, wrap(index), axis=0) if isinstance(x, Tensor) else x[index] for x in leaves])
+
+
+def _other_rows(x: Any, index: Any, n: int, fill: Callable[[Any], Any]) -> Any:
+    given = x.detach()._array if isinstance(x, Tensor) else x
+    rows = given[index]
+    if given.size:
+        rows[n:] = fill(given)
+    return wrap(rows, x.requires_grad) if isinstance(x, Tensor) else rows
 
 
 def _cut(result: Any, n: int, size: int) -> Any:
-    leaves, structure = flatten(result, lambda x: isinstance(x, Tensor))
+    leaves, structure = flatten(result, _is_array)
     return unflatten(structure, [_rows(x, n) if x.ndim and x.shape[0] == size else x for x in leaves])
 
 
-def _rows(x: Tensor, n: int) -> Any:
-    return ops.getitem(x, index=((0, n, 1),))
+def _rows(x: Any, n: int) -> Any:
+    return ops.getitem(x, index=((0, n, 1),)) if isinstance(x, Tensor) else x[:n]

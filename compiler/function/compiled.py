@@ -11,6 +11,8 @@ import os
 from collections.abc import Callable
 from typing import Any
 
+import numpy as np
+
 from symgrad.compiler.collector import paused
 from symgrad.compiler.function.eagerly import Eagerly
 from symgrad.compiler.function.inspection import Inspection
@@ -20,27 +22,31 @@ from symgrad.compiler.function.wrapping import Wrapping
 from symgrad.compiler.lines import warn
 from symgrad.compiler.options import DEFAULT, Options
 from symgrad.compiler.progress import compiling, stage
+from symgrad.compiler.running.fastpath import FastPath, form_of, key_of, target_of
 from symgrad.compiler.running.program import MISS, Program
-from symgrad.compiler.running.shortcut import REFUSED, Run, direct, no_shortcut, shortcut
+from symgrad.compiler.running.returns import returned
 from symgrad.compiler.running.state import Step
 from symgrad.compiler.running.stepping import stepping
 from symgrad.compiler.tracing.aliases import conflict
 from symgrad.compiler.tracing.capture import tracing
+from symgrad.compiler.tracing.choice import Choice
 from symgrad.compiler.tracing.effects import Effects, escaped
 from symgrad.compiler.tracing.naming import titles
 from symgrad.compiler.tracing.randomness import Dice
 from symgrad.compiler.tracing.reading import names
+from symgrad.compiler.tracing.requiring import for_derivatives
 from symgrad.compiler.tracing.results import no_tensor
 from symgrad.compiler.tracing.signature import Call, Signature, Spec, types_of
 from symgrad.compiler.tracing.trace import Trace, trace
-from symgrad.compiler.tracing.tree import settings
+from symgrad.compiler.tracing.tree import flatten, settings
 from symgrad.errors import EffectError, GraphError, TraceError
-from symgrad.mode import local, watched
-from symgrad.resident import Resident, new, returning
-from symgrad.tensor import Tensor
+from symgrad.graph import next_sequence
+from symgrad.mode import compiled, local
+from symgrad.resident import returning
+from symgrad.tensor import Tensor, wrap
+from symgrad.views import protect
 
 _MOST_PATHS = 8
-_MOST_CHANGES = 16
 _MOST_ESCAPES = 4
 _ESCAPES = (
     "{} leaves tensors that it made behind at every call, in a list or an attribute, say; a program would make them once, so it is traced"
@@ -49,7 +55,7 @@ _ESCAPES = (
 
 
 class Compiled(Methods, Inspection, Wrapping):
-    """Call it as the function that it was made from; it takes tensors and arrays, and gives tensors."""
+    """Call it as the function that it was made from; it takes tensors and arrays, and returns tensors, or arrays."""
 
     def __init__(self, function: Callable[..., Any], options: Options = DEFAULT) -> None:
         self.options = options
@@ -63,19 +69,21 @@ class Compiled(Methods, Inspection, Wrapping):
         """The paths that derivatives were asked for, of a function that branches on values."""
         self._by_types: dict[Any, Program | Step] = {}
         """The short way to a program, for calls with tensors only."""
-        self._shortcut: Run = no_shortcut
-        """A short way to the latest program."""
-        self._direct: Any = None
-        """The shortest: the executable of the latest program, if it needs no more than tensors on the device. See `direct`."""
-        self._changes = 0
-        self._points, self._ways = {}, {}
-        self._latest: Program | Step | None = None
+        self._fast = FastPath(self.signature.signature)
+        self._entries = self._fast.entries
+        self._asked, self._points = {}, {}
         self._name: str = getattr(function, "__name__", "function")
         self._eager: set[Any] = set()
         """Arguments for which the function runs as it is written."""
         self._escapes = 0
         self.traces = Traces(str(self.signature))
         functools.update_wrapper(self, function, updated=())
+        compiled.add(self)
+
+    def forget_fast_paths(self) -> None:
+        """Let the next call, and the next derivative, look for its program by the whole key."""
+        for known in (self._by_types, self._points, self._entries, self._asked):
+            known.clear()
 
     def __repr__(self) -> str:
         made = len(self._programs) + sum(len(paths) for known in (self._conditional, self._steps) for paths in known.values())
@@ -83,26 +91,9 @@ class Compiled(Methods, Inspection, Wrapping):
         return f"<compiled {self.signature}: {programs}>"
 
     def __call__(self, /, *args: Any, **kwargs: Any) -> Any:
-        if not kwargs:
-            execute = self._direct
-            if execute is not None and not watched.count:
-                held = []
-                for a in args:
-                    if type(a) is not Resident or a._requires_grad:
-                        break
-                    held.append(a._held)
-                else:  # all are on the device
-                    try:
-                        found = execute(*held)
-                    except REFUSED:
-                        return self._called(args, kwargs)
-                    t: Any = new(Resident)  # as resident() does
-                    t._held = found
-                    t._node = t._base = None
-                    t._requires_grad = False
-                    t._cell = []
-                    return t
-            found = self._shortcut(args)
+        entry = self._entries.get((len(args), *kwargs) if kwargs else len(args))
+        if entry is not None:
+            found = entry.run(args, kwargs)
             if found is not MISS:
                 return found
         return self._called(args, kwargs)
@@ -133,10 +124,32 @@ class Compiled(Methods, Inspection, Wrapping):
             except (TraceError, GraphError) as error:
                 self._eager.add(key)
                 self.traces.warn("eager", f"{self.signature} runs eagerly from now on: {error}")
-        return self.signature.function(*args, **kwargs)
+        since = next_sequence()
+        result = self.signature.function(*map(_tensor, args), **{name: _tensor(x) for name, x in kwargs.items()})
+        self._protect(result, call, since)
+        return self._returned(result, call, False)
 
     def _run(self, call: Call, types: Any, tried: Program | Step | None) -> Any:
-        """The long way: through all programs for arguments of these types, of which one was tried already."""
+        """The slow path. What is recorded keeps copies of NumPy arguments, whose memory the caller may use again before backward()."""
+        if np.ndarray not in call.kinds or not local.mode.recording:
+            return self._found(call, types, tried)
+        since = next_sequence()
+        result = self._found(call, types, tried)
+        self._protect(result, call, since)
+        return result
+
+    def _protect(self, result: Any, call: Call, since: int) -> None:
+        """Let the history of results, and of tensors that were written to, keep copies of the arrays among the arguments."""
+        tensors = flatten(result, lambda x: isinstance(x, Tensor))[0]
+        tensors += (*call.leaves, *(self._latest.captured if self._latest is not None else ()))
+        edges = {id(x._node): x._node for x in tensors if isinstance(x, Tensor) and x._node is not None}
+        for edge in edges.values():
+            for array in call.leaves:
+                if isinstance(array, np.ndarray):
+                    protect(edge, array, since)
+
+    def _found(self, call: Call, types: Any, tried: Program | Step | None) -> Any:
+        """The result, by the first of all programs for arguments of these types whose conditions hold; one was tried already."""
         found = self._stepped(call, types, tried)
         if found is not MISS:
             return found
@@ -144,23 +157,30 @@ class Compiled(Methods, Inspection, Wrapping):
         if program is None:
             with compiling(self._name, self.options.verbose):
                 with returning(call.leaves):
-                    result, program = self._trace(call)
-                return result if program is None else self._launched(program, call, types)
+                    result, program, requires_grad = self._trace(call)
+                return self._returned(result, call, requires_grad) if program is None else self._launched(program, call, types)
         return self._launched(program, call, types)
 
     def _launched(self, program: Program, call: Call, types: Any) -> Any:
-        if types is not None and call.plain and not program.guards.conditions:
+        guards = program.guards
+        if types is not None and call.plain and not guards.conditions and self.options.returns != "numpy" and not call.mode()[2]:
             self._by_types[types] = program
         self._latest = program
         result = program.run(call.tensors())
-        self._shorten(shortcut(program), call, direct(program))
-        return result
+        self._enter(program, call)
+        return self._returned(result, call, guards.requires_grad)
 
-    def _shorten(self, way: Run, call: Call, direct: Any = None) -> None:
-        """The next call may take the shortest way; but types that change all the time would pay for it."""
-        self._changes += 1
-        pays = call.plain and self._changes <= _MOST_CHANGES
-        self._shortcut, self._direct = (way, direct) if pays else (no_shortcut, None)
+    def _returned(self, result: Any, call: Call, requires_grad: bool) -> Any:
+        """The result as tensors or as arrays; `requires_grad` says whether a captured tensor does."""
+        return returned(result, call.kinds, self.options.returns, requires_grad)
+
+    def _enter(self, program: Program, call: Call) -> None:
+        """Let calls like this one take the fast path, unless their results are recorded, or use the memory of arguments."""
+        if program.operation.giving or (local.mode.recording and any(t._requires_grad for t in program.captured)):
+            return
+        target = target_of(program.operation.kernel, program, form_of(program.structure), self.options.returns)
+        if target is not None:
+            self._fast.enter(key_of(*call.given), call, target, records=True)
 
     def _stepped(self, call: Call, types: Any, tried: Program | Step | None) -> Any:
         """The result of the first path whose conditions hold."""
@@ -171,10 +191,10 @@ class Compiled(Methods, Inspection, Wrapping):
         for step in steps:
             found = self._attempted(step, tensors) if step is not tried else MISS
             if found is not MISS:
-                if types is not None and call.plain and step.free:
+                if types is not None and call.plain and step.free and self.options.returns != "numpy":
                     self._by_types[types] = step
-                self._shorten(stepping(step), call)
-                return found
+                self._fast.enter_step(call, stepping(step, self.options.returns))
+                return self._returned(found, call, step.guards.requires_grad)
         return MISS
 
     def _attempted(self, step: Step, tensors: list[Tensor]) -> Any:
@@ -189,13 +209,14 @@ class Compiled(Methods, Inspection, Wrapping):
         return found
 
 
-    def _trace(self, call: Call) -> tuple[Any, Program | None]:
-        """Trace a call. With effects that was the call itself, and its result is given; else a program for it."""
+    def _trace(self, call: Call) -> tuple[Any, Program | None, bool]:
+        """Trace a call. With effects that was the call itself, and its result is given; else a program for it. Also whether a captured
+        tensor requires grad."""
         times: dict[str, float] = {}
         with stage("trace", times):
             traced = self._followed(call, effects=True)
         try:
-            return self._made(call, traced, times)
+            return *self._made(call, traced, times), any(t.requires_grad for t in traced.captured)
         except BaseException:
             traced.capture.journal.roll_back()
             raise
@@ -206,7 +227,8 @@ class Compiled(Methods, Inspection, Wrapping):
         """Run the function and look on."""
         self.traces.note(call, self._failures(call))
         given = [(path[1:], x) for path, x in settings(call.structure, "").items()]
-        watched, dice = names(self.signature.function, given), Dice()
+        watched = names(self.signature.function, given)
+        dice = Dice(watched, given)
         known = self.signature.names(), titles(self.signature.function, watched)
         traced = trace(self.signature.caller(call), call.leaves, call.labels, *known, follow=True, **how)
         if traced.capture.unnamed:
@@ -226,6 +248,8 @@ class Compiled(Methods, Inspection, Wrapping):
             traced.forget()  # the result, whose history may hold what the function made
         shared = conflict(traced.capture)
         left = escaped(traced) or traced.capture.keeps or shared is not None
+        if not left:
+            traced.capture.warn_of_changes()
         if shared is not None:
             self.traces.warn(shared, f"{self.signature}: {shared}: such calls run as they are written")
         elif left:
@@ -349,30 +373,36 @@ class Compiled(Methods, Inspection, Wrapping):
 
     def _prepare(self, args: Any, kwargs: Any, what: str) -> tuple[Call, Program]:
         call = self._bound(args, kwargs)
-        return call, self._program(call, what)
+        return call, self._program(call.differentiated(), what)
 
-    def _differentiable(self, args: Any, kwargs: Any, what: str) -> tuple[Call, Program | Eagerly]:
-        """What computes derivatives: a program, or eager code in place of one."""
+    def _differentiable(self, args: Any, kwargs: Any, what: str, wrt: Any) -> tuple[Call, Program | Eagerly, Choice]:
+        """What computes derivatives: a program, or eager code in place of one. And the inputs that they are taken in."""
         call = self._bound(args, kwargs)
-        if self.options.fallback is None:
-            return call, self._program(call, what)
+        make = self._program if self.options.fallback is None else self._program_or_eager
+        places = self.signature.places(call)
+        chosen = lambda program: self._choice(call, program, wrt)
+        return call, *for_derivatives(call, wrt, places, lambda c: make(c, what), chosen, self.signature.trains)
+
+    def _program_or_eager(self, call: Call, what: str) -> Program | Eagerly:
         key = "derivatives", call.key()
         if key not in self._eager:
             try:
-                return call, self._program(call, what)
+                return self._program(call, what)
             except (TraceError, GraphError) as error:
                 self._eager.add(key)
                 self.traces.warn("derivatives", f"derivatives of {self.signature} are computed eagerly from now on: {error}")
-        return call, Eagerly(self.signature.caller(call), call, titles(self.signature.function))
+        return Eagerly(self.signature.caller(call), call, titles(self.signature.function))
 
     def _program(self, call: Call, what: str) -> Program:
-        """The program of a function without effects: only such a one has derivatives. Where it branches, that of the path it takes."""
+        """The program of a function without effects: only such a one has derivatives. Where it branches, that of the path it takes. The
+        call is one for derivatives, in which inputs of the same memory are different inputs."""
         key = call.key()
-        program = None if call.shares else self._known(call)
+        program = self._known(call)
         if program is None or not program.whole:
             program = next((p for p in self._paths.get(key, ()) if p.holds(call.leaves) and p.taken(p.inputs(call))), None)
         if program is None:
-            program = self._derivable(call, key, what)
+            with returning(call.leaves):
+                program = self._derivable(call, key, what)
         self._latest = program
         return program
 
@@ -380,15 +410,21 @@ class Compiled(Methods, Inspection, Wrapping):
         times: dict[str, float] = {}
         try:
             with compiling(self._name, self.options.verbose), stage("trace", times):
-                traced = self._followed(call, numbers=False)
+                traced = self._followed(call, numbers=False, asked=call.requiring, lifted=call.lifted)
+            traced.capture.warn_of_changes()
         except EffectError as error:
             raise TraceError(
                 f"{error}. {what}() is for functions without effects: compile the part that computes the loss, and call {what}() of that"
             ) from error
         program = Program(traced, call, self._name, self.options, times)
-        if traced.path.values or call.shares or traced.capture.differentiated:  # in calls, the same tensor twice is one input
+        if traced.path.values or traced.capture.differentiated:
             paths = self._paths.setdefault(key, [])
             paths.insert(0, program)
             del paths[_MOST_PATHS:]
             return program
         return self._kept(key, program)
+
+
+def _tensor(argument: Any) -> Any:
+    """An array as the tensor that traced code gets in its place."""
+    return wrap(argument) if isinstance(argument, np.ndarray) else argument

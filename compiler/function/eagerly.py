@@ -11,14 +11,16 @@ from typing import Any
 
 from symgrad.autograd import enable_grad
 from symgrad.autograd.functional import pull_back, push_forward, rows
+from symgrad.autograd.grad_mode import without_hooks
 from symgrad.compiler.differentiate import require_one_number
 from symgrad.compiler.graph.ir import Graph, input_value
 from symgrad.compiler.jacobians import require_real
 from symgrad.compiler.tracing.histories import nodes_behind
 from symgrad.compiler.tracing.results import results
 from symgrad.compiler.tracing.signature import Call
+from symgrad.compiler.tracing.trace import lifting
 from symgrad.ops.promotion import kind
-from symgrad.tensor import Tensor
+from symgrad.tensor import Tensor, wrap
 from symgrad.views import detach
 
 
@@ -30,11 +32,12 @@ class Eagerly:
 
     def __init__(self, function: Callable[[Sequence[Any]], Any], call: Call, titles: Mapping[int, str]) -> None:
         self.choices: dict[Any, Any] = {}
-        self._leaves = [_leaf(t) for t in call.tensors()]
-        with enable_grad():
+        self._leaves = [_leaf(t, asked) for t, asked in zip(call.tensors(), call.requiring, strict=True)]
+        with enable_grad(), lifting(call.lifted):
             result = function(call.as_given(self._leaves))
         self._outputs, self.structure = results(result)
         self.captured = _brought(self._outputs, self._leaves)
+        self.requires_grad = any(t.requires_grad for t in self.captured)
         names = [t.name or titles.get(id(t)) or f"c{k}" for k, t in enumerate(self.captured, 1)]
         inputs, outputs = ([input_value(i, t._array.shape, t._array.dtype) for i, t in enumerate(ts)] for ts in (self._all, self._outputs))
         self.graph = Graph(tuple(inputs), tuple(outputs), (*call.labels, *names))
@@ -47,19 +50,19 @@ class Eagerly:
         return self._all
 
     def compute(self, what: str, wrt: tuple[int, ...], tensors: Sequence[Tensor]) -> list[Tensor]:
-        """What a kernel of this name would give, as tensors without history."""
+        """What a kernel of this name would give, as tensors without history, of memory of their own."""
         if what in ("jacobian", "hessian"):
             require_real(f"a {what.capitalize()}", (*self.graph.outputs, *(self.graph.inputs[i] for i in wrt)))
         if what in _OF_ONE_NUMBER:
             require_one_number(self.graph)
         with enable_grad():
             found = _COMPUTED[what](self._outputs, [self._all[i] for i in wrt], tensors[len(self._all) :])
-        return [detach(t) for t in found]
+        return [wrap(t._array.copy()) for t in found]
 
 
-def _leaf(t: Tensor) -> Tensor:
+def _leaf(t: Tensor, asked: bool) -> Tensor:
     copy = detach(t)
-    return copy.requires_grad_() if kind(t._array.dtype) in "fc" else copy
+    return copy.requires_grad_() if asked and kind(t._array.dtype) in "fc" else copy
 
 
 def _brought(outputs: Sequence[Tensor], own: Sequence[Tensor]) -> tuple[Tensor, ...]:
@@ -78,14 +81,32 @@ def _jacobian(outputs: Sequence[Tensor], inputs: Sequence[Tensor], again: bool =
     return [block for y in outputs for block in rows(y, tuple(inputs), again)]
 
 
+def _pushed(outputs: Sequence[Tensor], inputs: Sequence[Tensor], tangents: Sequence[Tensor]) -> Sequence[Tensor]:
+    with without_hooks():
+        return push_forward(tuple(outputs), tuple(inputs))(tuple(tangents), False)
+
+
+def _hessian(outputs: Sequence[Tensor], inputs: Sequence[Tensor]) -> list[Tensor]:
+    slopes = _jacobian(outputs, inputs, again=True)
+    with without_hooks():
+        return _jacobian(slopes, inputs)
+
+
+def _along(outputs: Sequence[Tensor], inputs: Sequence[Tensor], directions: Sequence[Tensor]) -> Sequence[Tensor]:
+    """The Hessian of a number times directions."""
+    slopes = _gradients(outputs, inputs, again=True)
+    with without_hooks():
+        return pull_back(slopes, inputs, directions, False)
+
+
 _COMPUTED: dict[str, Callable[[Sequence[Tensor], Sequence[Tensor], Sequence[Tensor]], Sequence[Tensor]]] = {
     "forward": lambda ys, xs, given: ys,
     "vjp": lambda ys, xs, given: pull_back(ys, xs, given, False),
-    "jvp": lambda ys, xs, given: push_forward(tuple(ys), tuple(xs))(tuple(given), False),
+    "jvp": _pushed,
     "grad": lambda ys, xs, given: _gradients(ys, xs),
     "value_and_grad": lambda ys, xs, given: [*ys, *_gradients(ys, xs)],
     "jacobian": lambda ys, xs, given: _jacobian(ys, xs),
-    "hessian": lambda ys, xs, given: _jacobian(_jacobian(ys, xs, again=True), xs),
-    "hvp": lambda ys, xs, given: pull_back(_gradients(ys, xs, again=True), xs, given, False),
+    "hessian": lambda ys, xs, given: _hessian(ys, xs),
+    "hvp": _along,
 }
 _OF_ONE_NUMBER = ("grad", "value_and_grad", "hvp")

@@ -15,9 +15,10 @@ from symgrad.compiler.options import Options
 from symgrad.compiler.running.program import Program
 from symgrad.compiler.running.state import Step
 from symgrad.compiler.tracing.capture import Way
-from symgrad.compiler.tracing.choice import choose
+from symgrad.compiler.tracing.choice import Choice, choose
 from symgrad.compiler.tracing.naming import titles
-from symgrad.compiler.tracing.signature import Signature, Spec
+from symgrad.compiler.tracing.requiring import for_derivatives
+from symgrad.compiler.tracing.signature import Call, Signature, Spec
 from symgrad.compiler.tracing.trace import trace
 from symgrad.errors import FormulaError, TraceError
 
@@ -49,10 +50,11 @@ class Inspection:
         from symgrad.compiler.deriving.derivation import Derivation
         from symgrad.compiler.deriving.derive import Plan, derived
 
-        program = self._whole(self._traced(), "formula") if order else self._traced()
-        graph = one_result(program, output)
+        program = self._traced()
         chosen = _slopes_left(program) if wrt is None else ()
-        chosen = chosen or self._chosen(program, wrt)
+        if order and not chosen:
+            program, chosen = self._differentiated(program, "formula", wrt)
+        graph = one_result(program, output)
         lowered, found = derived(graph, chosen, Plan(wrt, order, notation), _path(program))
         name = self._name if self._name.isidentifier() else "f"
         return Derivation(name, lowered, found, chosen, isinstance(wrt, (str, int)), self._values(program), program.answers)
@@ -84,36 +86,59 @@ class Inspection:
         return self._latest
 
     def _kernel(self, what: str, wrt: Any, backend: str | None = None) -> Kernel:
-        program = self._traced() if what == "forward" else self._whole(self._traced(), what)
+        program = self._traced()
+        if what != "forward":
+            if isinstance(program, Step) and program.operation is None:
+                raise TraceError(f'{self._name} has effects: its kernel is the whole step ("forward"), of which there is no {what!r}')
+            program, chosen = self._differentiated(program, what, wrt)
+            if not isinstance(program, Program):
+                raise TraceError(f"{self._name} takes other paths for other values: call {what}(...) with arguments first, to say which")
+            return program.kernel(what, program.wrt if wrt is None else chosen, backend)
         if isinstance(program, Program):
-            return program.kernel(what, program.wrt if wrt is None else self._chosen(program, wrt), backend)
-        if what == "forward":
-            if backend is None or backend == self.options.backend:
-                return program.kernel
-            return make_kernel(program.graph, options=replace(self.options, backend=backend))
-        if program.operation is None:
-            raise TraceError(f'{self._name} has effects: its kernel is the whole step ("forward"), of which there is no {what!r}')
-        raise TraceError(f"{self._name} takes other paths for other values: call {what}(...) with arguments first, to say which")
+            return program.kernel(what, (), backend)
+        if backend is None or backend == self.options.backend:
+            return program.kernel
+        return make_kernel(program.graph, options=replace(self.options, backend=backend))
 
-    def _whole(self, program: Program | Step, what: str) -> Program | Step:
-        """The program with all its derivatives: traced again, for the same types, if it was called without anybody asking for them."""
-        if isinstance(program, Step) or program.whole:
-            return program
-        signature, call = self.signature, replace(program.call, effects=False)
-        traced = trace(signature.caller(call), call.leaves, call.labels, signature.names(), titles(signature.function))
-        if call.weak and traced.path.values:
-            raise TraceError(f"{self._name} takes other paths for other numbers: call {what}(...) with arguments first, to say which")
-        return Program(traced, program.call, self._name, self.options)
+    def _differentiated(self, program: Program | Step, what: str, wrt: Any) -> tuple[Program | Step, tuple[int, ...]]:
+        """The program, and the inputs in `wrt`; traced again, for the same arguments or types, unless these inputs required grad."""
+        if isinstance(program, Step) and program.operation is None:
+            return program, self._chosen(program, wrt)
+
+        def make(call: Call) -> Program | Step:
+            return program if call.pattern == program.call.pattern and program.whole else self._retraced(program, call, what)
+
+        choose = lambda made: self._choice_of(made, wrt)
+        places = self.signature.places(program.call)
+        found, choice = for_derivatives(program.call, wrt, places, make, choose)
+        return found, choice.inputs
+
+    def _retraced(self, program: Program | Step, call: Call, what: str) -> Program:
+        """Another trace of a program's function: with the arguments of the last one, if they still exist, or else with their types."""
+        given = program.given()
+        how: dict[str, Any] = {} if given is None else {"follow": True, "numbers": False}
+        known = self.signature.names(), titles(self.signature.function)
+        leaves = call.leaves if given is None else given
+        try:
+            traced = trace(self.signature.caller(call), leaves, call.labels, *known, **how, asked=call.requiring, lifted=call.lifted)
+        except TraceError as error:
+            if given is not None:
+                raise
+            raise TraceError(f"{error}. Its arguments are gone: call {what}(...) with arguments first, to say which path") from error
+        return Program(traced, call, self._name, self.options)
+
+    def _choice_of(self, program: Program | Step, wrt: Any) -> Choice:
+        inputs = [Spec(x.shape, x.dtype) for x in program.graph.inputs]
+        return choose(wrt, self.signature.places(program.call), program.graph.labels, inputs, len(program.call.leaves))
 
     def _chosen(self, program: Program | Step, wrt: Any) -> tuple[int, ...]:
-        inputs = [Spec(x.shape, x.dtype) for x in program.graph.inputs]
-        return choose(wrt, self.signature.places(program.call), program.graph.labels, inputs, len(program.call.leaves)).inputs
+        return self._choice_of(program, wrt).inputs
 
     def _values(self, program: Program | Step) -> Any:
         from symgrad.compiler.deriving.derive import CallSource
 
         if isinstance(program, Program):
-            return CallSource(self.signature, replace(program.call, effects=False), program.captured)
+            return CallSource(self.signature, replace(program.call, effects=False, pattern=None, lifted=()), program.captured)
         return _ToBeRead(program.graph.labels, len(program.call.leaves))
 
 

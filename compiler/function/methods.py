@@ -7,7 +7,7 @@ Tensors that the function brings along have names, too.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import numpy as np
@@ -15,62 +15,66 @@ import numpy as np
 from symgrad.compiler.function.eagerly import Eagerly
 from symgrad.compiler.function.nested import Nested, NestedPullback, NestedPushforward, looked_at, refuse_kernels
 from symgrad.compiler.graph.ir import Value, type_text
+from symgrad.compiler.options import Options
+from symgrad.compiler.running.fastpath import Entry, FastPath, Form, key_of, target_of
 from symgrad.compiler.running.program import MISS, Program
-from symgrad.compiler.running.shortcut import Run, derivative, no_shortcut, value_and_gradients
+from symgrad.compiler.running.returns import ARRAYS, array_of, choice as returns_arrays, kinds_of
 from symgrad.compiler.running.state import Step
 from symgrad.compiler.tracing.choice import Choice, choose, tangents
-from symgrad.compiler.tracing.signature import Call, Signature, types_of
-from symgrad.compiler.tracing.tree import LEAF, leaves_like, unflatten
+from symgrad.compiler.tracing.signature import Call, Signature, native_number, types_of
+from symgrad.compiler.tracing.tree import LEAF, leaf_count, leaves_like, unflatten
 from symgrad.errors import describe
 from symgrad.ops.promotion import kind
 from symgrad.ops.spec import Meta
 from symgrad.resident import memory
 from symgrad.tensor import Tensor, wrap
 
-_MOST_WAYS = 64
+_MOST_ASKED = 64
+TENSORS = frozenset((Tensor,))
 
 
 class Point:
     """Where a derivative is taken: a program, its inputs, and which of them are meant."""
 
-    def __init__(self, program: Program | Eagerly, call: Call, choice: Choice, later: bool = False) -> None:
+    def __init__(self, program: Program | Eagerly, call: Call, choice: Choice, returns: str | None, later: bool = False) -> None:
         self.program: Any = program
         self.choice, self.chosen = choice, choice.inputs
-        self.inputs, self.plain = program.inputs(call), call.plain
+        self.inputs = program.inputs(call)
+        self.kinds, self.returns_arrays = call.kinds, returns_arrays(returns, program.requires_grad)
         if later:  # the user may write to arrays of his own until then
             kept = len(call.leaves)
             self.inputs[:kept] = [t if isinstance(x, Tensor) else wrap(x.copy()) for t, x in zip(self.inputs, call.leaves, strict=False)]
         self._versions = [t._version for t in self.inputs] if later else ()
 
     @staticmethod
-    def known(program: Program, choice: Choice, tensors: Sequence[Tensor], later: bool) -> Point:
+    def known(program: Program, choice: Choice, tensors: Sequence[Tensor], returns: str | None, later: bool) -> Point:
         """The same for other arguments of the same types."""
         point = Point.__new__(Point)
-        point.program, point.choice, point.chosen, point.plain = program, choice, choice.inputs, True
+        point.program, point.choice, point.chosen = program, choice, choice.inputs
         point.inputs = [*tensors, *program.captured]
+        point.kinds, point.returns_arrays = TENSORS, returns_arrays(returns, program.requires_grad)
         point._versions = [t._version for t in point.inputs] if later else ()
         return point
 
-    def compute(self, what: str, directions: Sequence[Tensor] = ()) -> list[Tensor]:
+    def compute(self, what: str, directions: Sequence[Tensor] = (), given: Sequence[Any] = ()) -> list[Any]:
+        """What a kernel gives for these directions, which are made of what was given: tensors, or arrays."""
         for i, version in enumerate(self._versions):
             if self.inputs[i]._version != version:
                 label = self.program.graph.labels[i]
                 raise RuntimeError(f"{label} has been written to in place since this derivative was begun: begin it again, or pass a copy")
         found: list[Tensor] = self.program.compute(what, self.chosen, [*self.inputs, *directions])
-        return found
+        arrays = self.returns_arrays
+        if arrays is None:
+            arrays = self.kinds | kinds_of(given) == ARRAYS
+        return [array_of(t._held) for t in found] if arrays else found
 
     def formed(self, found: Sequence[Any]) -> Any:
         """Derivatives in the form of what they are derivatives in."""
-        return found[0] if self.choice.form is LEAF else unflatten(self.choice.form, found)
+        return _formed(self.choice.form, found)
 
-    def by_output(self, found: Sequence[Tensor], each: int, arrange: Callable[[Sequence[Tensor]], Any]) -> Any:
-        """Derivatives, `each` many for every output, in the containers of the results."""
-        groups = [arrange(found[k : k + each]) for k in range(0, len(found), each)]
-        return groups[0] if self.program.structure is LEAF else unflatten(self.program.structure, groups)
-
-    def square(self, found: Sequence[Tensor]) -> Any:
-        count = len(self.chosen)
-        return self.formed([self.formed(found[k : k + count]) for k in range(0, len(found), count)])
+    def by_output(self, found: list[Any], arrange: Form) -> Any:
+        """Derivatives in the containers of the results."""
+        return _by_output(self.program, arrange)(found)
 
     @property
     def values(self) -> list[Value]:
@@ -82,13 +86,36 @@ class Point:
         return [self.program.graph.labels[i] for i in self.chosen]
 
 
+def _formed(form: Any, found: Sequence[Any]) -> Any:
+    return found[0] if form is LEAF else unflatten(form, found)
+
+
+def _by_output(program: Any, arrange: Form) -> Form:
+    """Puts derivatives, equally many for each output, into the containers of the results."""
+
+    def by_output(found: list[Any]) -> Any:
+        each = len(found) // leaf_count(program.structure)
+        return _formed(program.structure, [arrange(found[k : k + each]) for k in range(0, len(found), each)])
+
+    return by_output
+
+
 def direction(given: Any, like: Value | Meta, name: str) -> Tensor:
     """A tangent or cotangent as the kernel takes it: of the shape and type of what it belongs to."""
-    array = memory(given) if isinstance(given, Tensor) else np.asarray(given)
+    array = memory(given) if isinstance(given, Tensor) else _array_of(given)
     given_kind = kind(array.dtype)
     if given_kind not in ("b", "i", "f", "c") or array.shape != like.shape or (given_kind == "c" and kind(like.dtype) != "c"):
         raise ValueError(f"{name} must be {type_text(like)}, got {describe(given)}")
     return given if isinstance(given, Tensor) and array.dtype == like.dtype else wrap(np.asarray(array, like.dtype).copy())
+
+
+def _array_of(given: Any) -> Any:
+    """The array of a direction that is no tensor; fractions and numbers of SymPy's are taken for floats."""
+    array = np.asarray(given)
+    if array.dtype != object:
+        return array
+    numbers = [native_number(x) for x in array.flat]
+    return array if None in numbers else np.array(numbers).reshape(array.shape)
 
 
 class Pullback:
@@ -110,8 +137,9 @@ class Pullback:
         program = self._point.program
         given = cotangents[0] if len(cotangents) == 1 else cotangents
         outputs: Iterator[Value] = iter(program.graph.outputs)
-        seeds = [cotangent(x, next(outputs), where) for x, where in leaves_like(program.structure, given, "the cotangent")]
-        return self._point.formed(self._point.compute("vjp", seeds))
+        leaves = list(leaves_like(program.structure, given, "the cotangent"))
+        seeds = [cotangent(x, next(outputs), where) for x, where in leaves]
+        return self._point.formed(self._point.compute("vjp", seeds, [x for x, _ in leaves]))
 
 
 def cotangent(given: Any, like: Value | Meta, where: str) -> Tensor:
@@ -137,13 +165,14 @@ class Pushforward:
 
     def __call__(self, *tangents: Any) -> Any:
         refuse_kernels(f"the jvp of {self._name}")
-        found = self._point.compute("jvp", _directions(self._point, tangents, "the tangent"))
-        return self._point.by_output(found, 1, lambda group: group[0])
+        found = self._point.compute("jvp", *_directions(self._point, tangents, "the tangent"))
+        return self._point.by_output(found, lambda group: group[0])
 
 
-def _directions(point: Point, given: Sequence[Any], name: str) -> list[Tensor]:
-    leaves = tangents(point.choice, given, point.labels, name)
-    return [direction(x, v, f"{name} of {label}") for x, v, label in zip(leaves, point.values, point.labels, strict=True)]
+def _directions(point: Point, given: Sequence[Any], name: str) -> tuple[list[Tensor], list[Any]]:
+    """As the kernel takes them, and as they were given."""
+    leaves = list(tangents(point.choice, given, point.labels, name))
+    return [direction(x, v, f"{name} of {label}") for x, v, label in zip(leaves, point.values, point.labels, strict=True)], leaves
 
 
 def _value(point: Point, name: str) -> Any:
@@ -160,18 +189,26 @@ def _named(wrt: Any) -> Any:
 
 
 _MOST_POINTS = 256
-_NOTHING = object()
-_FORMS: dict[tuple[str, bool], Callable[[list[Tensor]], Any]] = {
+_FORMS: dict[tuple[str, bool], Form] = {
     ("grad", True): lambda found: found[0],
     ("grad", False): tuple,
     ("value_and_grad", True): lambda found: (found[0], found[1]),
-    ("value_and_grad", False): value_and_gradients,
+    ("value_and_grad", False): lambda found: (found[0], tuple(found[1:])),
 }
 """What gradients are given as, in one tensor or in several."""
 
 
-def _form(what: str, point: Point) -> Callable[[list[Tensor]], Any]:
-    form = point.choice.form
+def _form(what: str, point: Point) -> Form:
+    """Puts the results of a kernel into their form. It outlives the point, and does not keep its inputs."""
+    form, count, program = point.choice.form, len(point.chosen), point.program
+    if what == "jacobian":
+        return _by_output(program, lambda found: _formed(form, found))
+    if what == "hessian":
+
+        def square(found: Sequence[Any]) -> Any:
+            return _formed(form, [_formed(form, found[k : k + count]) for k in range(0, len(found), count)])
+
+        return _by_output(program, square)
     if form is LEAF or (point.choice.several and all(part is LEAF for part in form)):
         return _FORMS[what, form is LEAF]
     return (lambda found: unflatten(form, found)) if what == "grad" else lambda found: (found[0], unflatten(form, found[1:]))
@@ -181,16 +218,26 @@ class Methods:
     """The derivatives of a compiled function, at arguments."""
 
     _name: str
-    _latest: Program | Step | None
     signature: Signature
+    options: Options
     _points: dict[Any, tuple[Program, Choice]]
     """The short way to derivatives: program and inputs, by what was asked for."""
-    _ways: dict[Any, Run]
-    """The shortest way to gradients, for arguments like the last ones."""
-    _latest_way: tuple[Any, Any, Run] = (None, None, no_shortcut)
-    """What was asked for last, by identity: looking that up costs nothing."""
+    _fast: FastPath
+    _entries: dict[Any, Entry]
+    """Those of the fast path."""
+    _asked: dict[int, Any]
+    """What was asked for, by its id, which no other object has as long as it is kept here."""
 
-    def _differentiable(self, args: Any, kwargs: Any, what: str) -> tuple[Call, Any]:
+    @property
+    def _latest(self) -> Program | Step | None:
+        """The program that ran last."""
+        return self._fast.latest.program  # type: ignore[no-any-return]
+
+    @_latest.setter
+    def _latest(self, program: Program | Step | None) -> None:
+        self._fast.latest.program = program
+
+    def _differentiable(self, args: Any, kwargs: Any, what: str, wrt: Any) -> tuple[Call, Any, Choice]:
         raise NotImplementedError
 
     def _point(self, what: str, args: Any, kwargs: Any, wrt: Any) -> Point:
@@ -200,15 +247,16 @@ class Methods:
             program, choice = self._points[key]
             if program.guards.hold(args):
                 self._latest = program
-                return Point.known(program, choice, args, later)
-        call, program = self._differentiable(args, kwargs, what)
-        point = Point(program, call, self._choice(call, program, wrt), later)
+                return Point.known(program, choice, args, self.options.returns, later)
+        args, kwargs = self.signature.with_floats(args, kwargs, wrt)
+        call, program, choice = self._differentiable(args, kwargs, what, wrt)
+        point = Point(program, call, choice, self.options.returns, later)
         if types is not None and call.plain and not program.answers and not program.guards.conditions:
             self._keep(key, point)
         return point
 
     def _nested(self, args: Any, kwargs: Any, wrt: Any) -> Nested:
-        return Nested(self.signature.function, args, kwargs, wrt)
+        return Nested(self.signature.function, args, kwargs, wrt, self.options.returns)
 
     def _choice(self, call: Call, program: Program | Eagerly, wrt: Any) -> Choice:
         """In which inputs; what is said by name is looked up once for each program."""
@@ -223,28 +271,37 @@ class Methods:
         return choice
 
     def _computed(self, what: str, args: Any, kwargs: Any, wrt: Any) -> Any:
-        """Gradients, by the shortest way that is known, or else by the long one."""
-        if not kwargs:
-            found = self._way(what, wrt)(args)
+        """A derivative, by the fast path if there is one for what was asked for, whichever object says so."""
+        key = what, _named(wrt), key_of(args, kwargs)
+        entry = self._entries.get(key)
+        if entry is not None:
+            found = entry.run(args, kwargs)
             if found is not MISS:
+                self._remember_asked(what, args, kwargs, wrt)
                 return found
         if looked_at():
             return getattr(self._nested(args, kwargs, wrt), what)()
         point = self._point(what, args, kwargs, wrt)
         form = _form(what, point)
         results = form(point.compute(what))
-        if not kwargs and not point.program.answers and point.plain:
-            if len(self._ways) >= _MOST_WAYS:
-                self._ways.clear()
-            self._ways[what, _named(wrt)] = derivative(point.program, point.program.kernel(what, point.chosen), form, wrt is None)
-            self._way(what, wrt)
+        if isinstance(point.program, Program) and not point.program.answers:
+            target = target_of(point.program.kernel(what, point.chosen), point.program, form, self.options.returns)
+            if target is not None:
+                self._fast.enter(key, self.signature.bind(args, kwargs), target, records=False)
+                self._remember_asked(what, args, kwargs, wrt)
         return results
 
-    def _way(self, what: str, wrt: Any) -> Run:
-        """The shortest way that is known; a list may be another one the next time."""
-        way = self._ways.get((what, _named(wrt)), no_shortcut)
-        self._latest_way = what, _NOTHING if isinstance(wrt, list) else wrt, way
-        return way
+    def _remember_asked(self, what: str, args: Any, kwargs: Any, wrt: Any) -> None:
+        """Find the fast path by the identity of what was asked for; a list may be another one the next time."""
+        key = what, _named(wrt), key_of(args, kwargs)
+        if isinstance(wrt, list) or key not in self._entries:
+            return
+        if len(self._asked) >= _MOST_ASKED:
+            for known in [k for k in self._entries if isinstance(k, tuple) and len(k) > 1 and k[1] in self._asked]:
+                self._entries.pop(known, None)
+            self._asked = {}
+        self._asked[id(wrt)] = wrt
+        self._entries[what, id(wrt), len(args), *kwargs] = self._entries[key]
 
     def _keep(self, key: Any, point: Point) -> None:
         if len(self._points) >= _MOST_POINTS:
@@ -253,21 +310,15 @@ class Methods:
 
     def value_and_grad(self, /, *args: Any, wrt: Any = None, **kwargs: Any) -> tuple[Tensor, Any]:
         """The scalar result and its gradients: in the form of the argument if `wrt` is one name or position, else in a tuple."""
-        what, asked, way = self._latest_way
-        if asked is wrt and what == "value_and_grad" and not kwargs:
-            found = way(args)
-            if found is not MISS:
-                return found  # type: ignore[no-any-return]
-        return self._computed("value_and_grad", args, kwargs, wrt)  # type: ignore[no-any-return]
+        entry = self._entries.get(("value_and_grad", id(wrt), len(args), *kwargs))
+        found: Any = MISS if entry is None else entry.run(args, kwargs)
+        return self._computed("value_and_grad", args, kwargs, wrt) if found is MISS else found  # type: ignore[no-any-return]
 
     def grad(self, /, *args: Any, wrt: Any = None, **kwargs: Any) -> Any:
         """The gradients of the scalar result, as `value_and_grad` gives them."""
-        what, asked, way = self._latest_way
-        if asked is wrt and what == "grad" and not kwargs:
-            found = way(args)
-            if found is not MISS:
-                return found
-        return self._computed("grad", args, kwargs, wrt)
+        entry = self._entries.get(("grad", id(wrt), len(args), *kwargs))
+        found = MISS if entry is None else entry.run(args, kwargs)
+        return self._computed("grad", args, kwargs, wrt) if found is MISS else found
 
     def vjp(self, /, *args: Any, wrt: Any = None, **kwargs: Any) -> Pullback | NestedPullback:
         """The VJP at these arguments: `fast.vjp(x, w)(v)` gives the cotangents of the inputs for a cotangent v of the result."""
@@ -283,17 +334,11 @@ class Methods:
 
     def jacobian(self, /, *args: Any, wrt: Any = None, **kwargs: Any) -> Any:
         """The Jacobian, shaped (*result, *input), in the containers of the results; by the VJP or the JVP, whichever is less work."""
-        if looked_at():
-            return self._nested(args, kwargs, wrt).jacobian()
-        point = self._point("jacobian", args, kwargs, wrt)
-        return point.by_output(point.compute("jacobian"), len(point.chosen), point.formed)
+        return self._computed("jacobian", args, kwargs, wrt)
 
     def hessian(self, /, *args: Any, wrt: Any = None, **kwargs: Any) -> Any:
         """The Hessian, shaped (*result, *input, *input): one tensor if `wrt` is one of a tensor, else a tuple of tuples."""
-        if looked_at():
-            return self._nested(args, kwargs, wrt).hessian()
-        point = self._point("hessian", args, kwargs, wrt)
-        return point.by_output(point.compute("hessian"), len(point.chosen) ** 2, point.square)
+        return self._computed("hessian", args, kwargs, wrt)
 
     def hvp(self, /, *args: Any, v: Any, wrt: Any = None, **kwargs: Any) -> Any:
         """The Hessian of the scalar result times `v`, without the Hessian. Both have the form of the argument if `wrt` is one name or
@@ -301,4 +346,4 @@ class Methods:
         if looked_at():
             return self._nested(args, kwargs, wrt).hvp(v)
         point = self._point("hvp", args, kwargs, wrt)
-        return point.formed(point.compute("hvp", _directions(point, (v,), "v")))
+        return point.formed(point.compute("hvp", *_directions(point, (v,), "v")))

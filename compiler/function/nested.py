@@ -12,8 +12,9 @@ from typing import Any
 
 from symgrad import func
 from symgrad.compiler.lines import user_line
+from symgrad.compiler.running.returns import kinds_of, returned
 from symgrad.compiler.tracing.choice import choose, tangents
-from symgrad.compiler.tracing.signature import Signature
+from symgrad.compiler.tracing.signature import Signature, is_data
 from symgrad.compiler.tracing.tree import flatten, leaves_like, unflatten
 from symgrad.errors import TraceError
 from symgrad.mode import local, tracing
@@ -37,7 +38,8 @@ def refuse_kernels(name: str) -> None:
 class Nested:
     """The derivatives at given arguments."""
 
-    def __init__(self, function: Callable[..., Any], args: Any, kwargs: Any, wrt: Any) -> None:
+    def __init__(self, function: Callable[..., Any], args: Any, kwargs: Any, wrt: Any, returns: str | None) -> None:
+        self.returns = returns
         self.signature = Signature(function)  # without options: Python numbers stay what they are
         self.call = self.signature.bind(args, kwargs)
         self.tensors = self.call.tensors()
@@ -53,6 +55,10 @@ class Nested:
             filled[i] = t
         bound = inspect.BoundArguments(self.signature.signature, unflatten(self.call.structure, filled))
         return self.signature.function(*bound.args, **bound.kwargs)
+
+    def returned(self, found: Any, given: Sequence[Any] = ()) -> Any:
+        """Derivatives as tensors or arrays. What is traced stays a tensor: its numbers must not leave the trace."""
+        return found if tracing() else returned(found, self.call.kinds | kinds_of(given), self.returns, False)
 
     def results(self, *chosen: Tensor) -> list[Tensor]:
         """The same, with the results one after the other."""
@@ -73,21 +79,23 @@ class Nested:
 
     def value_and_grad(self) -> tuple[Tensor, Any]:
         found, value = func.grad_and_value(self.run, self._all)(*self.at)
-        return value, self.formed(found)
+        result: tuple[Tensor, Any] = self.returned((value, self.formed(found)))
+        return result
 
     def grad(self) -> Any:
         return self.value_and_grad()[1]
 
     def jacobian(self) -> Any:
         found = func.jacrev(self.results, self._all)(*self.at)
-        return unflatten(self.structure, map(self.formed, found))
+        return self.returned(unflatten(self.structure, map(self.formed, found)))
 
     def hessian(self) -> Any:
         found = func.hessian(self.results, self._all)(*self.at)
-        return unflatten(self.structure, [self.formed([*map(self.formed, rows)]) for rows in found])
+        return self.returned(unflatten(self.structure, [self.formed([*map(self.formed, rows)]) for rows in found]))
 
     def hvp(self, v: Any) -> Any:
-        return self.formed(func.jvp(func.grad(self.run, self._all), self.at, self.directions((v,), "v"))[1])
+        found = func.jvp(func.grad(self.run, self._all), self.at, self.directions((v,), "v"))[1]
+        return self.returned(self.formed(found), flatten(v, is_data)[0])
 
 
 class NestedPullback:
@@ -99,12 +107,13 @@ class NestedPullback:
 
     @property
     def value(self) -> Any:
-        return unflatten(self._nested.structure, self._value)
+        return self._nested.returned(unflatten(self._nested.structure, self._value))
 
     def __call__(self, *cotangents: Any) -> Any:
         given = cotangents[0] if len(cotangents) == 1 else cotangents
-        seeds = [_like(x, y) for (x, _), y in zip(leaves_like(self._nested.structure, given, "the cotangent"), self._value, strict=True)]
-        return self._nested.formed(self._pull(*seeds))
+        leaves = [x for x, _ in leaves_like(self._nested.structure, given, "the cotangent")]
+        seeds = [_like(x, y) for x, y in zip(leaves, self._value, strict=True)]
+        return self._nested.returned(self._nested.formed(self._pull(*seeds)), leaves)
 
 
 class NestedPushforward:
@@ -116,12 +125,12 @@ class NestedPushforward:
     @property
     def value(self) -> Any:
         found = self._nested.results(*self._nested.at)
-        return unflatten(self._nested.structure, found)
+        return self._nested.returned(unflatten(self._nested.structure, found))
 
     def __call__(self, *given: Any) -> Any:
         nested = self._nested
         _, found = func.jvp(nested.results, nested.at, nested.directions(given, "the tangent"))
-        return unflatten(nested.structure, found)
+        return nested.returned(unflatten(nested.structure, found), flatten(given, is_data)[0])
 
 
 def _like(given: Any, like: Tensor) -> Tensor:

@@ -10,6 +10,7 @@ from typing import Any
 from symgrad.compiler.lines import warn
 from symgrad.compiler.tracing.signature import Call, held_by
 from symgrad.compiler.tracing.tree import frozen, settings
+from symgrad.ops.promotion import default_float
 
 logger = logging.getLogger("symgrad.compile")
 MOST = 8
@@ -48,8 +49,9 @@ class _Picture:
             self.dtypes |= {label: cls.__name__ for label, cls in zip(call.labels, call.weak, strict=True) if cls is not None}
         self.settings = {path: x for name, part in call.structure.items() for path, x in settings(part, name).items()}
         self.keys = {path: frozen(x) for path, x in self.settings.items()}
-        mode = call.mode() or ((), True, ())
+        mode = call.mode() or ((), True, (), ())
         self.asked = dict(zip(call.labels, mode[0], strict=False))
+        self.default = default_float()
         self.recording, self.overlaps = mode[1], [(call.labels[i], call.labels[j]) for i, j, _ in mode[2]]
 
     def differences(self, now: _Picture) -> list[tuple[str, str]]:
@@ -61,6 +63,8 @@ class _Picture:
                 found.append((label, line))
         if self.recording != now.recording:
             found.append(("", f"grad mode: {_on(self.recording)} -> {_on(now.recording)}"))
+        if self.default != now.default:
+            found.append(("", f"default dtype: {self.default} -> {now.default}"))
         if self.overlaps != now.overlaps:
             found.append(("", f"shared memory: {_pairs(self.overlaps)} -> {_pairs(now.overlaps)}"))
         return found
@@ -73,7 +77,7 @@ class _Picture:
             if self.keys[label] == now.keys[label]:
                 return None
             before, after = _short(self.settings[label]), _short(now.settings[label])
-            return f"{start} {before} -> {after}" if before != after else f"{start} another {type(now.settings[label]).__name__}"
+            return f"{start} {before} -> {after}" if before != after else f"{start} another {now.settings[label].__class__.__name__}"
         if self.shapes[label] != now.shapes[label]:
             return f"{start} shape {self.shapes[label]} -> {now.shapes[label]}"
         if self.dtypes[label] != now.dtypes[label]:

@@ -14,6 +14,7 @@ from symgrad.compiler.tracing.capture import tracing
 from symgrad.compiler.tracing.naming import titles
 from symgrad.compiler.tracing.trace import trace
 from symgrad.compiler.tracing.tree import LEAF, unflatten
+from symgrad.graph import next_sequence
 
 
 class Retraced(Compiled):
@@ -24,7 +25,8 @@ class Retraced(Compiled):
             return self.signature.function(*args, **kwargs)
         call = self._bound(args, kwargs)
         function = self.signature.caller(call)
-        traced = trace(function, call.leaves, call.labels, self.signature.names(), titles(self.signature.function), abstract=True)
+        known = self.signature.names(), titles(self.signature.function)
+        traced = trace(function, call.leaves, call.labels, *known, abstract=True, asked=call.requiring)
         traced.capture.journal.clear()
         graph = traced.graph
         program = self._programs.get(graph)
@@ -32,5 +34,8 @@ class Retraced(Compiled):
             self.traces.note(call, ["another structure"])
             program = self._programs[graph] = Program(traced, call, self._name, self.options)
         self._latest = program
+        since = next_sequence()
         results = program.operation(*call.tensors(), *traced.captured)
-        return results[0] if traced.structure is LEAF else unflatten(traced.structure, results)
+        result = results[0] if traced.structure is LEAF else unflatten(traced.structure, results)
+        self._protect(result, call, since)
+        return self._returned(result, call, program.requires_grad)

@@ -44,7 +44,7 @@ def plain(x: Any) -> Any:
         return np.ndarray(native.shape, native.dtype, native.tobytes())  # bytes cannot be written to
     if _is_number_type(x):
         return np.dtype(x.dtype if isinstance(x, dtypes.dtype) else x)
-    raise GraphError(f"a graph cannot hold an attribute of type {type(x).__name__}: {x!r}")
+    raise GraphError(f"a graph cannot hold an attribute of type {x.__class__.__name__}: {x!r}")
 
 
 def freeze(x: Any) -> Any:

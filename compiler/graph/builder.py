@@ -17,19 +17,28 @@ from symgrad.errors import GraphError, describe
 from symgrad.ops.exact import Exact, exact, is_exact
 from symgrad.ops.infix import install
 from symgrad.ops.namespace import namespace
-from symgrad.ops.promotion import compute_type, scalar_type
+from symgrad.ops.promotion import FLOAT32, compute_type, kind
 from symgrad.ops.spec import Meta, Row
 from symgrad.ops.table import TABLE
+from symgrad.ops.variants import is_half, rounds_number
 from symgrad.ops.weak import Weak, is_weak
 
 _WIDE = {bool: np.dtype(bool), int: np.dtype(np.int64), float: np.dtype(np.float64), complex: np.dtype(np.complex128)}
 """In which type a program computes with Python numbers that are its inputs."""
+_SEVERAL = frozenset(("lerp", "addcmul", "addcdiv", "power"))
+_WIDENED = frozenset(("mul", "div", "floor_divide")) | _SEVERAL
+"""Rows that are computed in float32 for half precision: where it would round a number, and all those of several steps."""
 _NUMBERS = (bool, int, float, complex)
+_HOLDERS = {"f": ("f", "c"), "c": ("c",)}
+"""Kinds of tensors that a float and a complex number are written into as they are; integers keep their own type."""
 
 
 def apply(row: Row, args: tuple[Any, ...], attrs: dict[str, Any]) -> Any:
     """The value of a row applied to values and Python numbers; a tuple of values for a row with several outputs."""
-    args = _meet(row, tuple([arg if arg.__class__ is Value else _operand(row, arg) for arg in args]))
+    args = tuple([arg if arg.__class__ is Value else _operand(row, arg) for arg in args])
+    if row.name in _WIDENED and _loses_digits(row, args):
+        return _widened(row, args, attrs)
+    args = _meet(row, args)
     meta = row.type(*args, **attrs)
     if row.compose is not None and row.elementwise and row.name not in TABLE:  # a user's own: in a graph it is what it is made of
         return xp.expand(xp.cast(row.compose(xp, *args, **attrs), dtype=meta.dtype), shape=meta.shape)
@@ -41,6 +50,34 @@ def apply(row: Row, args: tuple[Any, ...], attrs: dict[str, Any]) -> Any:
         return application(row, args, attrs, meta) if simpler is None else simpler
     whole = application(row, args, attrs, meta)
     return tuple(output(whole, i) for i in range(len(meta)))
+
+
+def _loses_digits(row: Row, args: tuple[Any, ...]) -> bool:
+    """Whether half precision would round a number that eager code computes with in float32."""
+    numbers = [(i, a) for i, a in enumerate(args) if a is not None and not isinstance(a, Value)]
+    if row.policy == "same" or (not numbers and row.name not in _SEVERAL):
+        return False
+    dtype = compute_type(row.policy, args)
+    if dtype is None or not is_half(dtype):
+        return False
+    return row.name in _SEVERAL or any(not rounds_number(row, i) and not _fits(a, dtype) for i, a in numbers)
+
+
+def _fits(number: Any, dtype: Any) -> bool:
+    if is_weak(number) or isinstance(number, (Exact, complex)):
+        return False
+    with np.errstate(all="ignore"):
+        return bool(float(np.asarray(number, dtype)) == number)
+
+
+def _widened(row: Row, args: tuple[Any, ...], attrs: dict[str, Any]) -> Any:
+    """Half precision in float32, with numbers as they are; one that eager code rounds first is rounded."""
+    dtype = compute_type(row.policy, args)
+    wide = [
+        xp.cast(a if isinstance(a, Value) else _number(a, dtype), dtype=FLOAT32) if isinstance(a, Value) or rounds_number(row, i) else a
+        for i, a in enumerate(args)
+    ]
+    return xp.cast(apply(row, tuple(wide), attrs), dtype=dtype)
 
 
 def again(v: Value, args: tuple[Any, ...]) -> Any:
@@ -76,15 +113,21 @@ def _meet(row: Row, args: tuple[Any, ...]) -> tuple[Any, ...]:
     given = tuple([a for a in args if a is not None])
     dtype = compute_type(row.policy, given) if given else None
     keep_first = row.policy == "where"
-    return tuple([_typed(arg, None if keep_first and i == 0 else dtype) for i, arg in enumerate(args)])
+    return tuple([_typed(arg, None if keep_first and i == 0 else dtype, args[0]) for i, arg in enumerate(args)])
 
 
-def _typed(arg: Any, dtype: Any) -> Any:
+def _typed(arg: Any, dtype: Any, first: Any) -> Any:
     if arg is None:
         return None
     if isinstance(arg, Value):
         return arg if dtype is None or arg.dtype == dtype else apply(TABLE["cast"], (arg,), {"dtype": dtype})
-    return _number(arg, scalar_type(arg) if dtype is None else dtype)
+    return _number(arg, _number_type(arg, first) if dtype is None else dtype)
+
+
+def _number_type(x: Any, first: Any) -> Any:
+    """The type of a number whose row does not say one: it is written into the first operand, and nothing of it may be lost before."""
+    wide = _WIDE[next(cls for cls in _NUMBERS if isinstance(x, cls))]
+    return first.dtype if isinstance(first, Value) and kind(first.dtype) in _HOLDERS.get(wide.kind, ()) else wide
 
 
 def _number(x: Any, dtype: Any) -> Value:

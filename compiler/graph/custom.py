@@ -18,6 +18,7 @@ import numpy as np
 from symgrad.compiler.control.build import cut, inline, zeros
 from symgrad.compiler.graph.builder import apply, xp
 from symgrad.compiler.graph.ir import LITERAL, Graph, Value, input_value, toposort
+from symgrad.ops.shapes import unbroadcast
 from symgrad.ops.spec import Meta, Row
 
 _HOLES = 10**6
@@ -29,16 +30,34 @@ def holes(likes: Sequence[Any]) -> list[Value]:
     return [input_value(_HOLES + i, x.shape, x.dtype) for i, x in enumerate(likes)]
 
 
-def custom(results: Sequence[Value], operands: Sequence[Value], cotangents: Sequence[Value | None]) -> tuple[Value, ...]:
+def hooked(value: Value, cotangent: Value) -> Value:
+    """The value, with what a hook makes of its cotangent, computed from `holes([value])`."""
+    (result,) = custom([value], [value], [cotangent], HOOKED)
+    return result
+
+
+def custom(
+    results: Sequence[Value], operands: Sequence[Value], cotangents: Sequence[Value | None], row: Row | None = None
+) -> tuple[Value, ...]:
     """The results, with cotangents of the operands that were computed from `holes(results)`; None where there is no slope."""
     wanted = [(x, g) for x, g in zip(operands, cotangents, strict=True) if g is not None]
     unknown = holes(results)
-    outputs = [xp.cast(g, dtype=x.dtype) for x, g in wanted]
+    outputs = [xp.cast(unbroadcast(xp, g, x.shape), dtype=x.dtype) for x, g in wanted]  # a cotangent may be larger: it is summed
     saved = _saved(outputs, unknown)
     names = [*(f"g{i}" for i in range(len(unknown))), *(f"s{i}" for i in range(len(saved)))]
     backward = cut((*unknown, *saved), outputs, names)
     attrs = {"backward": backward, "results": len(results), "operands": len(wanted)}
-    return apply(CUSTOM, (*results, *(x for x, _ in wanted), *saved), attrs)  # type: ignore[no-any-return]
+    return apply(row or CUSTOM, (*results, *(x for x, _ in wanted), *saved), attrs)  # type: ignore[no-any-return]
+
+
+def revalued(numbers: Value, history: Value) -> Value:
+    """`numbers`, with the derivatives of `history`: what a write without history leaves behind. Infinities and NaN in `history` stay there,
+    which they would not in numbers + (history - detach(history))."""
+    fixed = xp.detach(numbers)
+    if fixed is xp.detach(history):
+        return history
+    (result,) = custom([fixed], [history], holes([fixed]))
+    return result
 
 
 def _saved(outputs: Sequence[Value], unknown: Sequence[Value]) -> list[Value]:
@@ -81,6 +100,9 @@ CUSTOM = Row(
     "custom", ("*args",), _first, (_never,), (frozenset(("args",)),), "each", _type, pullback=_pullback,
     attrs=("backward", "results", "operands"), outputs=0, complex="own", compose=_compose,
 )  # fmt: skip
+
+HOOKED = dataclasses.replace(CUSTOM, name="hooked")
+"""The same for one value that is its own operand: its backward is a hook."""
 
 
 @functools.cache

@@ -13,6 +13,7 @@ from symgrad.compiler.graph.ir import Value, is_literal, literal
 from symgrad.ops.promotion import kind
 from symgrad.ops.shapes import normalize_axis
 from symgrad.ops.spec import Meta
+from symgrad.ops.writing import write_parts
 
 Fold = Callable[..., Value | None]
 FOLDS: dict[str, Fold] = {}
@@ -43,6 +44,11 @@ def filled(xp: Any, value: Any, meta: Meta) -> Value:
 
 def _exact(*values: Any) -> bool:
     return all(type(v) is int and abs(v) <= _EXACT for v in values)
+
+
+def _is_exact_zero(value: Any, meta: Meta) -> bool:
+    """Whether a factor is the zero of the rules, an integer. A float 0.0 is the user's: times NaN or infinity it is NaN, as eagerly."""
+    return bool(value == 0) and (type(value) is not float or kind(meta.dtype) not in "fc")
 
 
 @fold("add")
@@ -80,7 +86,7 @@ def _rsub(xp: Any, args: Any, meta: Meta) -> Value | None:
 def _mul(xp: Any, args: Any, meta: Meta) -> Value | None:
     x, y = args
     a, b = number(x), number(y)
-    if a == 0 or b == 0:  # 0 * x -> 0
+    if _is_exact_zero(a, meta) or _is_exact_zero(b, meta):  # 0 * x -> 0
         return filled(xp, 0, meta)
     if b == 1:  # x * 1 -> x
         return xp.expand(x, shape=meta.shape)  # type: ignore[no-any-return]
@@ -205,6 +211,13 @@ def _embed(xp: Any, args: Any, meta: Meta, *, shape: tuple[int, ...], index: tup
     (x,) = args
     turned = any(isinstance(i, slice) and i.step is not None and i.step < 0 for i in index)
     return xp.reshape(x, shape=shape) if x.size == Value.size.fget(meta) and not turned else None  # type: ignore[attr-defined]  # all of them
+
+
+@fold("view_write")
+def _view_write(xp: Any, args: Any, meta: Meta, *, path: Any) -> Value | None:
+    """A write through a view of another type, such as z.real, is made of writes that change no type."""
+    base, value = args
+    return write_parts(xp, base, value, path)  # type: ignore[no-any-return]
 
 
 @fold("amax", "amin")

@@ -23,6 +23,7 @@ import numpy as np
 
 from symgrad.compiler.graph.attributes import Nested, freeze as freeze, key_of, plain, type_name
 from symgrad.errors import GraphError
+from symgrad.ops.promotion import wrapped
 from symgrad.ops.spec import Meta, Row
 from symgrad.ops.table import TABLE
 
@@ -98,8 +99,9 @@ def input_value(index: int, shape: Iterable[int], dtype: Any) -> Value:
 
 
 def literal(value: bool | int | float | complex, dtype: Any) -> Value:
-    """A Python number, held as it was written, meant in the type `dtype`."""
-    return intern(LITERAL, None, (), {"value": value}, (), np.dtype(dtype))
+    """A Python number, held as it was written, meant in the type `dtype`; what an integer type cannot hold wraps around."""
+    dtype = np.dtype(dtype)
+    return intern(LITERAL, None, (), {"value": wrapped(value, dtype)}, (), dtype)
 
 
 def application(row: Row, args: tuple[Any, ...], attrs: Mapping[str, Any], meta: Meta | tuple[Meta, ...]) -> Value:

@@ -16,7 +16,7 @@ import numpy as np
 
 from symgrad import dtypes
 from symgrad.compiler.control.rows import CONTROL
-from symgrad.compiler.graph.custom import CUSTOM
+from symgrad.compiler.graph.custom import CUSTOM, HOOKED
 from symgrad.compiler.graph.ir import OUTPUT, Graph, Value, application, input_value, intern, literal
 from symgrad.compiler.graph.verify import check, verify
 from symgrad.errors import GraphError
@@ -36,7 +36,7 @@ _TOKEN = re.compile(
     re.VERBOSE | re.DOTALL,
 )
 _DTYPES = {d.name: d for d in dtypes.ALL}
-_OURS = {**CONTROL, CUSTOM.name: CUSTOM}
+_OURS = {**CONTROL, CUSTOM.name: CUSTOM, HOOKED.name: HOOKED}
 """Rows that are in no table."""
 _DEEPEST = 32
 _MOST_DIGITS = 400
@@ -46,7 +46,7 @@ _LARGEST_SIZE = 2**63 - 1
 def parse(text: str, rows: Mapping[str, Row]) -> Graph:
     """The graph of a text, whose applications may use any of `rows`."""
     if not isinstance(text, str):
-        raise TypeError(f"a graph is parsed from text, got {type(text).__name__}")
+        raise TypeError(f"a graph is parsed from text, got {text.__class__.__name__}")
     return _Program(text, rows).graph()
 
 

@@ -27,7 +27,7 @@ from symgrad.ops.namespace import raw
 
 _RESERVED = frozenset(("np", "kernels", "masked", "select", "ml_dtypes", "workspace", "buffers", "reversed"))
 _WEAK = frozenset(("promote", "float", "compare", "where"))
-"""Policies of rows whose kernels take Python numbers."""
+"""Policies of rows whose ufuncs take Python numbers."""
 
 
 _OPERATORS: dict[str, str] = {
@@ -239,7 +239,7 @@ class Emitter:
 
     def _kernel(self, v: Value) -> ast.expr:
         row = row_of(v)
-        weak = row.elementwise and row.policy in _WEAK and one_is_typed(v)  # others take arrays apart
+        weak = isinstance(row.numpy, np.ufunc) and row.policy in _WEAK and one_is_typed(v)  # others may compute with the number alone
         operands = [ast.Constant(None) if a is None else self._array(a, weak) for a in v.args]
         ours = getattr(raw, v.op, None) is row.numpy and v.op.isidentifier()
         try:

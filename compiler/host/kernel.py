@@ -27,7 +27,7 @@ ndarray = np.ndarray
 class Kernel:
     """Call with one array for each input of the graph; gives one new array for each output."""
 
-    on_device, narrow = False, True
+    on_device, x64 = False, None
     donated: tuple[int, ...] = ()
     packing: Packing | None = None
 
@@ -61,10 +61,11 @@ class Kernel:
         return self([x if x.__class__ is ndarray else np.asarray(x) for x in held])
 
     def executable(self, *held: Any) -> Any:
-        """The result, or a list of them, for arrays and buffers of any type: those of the wrong one are a TypeError."""
-        if [(x.shape, x.dtype) for x in held] != self._inputs:
-            raise TypeError(self._refusal(held))
-        found = self._run([x if x.__class__ is ndarray else np.asarray(x) for x in held])
+        """The result, or a list of them, for arrays, buffers and numbers of any type: those of the wrong one are a TypeError."""
+        arrays = [x if x.__class__ is ndarray else np.asarray(x) for x in held]
+        if [(x.shape, x.dtype) for x in arrays] != self._inputs:
+            raise TypeError(self._refusal(arrays))
+        found = self._run(arrays)
         return found[0] if self._single else found
 
     def _run(self, arrays: Sequence[Array]) -> list[Array]:

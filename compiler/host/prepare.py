@@ -20,7 +20,7 @@ import numpy as np
 
 from symgrad.compiler.control.rows import is_control
 from symgrad.compiler.graph.builder import apply, xp
-from symgrad.compiler.graph.custom import CUSTOM
+from symgrad.compiler.graph.custom import CUSTOM, HOOKED
 from symgrad.compiler.graph.ir import LITERAL, Graph, Value, literal, row_of
 from symgrad.compiler.graph.verify import verify
 from symgrad.compiler.host.forms import is_masked, is_zero
@@ -47,7 +47,7 @@ def _change(v: Value, args: tuple[Any, ...]) -> Any:
     if is_control(v):
         return None  # what is inside is written in the same way
     row = row_of(v)
-    if row is CUSTOM:
+    if row is CUSTOM or row is HOOKED:
         return args[: v.attrs["results"]]
     if v.op != "cast" and not row.view and any(a is not None and is_half(a.dtype) for a in args):
         return _rounded(v, _written(row, tuple(map(_lifted, args)), v.attrs))

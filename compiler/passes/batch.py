@@ -31,16 +31,20 @@ def batched(outputs: Sequence[Value], given: dict[Value, Value], size: int, last
     """The outputs with one more dimension in front, where `given` stands for some values with that dimension. Unless it is the last thing
     that is done to them, rows stay whole that have a derivative of their own, which may be another one at special points."""
     slots = tuple(given)
-    plain = decompose(Graph(slots, outputs), lambda row: row.name in _TAKEN_APART or (last and row.jax is None))
+    plain = decompose(Graph(slots, outputs), lambda row: row.name in _TAKEN_APART or (last and (row.jax is None or row.name in _AT_LAST)))
     new: dict[Value, tuple[Any, bool]] = {x: (given[x], True) for x in slots}
     for v in plain.values:
         if v not in new:
             new[v] = _batched(v, new, size)
-    return [_whole(*new[v], size) for v in plain.outputs]
+    return [whole(*new[v], size) for v in plain.outputs]
 
 
 _TAKEN_APART = frozenset({"linear", "addmm", "mean", "mse_loss"})
 """Rows with a lowering of their own, of which the parts take a dimension along better."""
+_AT_LAST = frozenset(
+    {"huber_loss", "smooth_l1_loss", "soft_margin_loss", "binary_cross_entropy", "binary_cross_entropy_with_logits", "affine_norm"}
+)
+"""The same, but not before their derivatives are taken."""
 
 
 def _batched(v: Value, new: dict[Value, tuple[Any, bool]], size: int) -> tuple[Any, bool]:
@@ -53,6 +57,7 @@ def _batched(v: Value, new: dict[Value, tuple[Any, bool]], size: int) -> tuple[A
         from symgrad.compiler.passes.batch_loops import batch_loop  # which batches bodies with this file
 
         return batch_loop(v, args, size), True
+    from symgrad.compiler.passes import batch_rules  # noqa: F401  (which enters more rules)
     from symgrad.compiler.passes.mapped import mapped  # whose rules are batched with this file
 
     rule = _elementwise if row_of(v).elementwise else RULES.get(v.op, mapped)
@@ -60,11 +65,11 @@ def _batched(v: Value, new: dict[Value, tuple[Any, bool]], size: int) -> tuple[A
     return (mapped(v, args, size) if found is None else found), True
 
 
-def _whole(value: Value, has: bool, size: int) -> Value:
+def whole(value: Value, has: bool, size: int) -> Value:
     return value if has else xp.expand(value, shape=(size, *value.shape))
 
 
-def _lifted(value: Value, has: bool, ndim: int) -> Value:
+def stretched(value: Value, has: bool, ndim: int) -> Value:
     """An argument that broadcasts to `ndim` dimensions behind the first one."""
     if not has or value.ndim == ndim + 1:
         return value
@@ -73,7 +78,22 @@ def _lifted(value: Value, has: bool, ndim: int) -> Value:
 
 
 def _elementwise(v: Value, args: Any, size: int) -> Any:
-    return apply(row_of(v), tuple(None if a is None else _lifted(a, has, v.ndim) for a, has in args), dict(v.attrs))
+    given = tuple(None if a is None else stretched(a, has, v.ndim) for a, has in args)
+    if v.op in _OF_THE_FIRST and not args[0][1]:  # whose shape the result would have
+        return _OF_THE_FIRST[v.op](size, *given)
+    return apply(row_of(v), given, dict(v.attrs))
+
+
+def _filled(size: int, x: Value, mask: Value, value: Value) -> Value:
+    found = xp.where(mask, xp.cast(value, dtype=x.dtype), x)
+    return whole(found, max(mask.ndim, value.ndim) > x.ndim, size)
+
+
+_OF_THE_FIRST: dict[str, Rule] = {
+    "masked_fill": _filled,
+    "tied": lambda size, x, other: whole(x, False, size),
+}
+"""Elementwise rows whose results have the shape of the first argument, with others that have the dimension."""
 
 
 def rule(*names: str) -> Callable[[Rule], Rule]:
@@ -89,15 +109,24 @@ def rule(*names: str) -> Callable[[Rule], Rule]:
 _AXES = ("axis", "axes", "dim0", "dim1", "axis1", "axis2")
 
 
+def shifted_axes(attrs: Any, ndim: int) -> dict[str, Any] | None:
+    """Attributes with axes counted from behind a new first dimension; None if one is left open, or there are none to count."""
+    found = dict(attrs)
+    for name in _AXES:
+        if name in found:
+            axis = found[name]
+            if axis is None or not ndim:
+                return None
+            found[name] = tuple(a % ndim + 1 for a in axis) if isinstance(axis, tuple) else axis % ndim + 1
+    return found
+
+
 @rule("sum", "nansum", "prod", "amax", "amin", "logsumexp", "softmax", "log_softmax", "cumsum", "flip", "transpose", "permute")
 def _shifted(v: Value, args: Any, size: int) -> Any:
     """Axes are counted from behind the new one."""
-    attrs = dict(v.attrs)
-    ndim = v.args[0].ndim
-    for name in _AXES:
-        if name in attrs:
-            axis = attrs[name]
-            attrs[name] = tuple(a % ndim + 1 for a in axis) if isinstance(axis, tuple) else axis % ndim + 1
+    attrs = shifted_axes(v.attrs, v.args[0].ndim)
+    if attrs is None:
+        return None
     if v.op == "permute":
         attrs["axes"] = (0, *attrs["axes"])
     return apply(row_of(v), (args[0][0],), attrs)
@@ -110,7 +139,7 @@ def _reshape(v: Value, args: Any, size: int) -> Any:
 
 @rule("expand")
 def _expand(v: Value, args: Any, size: int) -> Any:
-    return xp.expand(_lifted(args[0][0], True, v.ndim), shape=(size, *v.shape))
+    return xp.expand(stretched(args[0][0], True, v.ndim), shape=(size, *v.shape))
 
 
 @rule("getitem")
@@ -133,7 +162,7 @@ def _pad(v: Value, args: Any, size: int) -> Any:
 @rule("cat", "stack")
 def _joined(v: Value, args: Any, size: int) -> Any:
     axis = v.attrs["axis"] % v.ndim
-    return apply(row_of(v), tuple(_whole(a, has, size) for a, has in args), {"axis": axis + 1})
+    return apply(row_of(v), tuple(whole(a, has, size) for a, has in args), {"axis": axis + 1})
 
 
 @rule("clone", "tril", "triu")
@@ -152,7 +181,7 @@ def _matmul(v: Value, args: Any, size: int) -> Any:
     if n == 1:
         y = xp.reshape(y, shape=(*y.shape, 1))
     ndim = max(m, n, 2)
-    return xp.reshape(xp.matmul(_lifted(x, x_has, ndim), _lifted(y, y_has, ndim)), shape=(size, *v.shape))
+    return xp.reshape(xp.matmul(stretched(x, x_has, ndim), stretched(y, y_has, ndim)), shape=(size, *v.shape))
 
 
 def _rows_of_one(v: Value, x: Value, y: Value, x_has: bool, size: int) -> Any:

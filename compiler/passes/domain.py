@@ -30,6 +30,13 @@ def within_domain(graph: Graph) -> Graph:
     return rewrite(graph, change) if excluded else graph
 
 
+def domain(graph: Graph) -> list[Value]:
+    """What must hold for the formula: det x > 0 for every logarithm of a determinant."""
+    choices = (v for v in walk(graph) if v.op == "where" and _is_nan(v.args[1]) and _is_negative_determinant(v.args[0], v.args[2]))
+    positive = (xp.gt(xp.det(v.args[2].args[0].args[0]), 0) for v in choices)
+    return list(dict.fromkeys(v if not v.shape else xp.all(v, axis=tuple(range(v.ndim)), keepdims=False) for v in positive))
+
+
 def _is_nan(v: Value) -> bool:
     value = number(v)
     return isinstance(value, float) and math.isnan(value)

@@ -49,12 +49,12 @@ class Lease:
         """Tensors whose memory others see."""
 
     def launch(  # noqa: C901  (between kernels each call of a function costs a microsecond)
-        self, held: list[Any], execute: Callable[..., Any] | None = None, wait: bool = False
+        self, held: list[Any], execute: Callable[..., Any] | None = None, wait: bool = False, found: list[Any] | None = None
     ) -> Sequence[Any]:
         """The results, after a run with everything that it leaves. The last places of `held` are ours, and free. Who knows the kernel's
         executable gives it, and says whether to wait for its end, since it may read the host's memory until then: the kernel itself knows
-        that, and has words for what is wrong, but takes longer."""
-        found: list[Any] = []
+        that, and has words for what is wrong, but takes longer. `found` is filled once there is no way back, also if an interrupt comes."""
+        found = [] if found is None else found
         taken: list[bool] = []
         packs, terms = self._packs, self._terms
         try:

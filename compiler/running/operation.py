@@ -17,6 +17,7 @@ from symgrad.compiler.graph.ir import Graph
 from symgrad.compiler.graph.verify import verify
 from symgrad.compiler.lines import at_lines
 from symgrad.compiler.options import DEFAULT, Options
+from symgrad.compiler.passes.unhooked import unhooked
 from symgrad.compiler.progress import compiling, stage
 from symgrad.compiler.tracing.nans import Lines, inspect
 from symgrad.compiler.tracing.sources import launch
@@ -42,7 +43,7 @@ class Operation:
         """The kernel for calls that nobody records: it may use the memory of donated arguments."""
         self.single = len(graph.outputs) == 1
         self.row = row_of_operation(self, name)
-        self._transposes: dict[tuple[int, ...], Operation] = {}
+        self._transposes: dict[tuple[bool, tuple[int, ...]], Operation] = {}
         self._sloping: set[int] | None = None
         self._histories: dict[tuple[bool, ...], tuple[bool, ...]] = {}
         self.kept: Sequence[int] = ()
@@ -116,7 +117,7 @@ class Operation:
         wanted = self.wanted(needs)
         if not wanted:
             return [None] * len(needs)
-        if wanted not in self._transposes:
+        if (local.mode.hooks, wanted) not in self._transposes:
             with compiling(f"{self.row.name}, backward", self.options.verbose):
                 return self._pulled(lane, node, g, needs, wanted)
         return self._pulled(lane, node, g, needs, wanted)
@@ -138,11 +139,12 @@ class Operation:
 
     def transpose(self, wanted: tuple[int, ...]) -> Operation:
         """The operation of the inputs and a cotangent for each output, which gives the cotangents of the inputs `wanted`."""
-        if wanted not in self._transposes:
+        key = local.mode.hooks, wanted
+        if key not in self._transposes:
             with stage("differentiate"), at_lines(self.lines):
-                graph = verify(differentiate.vjp(self.graph, wanted))
-            self._transposes[wanted] = Operation(graph, f"{self.row.name}_vjp", self.options, (), self.lines)
-        return self._transposes[wanted]
+                graph = verify(differentiate.vjp(self.graph if local.mode.hooks else unhooked(self.graph), wanted))
+            self._transposes[key] = Operation(graph, f"{self.row.name}_vjp", self.options, (), self.lines)
+        return self._transposes[key]
 
     def _zeros(self, i: int, lane: Any) -> Any:
         v = self.graph.outputs[i]

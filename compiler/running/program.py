@@ -8,6 +8,7 @@ from typing import Any
 
 from symgrad.compiler import differentiate, jacobians
 from symgrad.compiler.backend import Kernel, make_kernel
+from symgrad.compiler.graph.builder import xp
 from symgrad.compiler.graph.ir import Graph
 from symgrad.compiler.graph.verify import verify
 from symgrad.compiler.lines import at_lines
@@ -18,7 +19,7 @@ from symgrad.compiler.running.operation import Operation
 from symgrad.compiler.tracing.choice import Choice
 from symgrad.compiler.tracing.guards import Guards
 from symgrad.compiler.tracing.nans import inspect, looked_for
-from symgrad.compiler.tracing.signature import Call
+from symgrad.compiler.tracing.signature import Call, Given
 from symgrad.compiler.tracing.sources import launch, settle
 from symgrad.compiler.tracing.trace import Trace
 from symgrad.compiler.tracing.tree import LEAF, unflatten
@@ -37,7 +38,8 @@ class Program:
         self, traced: Trace, call: Call, name: str, options: Options = DEFAULT, times: dict[str, float] | None = None
     ) -> None:
         self.captured, self.structure = traced.captured, traced.structure  # not the trace itself, which holds every tensor of the run
-        self.call, self.name, self.times = call.without_values(), name, {} if times is None else times
+        self.call, self.given = call.without_values(), Given(call)
+        self.name, self.times = name, {} if times is None else times
         self.count = len(traced.graph.outputs)
         with stage("simplify", self.times):
             self.graph = verify(stabilise(traced.graph))
@@ -48,6 +50,8 @@ class Program:
         self.whole = not (traced.capture.effects and traced.capture.differentiated)
         """Whether it has all derivatives. Where a call has taken some, others are cut off, as in eager code that nobody asked for them."""
         self.guards = Guards(traced)
+        self.requires_grad = self.guards.requires_grad
+        """Whether a captured tensor does."""
         self.answers = traced.path.outcomes
         self.asked = traced.path.values
         """What Python asked for on its way, and the answers."""
@@ -92,7 +96,7 @@ class Program:
         options = self.operation.options if backend is None else replace(self.operation.options, backend=backend)
         if what == "forward" and options == self.operation.options:
             return self.operation.kernel
-        key = what, wrt, options.backend
+        key = self._key(what, wrt, options.backend)
         if key not in self._kernels:
             with stage("differentiate", self.times), at_lines(self.operation.lines):
                 graph = self.graph if what == "forward" else verify(self._derived(what, wrt))
@@ -101,7 +105,7 @@ class Program:
 
     def compute(self, what: str, wrt: tuple[int, ...], tensors: Sequence[Tensor]) -> list[Tensor]:
         """What a kernel gives, as tensors without history."""
-        if (what, wrt, self.operation.options.backend) in self._kernels:
+        if self._key(what, wrt, self.operation.options.backend) in self._kernels:
             return self._computed(self.kernel(what, wrt), tensors)
         with compiling(self.name if what == "forward" else f"{self.name}, {what}", self.operation.options.verbose):
             return self._computed(self.kernel(what, wrt), tensors)
@@ -113,10 +117,29 @@ class Program:
             inspect(watch, kernel.graph, [t._held for t in tensors], self.operation.lines, f"{self.name}, {kernel.name}")
         return [resident(a) for a in launch(kernel, tensors)[1]]
 
+    def _key(self, what: str, wrt: tuple[int, ...], backend: str) -> Any:
+        return what, wrt, backend, self.call.weak
+
     def _derived(self, what: str, wrt: tuple[int, ...]) -> Graph:
         if what not in DERIVED:
             raise ValueError(f"there is 'forward', {', '.join(map(repr, DERIVED))}, and no {what!r}")
-        return DERIVED[what](self.graph, wrt)
+        graph = DERIVED[what](self.graph, wrt)
+        floats = {i for i, cls in enumerate(self.call.weak) if cls is float}
+        return _typed_as_results(graph, self.graph, what, [i in floats for i in wrt]) if floats.intersection(wrt) else graph
+
+
+def _typed_as_results(derived: Graph, graph: Graph, what: str, floats: Sequence[bool]) -> Graph:
+    """Derivatives in Python floats, which have no type, in the type of the result. Programs read such arguments as float64."""
+    if what not in ("grad", "value_and_grad", "jacobian", "hessian"):
+        return derived
+    count, first = len(floats), len(graph.outputs) if what == "value_and_grad" else 0
+    each = count * count if what == "hessian" else count
+    outputs = list(derived.outputs)
+    for k in range(len(outputs) - first):
+        like = graph.outputs[k // each]
+        if floats[k % count] and all(kind(v.dtype) == "f" for v in (like, outputs[first + k])):
+            outputs[first + k] = xp.cast(outputs[first + k], dtype=like.dtype)
+    return Graph(derived.inputs, outputs, derived.labels)
 
 
 def _value_and_grad(graph: Graph, wrt: tuple[int, ...]) -> Graph:

@@ -8,8 +8,10 @@ ones, nothing is written, and the call takes another path.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import nullcontext
 from functools import partial
+from threading import RLock
 from typing import Any
 
 import numpy as np
@@ -31,13 +33,16 @@ from symgrad.compiler.tracing.aliases import overlaps
 from symgrad.compiler.tracing.effects import Effects, gradients
 from symgrad.compiler.tracing.guards import Guards
 from symgrad.compiler.tracing.nans import inspect, looked_for
-from symgrad.compiler.tracing.signature import Call
-from symgrad.compiler.tracing.sources import Captured, Draw, Gradient
+from symgrad.compiler.tracing.signature import Call, Given
+from symgrad.compiler.tracing.sources import Captured, Draw, Gradient, native_order
 from symgrad.compiler.tracing.trace import Trace
 from symgrad.compiler.tracing.tree import LEAF, unflatten
 from symgrad.mode import local
 from symgrad.resident import has_gradient, is_gone, memory, resident, take, write
 from symgrad.tensor import Tensor
+
+_TURN = RLock()
+"""Held from reading tensors to writing them, where the kernel is not given their memory: else two threads read one value, and add to it."""
 
 
 class Step:
@@ -46,7 +51,7 @@ class Step:
     def __init__(
         self, traced: Trace, effects: Effects, call: Call, name: str, options: Options = DEFAULT, times: dict[str, float] | None = None
     ) -> None:
-        capture, self.effects, self.call = traced.capture, effects, call.without_values()
+        capture, self.effects, self.call, self.given = traced.capture, effects, call.without_values(), Given(call)
         arguments = self.arguments = len(call.leaves)
         self.name, self.times, self.ran = name, {} if times is None else times, False
         self.structure = traced.structure
@@ -70,6 +75,8 @@ class Step:
         """Tensors that must not be arguments, too, since something is written to."""
         self.added_to = [x for x in (self.outside[i] for i, _ in effects.writes) if isinstance(x, Gradient)]
         """Gradients that are written to: each must have memory of its own."""
+        self.whole = not capture.differentiated
+        """As a program's."""
         self.operation = None if effects.any else Operation(self.graph, name, options, lines=self.lines)
         self.recorder = self._recorder(traced, options) if effects.recorded else None
         """What the results, and tensors that are written to, are recorded as; only its backward runs."""
@@ -178,25 +185,31 @@ class Step:
             values = self.operation(*tensors, *self.captured)
             return self._results(values) if self._answered(map(memory, values[self.count :])) else MISS
         if self.effects.histories.any:
-            self.effects.histories.check(find := partial(self._tensor, tensors=tensors))
+            self.effects.histories.check(partial(self._tensor, tensors=tensors))
         before = [(generator, generator.mark()) for generator in self.effects.generators]
         held: list[Any] = []
+        left: list[Any] = []
         try:
-            values = self._run(held, tensors, before)
-        except Exception:  # changes nothing; an interrupt may have come after the run
-            put_back(before)
+            values = self._run(held, tensors, before, left)
+            if values is MISS:
+                put_back(before)
+                return MISS
+            results = [resident(a) for a in values[: self.count]]
+            finished(partial(self._finish, held, tensors, results))
+        except BaseException:  # an interrupt after new values were left has come after the run
+            if not left:
+                put_back(before)
             raise
-        if values is MISS:
-            put_back(before)
-            return MISS
-        results = [resident(a) for a in values[: self.count]]
-        if self.effects.histories.any:
-            self.effects.histories.mark(find)
-        if self.recorder is not None and local.mode.recording:
-            self._record(held, tensors, results)
         for j, i in self.same.items():
             results[j] = self._tensor(i, tensors)
         return self._results(results)
+
+    def _finish(self, held: Sequence[Any], tensors: Sequence[Any], results: list[Tensor]) -> None:
+        """Leave marks and histories, after the new values."""
+        if self.effects.histories.any:
+            self.effects.histories.mark(partial(self._tensor, tensors=tensors))
+        if self.recorder is not None and local.mode.recording:
+            self._record(held, tensors, results)
 
     def _record(self, held: Sequence[Any], tensors: Sequence[Any], results: list[Tensor]) -> None:
         """Give the results, and tensors that were written to, their history."""
@@ -210,13 +223,14 @@ class Step:
             node.saved = node.cells = None
         histories.leave(partial(self._tensor, tensors=tensors), written)
 
-    def _run(self, held: list[Any], tensors: Sequence[Any], before: Sequence[tuple[Any, Any]]) -> Any:
-        """The same after random numbers are drawn; `held` is filled with what the kernel was given."""
+    def _run(self, held: list[Any], tensors: Sequence[Any], before: Sequence[tuple[Any, Any]], left: list[Any]) -> Any:
+        """The same after random numbers are drawn; `held` is filled with what the kernel was given, `left` once there are effects."""
         draws = [draw() for draw in self.effects.draws]
         while True:
-            held[:] = self._inputs(tensors, draws)
             try:
-                return self._ran(held, tensors)
+                with _TURN if self.effects.writes and self.lease is None and not self.kernel.donated else nullcontext():
+                    held[:] = self._inputs(tensors, draws)
+                    return self._ran(held, tensors, left)
             except Redraw:
                 put_back(before)
                 draws = [draw() for draw in self.effects.draws]
@@ -225,13 +239,13 @@ class Step:
                 if any(map(is_gone, (*tensors, *self.captured))):
                     raise
 
-    def _ran(self, held: list[Any], tensors: Sequence[Any]) -> Any:
+    def _ran(self, held: list[Any], tensors: Sequence[Any], left: list[Any]) -> Any:
         """What the kernel gives, after all effects; MISS, without any, if its answers are not those of this path."""
         if local.mode.capture is not None:
             self._look(held)
         lease = self.lease
         if lease is not None:
-            values = lease.launch(held + lease.room)
+            values = lease.launch(held + lease.room, found=left)
             self._show(iter(values[self.count :]))
             return values
         if not self.kernel.donated:
@@ -241,15 +255,14 @@ class Step:
                 return MISS
             if not self.effects.lasting:
                 held.clear()  # an array that nobody else holds is replaced by its new values, others are copied into
-            self._leave(tensors, rest)
+            finished(partial(self._leave_all, tensors, rest, left))
             return values
-        return self._ran_with_gifts(held, tensors)
+        return self._ran_with_gifts(held, tensors, left)
 
-    def _ran_with_gifts(self, held: list[Any], tensors: Sequence[Any]) -> Any:
+    def _ran_with_gifts(self, held: list[Any], tensors: Sequence[Any], found: list[Any]) -> Any:
         """The same where the kernel is given the memory of tensors: nobody sees them until they have their new values."""
         given = self._give_away(held)
         gifts, owners, nothing = [held[i] for i in given], [self._tensor(i, tensors) for i in given], [self.in_use[i] for i in given]
-        found: list[Any] = []
         taken: list[bool] = []
         try:
             if not take(owners, gifts, nothing, taken) or any(self._tensor(i, tensors)._held is not held[i] for i in self.numbers):
@@ -289,7 +302,7 @@ class Step:
         return source.tensor if isinstance(source, Captured) else resident(held)
 
     def _inputs(self, tensors: Sequence[Any], draws: Sequence[Any]) -> list[Any]:
-        held = [t._held for t in tensors]
+        held = [native_order(t._held) for t in tensors]
         kernel = self.kernel
         held += [source.find(kernel, draws, tensors) for source in self.others]
         if self.effects.lasting:
@@ -347,6 +360,11 @@ class Step:
             write(t, values[k].copy() if values[k].__class__ is np.ndarray else values[k])
         self._show(new)
 
+    def _leave_all(self, tensors: Sequence[Any], values: Sequence[Any], left: list[Any]) -> None:
+        """The same, and note that it is done."""
+        self._leave(tensors, values)
+        left.append(True)
+
     def _show(self, values: Iterator[Any]) -> None:
         for printed in self.effects.prints:
             printed.show(values)
@@ -360,7 +378,17 @@ def _sources(capture: Any, arguments: int) -> list[Any]:
     return sources
 
 
-def put_back(marks: Iterable[tuple[Any, Any]]) -> None:
+def put_back(marks: Sequence[tuple[Any, Any]]) -> None:
     """Random numbers that were drawn in vain will be drawn again."""
-    for generator, mark in marks:
-        generator.go_back(mark)
+    finished(lambda: [generator.go_back(mark) for generator, mark in marks])
+
+
+def finished(action: Callable[[], Any]) -> None:
+    """Run an action that may be repeated to its end: an interrupt goes on after it, so that it is done as a whole."""
+    try:
+        action()
+    except Exception:
+        raise
+    except BaseException:
+        action()
+        raise

@@ -1,17 +1,19 @@
 """The shortest way through a step of training: a program that writes to tensors which the function brings along, and leaves gradients.
 
-What belongs to the step and not to the call is looked up once. As in `shortcut`, whatever is out of the ordinary takes the long way, and
+What belongs to the step and not to the call is looked up once. As in `fastpath`, whatever is out of the ordinary takes the slow path, and
 the code is plain for speed.
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 
+from symgrad.compiler.running.fastpath import REFUSED
 from symgrad.compiler.running.program import MISS
-from symgrad.compiler.running.shortcut import REFUSED, Run, no_shortcut
+from symgrad.compiler.running.returns import array_of, choice
 from symgrad.compiler.running.state import Step, put_back
 from symgrad.compiler.tracing.sources import Draw
 from symgrad.compiler.tracing.tree import LEAF, unflatten
@@ -21,18 +23,19 @@ from symgrad.resident import Resident, has_gradient, new as make, resident
 ndarray = np.ndarray
 
 
-def stepping(step: Step) -> Run:
-    """What runs a step on arguments that are tensors or arrays, or gives MISS."""
+def stepping(step: Step, returns: str | None) -> Callable[[tuple[Any, ...]], Any] | None:
+    """What runs a step on leaves that are tensors or arrays, or gives MISS; None if the step always takes the slow path."""
     draws = [x for x, source in zip(step.graph.inputs[step.arguments :], step.sources, strict=True) if isinstance(source, Draw)]
     simple = not (step.effects.prints or step.guards.conditions) and all(x.dtype.itemsize < 8 for x in draws)
-    return Stepping(step).run if step.lease is not None and step.kernel.executable is not None and simple else no_shortcut
+    return Stepping(step, returns).run if step.lease is not None and step.kernel.executable is not None and simple else None
 
 
 class Stepping:
     """A step, ready to be run again."""
 
-    def __init__(self, step: Step) -> None:
+    def __init__(self, step: Step, returns: str | None) -> None:
         count = step.arguments
+        self.returns_arrays = choice(returns, step.guards.requires_grad)
         self.count, self.own, self.guards = count, step.own, step.guards
         self.recording, self.structure, self.results = local.mode.recording, step.structure, step.count
         self.step: Any = step
@@ -54,7 +57,7 @@ class Stepping:
         if guards.seen != changes.count and not guards.hold():
             return MISS
         held: list[Any] = []
-        host, own = False, self.own
+        host, arrays, own = False, bool(args), self.own
         try:
             for read, value, _ in guards.names:  # as hold() does
                 if read() is not value and not guards.hold():
@@ -62,7 +65,7 @@ class Stepping:
             for a in args:  # as gather() does
                 m = a
                 if type(a) is not ndarray:
-                    m, base = a._held, a._base
+                    m, base, arrays = a._held, a._base, False
                     if (a._requires_grad if base is None else a.requires_grad) or id(a) in own or id(base) in own:
                         return MISS
                 if type(m) is ndarray:
@@ -90,6 +93,9 @@ class Stepping:
                 return MISS
         if new is MISS:
             return MISS
+        chosen = self.returns_arrays
+        if arrays if chosen is None else chosen:
+            return unflatten(self.structure, map(array_of, new[: self.results]))
         if self.structure is not LEAF:
             return unflatten(self.structure, map(resident, new[: self.results]))
         t: Any = make(Resident)  # as resident() does
@@ -114,13 +120,15 @@ class Stepping:
         """What a run with random numbers gives. They are drawn again if they were drawn in vain."""
         kernel, execute, lease = self.way
         before = [(generator, generator.mark()) for generator in self.generators]
+        found: list[Any] = []
         try:
             draws = [draw() for draw in self.draws]
-            new = lease.launch([*held, *(source.find(kernel, draws, args) for source, _ in self.others), *lease.room], execute, True)
+            given = [*held, *(source.find(kernel, draws, args) for source, _ in self.others), *lease.room]
+            return lease.launch(given, execute, True, found)
         except REFUSED:
             put_back(before)
             return MISS
-        except Exception:  # an interrupt may have come after the run
-            put_back(before)
+        except BaseException:
+            if not found:  # else an interrupt has come after the run
+                put_back(before)
             raise
-        return new

@@ -10,6 +10,7 @@ from __future__ import annotations
 from typing import Any
 
 from symgrad.compiler.graph.builder import xp
+from symgrad.compiler.graph.custom import revalued
 from symgrad.compiler.graph.ir import Value
 from symgrad.compiler.tracing.box import Box
 from symgrad.engine import key_of
@@ -32,7 +33,7 @@ class Apart:
         """`t`, which is no part of the history of its box, has a new value; `owned` is the box of what it is a view of, or its own."""
         owner = t if t._owner is None else t._owner
         before = self._owners.get(id(owner))
-        before = xp.detach(owned.now()) if before is None else before
+        before = xp.detach(owned.now()) if before is None else revalued(owned.now(), before)
         root = box.assign(xp.detach(value), quiet=True)
         if not quiet:
             whole = value if owner is t else xp.view_write(before, value, path=_way(box, owned))
@@ -42,17 +43,14 @@ class Apart:
                     self.values[key_of(x._node)] = new
         return root
 
+    def entered(self, t: Tensor, value: Value) -> None:
+        """`t`, a result of a Function in memory of another tensor, has a history of its own."""
+        self.values[key_of(t._node)] = self._owners[id(t)] = value
+
     def viewed(self, x: Tensor, t: Tensor, value: Value) -> None:
         """`t` is a view of `x`."""
         if t._node is not None and self.of(x) is not None:
             self.values[key_of(t._node)] = value
-
-
-def joined(numbers: Value, history: Value) -> Value:
-    """The numbers of one with the history of the other."""
-    if numbers is history or numbers is xp.detach(history):
-        return history
-    return xp.detach(numbers) + (history - xp.detach(history))  # type: ignore[no-any-return]
 
 
 def _way(box: Box, owned: Box) -> Any:

@@ -8,43 +8,54 @@ from typing import Any
 import numpy as np
 
 from symgrad.autograd.backward import TensorLane
+from symgrad.autograd.hooks import check_replacement
 from symgrad.compiler.graph.builder import apply
-from symgrad.compiler.graph.custom import custom, holes, undifferentiable
+from symgrad.compiler.graph.custom import custom, holes, hooked, undifferentiable
 from symgrad.compiler.graph.ir import Value
+from symgrad.compiler.lines import user_line
 from symgrad.errors import TraceError
 from symgrad.mode import local
-from symgrad.ops.spec import Row
 from symgrad.tensor import Tensor, wrap
 
 
-def follow_backward(capture: Any, row: Row, args: tuple[Any, ...], results: tuple[Any, ...]) -> None:
+def follow_backward(capture: Any, node: Any, args: tuple[Any, ...], results: tuple[Any, ...]) -> None:
     """Give the results of a Function, whose forward was traced, the derivatives that its own backward computes."""
-    found = [t for t in results if isinstance(t, Tensor) and t._requires_grad]
+    found = {i: t for i, t in enumerate(results) if isinstance(t, Tensor) and t._requires_grad}
     if not found:
         return
-    values = [capture.value(t) for t in found]
+    values = [capture.value(t) for t in found.values()]
     needs = [isinstance(a, Tensor) and a._requires_grad for a in args]
     operands = [capture.value(a) for a, need in zip(args, needs, strict=True) if need]
     try:
-        cotangents = _backward(capture, row, found, holes(values), needs)
-    except TraceError as error:  # it matters only if somebody asks for a derivative
-        new: Any = tuple(apply(undifferentiable(row), (v, *operands), {"line": str(error)}) for v in values)
+        cotangents = _backward(capture, node, dict(zip(found, holes(values), strict=True)), needs)
+    except Exception as error:  # it matters only if somebody asks for a derivative
+        line = str(error) if isinstance(error, TraceError) else f"{user_line()}: {error}"
+        new: Any = tuple(apply(undifferentiable(node.row), (v, *operands), {"line": line}) for v in values)
     else:
         new = custom(values, operands, cotangents)
-    for t, value in zip(found, new, strict=True):
+    for t, value in zip(found.values(), new, strict=True):
+        capture.lines.setdefault(value, user_line())
+        _enter(capture, t, args, value)
+
+
+def _enter(capture: Any, t: Tensor, args: tuple[Any, ...], value: Value) -> None:
+    """Let `value` stand for a result: an argument that forward wrote to, another tensor around its memory, or a new one."""
+    if any(t is a for a in args):
+        capture.assign(t, value)
+    elif id(t) in capture.known and capture.boxes[id(t._array)].parent is None:
         capture.enter(t, value)
+    else:
+        capture.known.discard(id(t))
+        capture.apart.entered(t, value)
 
 
-def _backward(
-    capture: Any, row: Row, results: Sequence[Tensor], unknown: Sequence[Value], needs: Sequence[bool]
-) -> list[Value | None]:
-    """The cotangents that a Function's own backward gives to the arguments that need one, for cotangents that nobody knows yet."""
-    node = results[0]._node.node
+def _backward(capture: Any, node: Any, unknown: dict[int, Value], needs: Sequence[bool]) -> list[Value | None]:
+    """The cotangents that a Function's own backward gives to the arguments that need one, for unknown cotangents of its results."""
     gs: list[Any] = [None] * len(node.shape)
-    for t, value in zip(results, unknown, strict=True):
-        g = gs[t._node.index] = wrap(np.zeros(value.shape, value.dtype), True)
+    for i, value in unknown.items():
+        g = gs[i] = wrap(np.zeros(value.shape, value.dtype), True)
         capture.enter(g, value)
-    found = _unseen(capture, lambda: row.pullback(TensorLane(), node, tuple(gs), list(needs)))  # type: ignore[misc]
+    found = _unseen(capture, lambda: node.row.pullback(TensorLane(), node, tuple(gs), list(needs)))
     return [None if g is None else capture.value(g) for g, need in zip(found, needs, strict=True) if need]
 
 
@@ -70,10 +81,15 @@ def follow_hook(capture: Any, t: Tensor, hook: Callable[[Tensor], Any], how: str
     capture.enter(g, unknown)
     try:
         found = _unseen(capture, lambda: hook(g))
+        if found is not None:
+            check_replacement(hook, g, found)
     except TraceError as error:
         capture.unheard(f"no graph can follow a hook: {error}")
         return
-    (new,) = custom([value], [value], [capture.value(g if found is None else found)])
+    except (TypeError, RuntimeError) as error:  # of the hook itself, which says so when it is called
+        capture.unheard(str(error))
+        return
+    new = hooked(value, capture.value(g if found is None else found))
     box = capture.boxes[id(t._array)]
     box.value = new
     if box.node is not None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from symgrad.compiler.graph.builder import xp
+from symgrad.compiler.graph.custom import revalued
 from symgrad.compiler.graph.ir import Value
 from symgrad.ops.joining import region
 from symgrad.ops.promotion import kind
@@ -53,7 +54,7 @@ class Box:
         root, path = self.root()
         if root.slope is None:
             return self.now()
-        return follow(xp, xp.detach(root.value) + (root.slope - xp.detach(root.slope)), path)  # type: ignore[no-any-return]
+        return follow(xp, revalued(root.value, root.slope), path)  # type: ignore[no-any-return]
 
     def assign(self, value: Value, quiet: bool = False) -> Box:
         """Write, quietly or with history, straight into the memory, in which views may overlap; the box whose it is, is returned."""

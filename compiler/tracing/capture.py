@@ -14,10 +14,11 @@ import numpy as np
 
 from symgrad.compiler.formula.user import of_function
 from symgrad.compiler.graph.builder import apply, detached, xp
+from symgrad.compiler.graph.custom import revalued
 from symgrad.compiler.graph.ir import Value, input_value, literal
 from symgrad.compiler.lines import user_line as user_line
 from symgrad.compiler.tracing.alike import Alike, join
-from symgrad.compiler.tracing.apart import Apart, joined
+from symgrad.compiler.tracing.apart import Apart
 from symgrad.compiler.tracing.backwards import follow_backward
 from symgrad.compiler.tracing.box import Box, step_of
 from symgrad.compiler.tracing.dependencies import Dependencies
@@ -25,6 +26,7 @@ from symgrad.compiler.tracing.draws import Draws
 from symgrad.compiler.tracing.gradients import Gradients
 from symgrad.compiler.tracing.journal import Journal
 from symgrad.compiler.tracing.leaving import REBINDING, refusal, unrepeatable
+from symgrad.compiler.tracing.links import linked
 from symgrad.compiler.tracing.nans import inspect_loop
 from symgrad.compiler.tracing.repeated import Pattern, repeat
 from symgrad.compiler.tracing.sizes import SIZED, sized
@@ -32,13 +34,15 @@ from symgrad.compiler.tracing.sources import Captured, Draw
 from symgrad.compiler.tracing.way import Way as Way, as_asked
 from symgrad.dispatch import tensors
 from symgrad.engine import key_of
-from symgrad.errors import EffectError, TraceError
+from symgrad.errors import EffectError, SymgradError, TraceError
+from symgrad.escapes import AUTOGRAD_GRAD, BACKWARD, MASK, TOLIST, Escape
+from symgrad.lines import raised_at
 from symgrad.mode import local, tracing as tracing
+from symgrad.ops.promotion import kind
 from symgrad.ops.spec import Row
+from symgrad.ops.table import TABLE
 from symgrad.tensor import Tensor, wrap
 
-_ANSWERS: dict[str, Any] = {"bool(tensor)": bool, "int(tensor)": int}
-"""What a function that is followed may ask for."""
 _MOST_NUMBERS = 1024
 """Of longer lists of whole numbers each is another one: data, not lengths."""
 
@@ -87,16 +91,22 @@ class Capture(Dependencies, Gradients, Draws):
         self.written_outside: dict[int, tuple[Tensor, Box]] = {}
         self.lines: dict[Value, str] = {}
         """Where in the user's code values come from."""
+        self.refused: tuple[str, TraceError] | None = None
+        """The last escape that was refused, and its line."""
+        self.concealed: set[str] = set()
+        """Lines at which the text of a tensor was asked for."""
         self.prints: list[tuple[str, list[Value], dict[str, Value]]] = []
         """What is printed at every run."""
         self.known: set[int] = set()
+        self.numbered: set[int] = set()
+        """Arrays that the function makes of numbers, by their ids, in a trace without effects."""
         self.boxes: dict[int, Box] = {}
         self.nodes: dict[Any, Value] = {}
         self.apart = Apart()
         self.alive: list[Any] = []
 
     def __call__(self, row: Row, args: tuple[Any, ...], attrs: dict[str, Any], result: Any) -> None:
-        operands = tuple(self.value(a) if isinstance(a, Tensor) else a for a in args)
+        operands = tuple(self.value(a) if isinstance(a, Tensor) else _as_factor(a, row, args) for a in args)
         try:
             values = sized(self.path, row, operands, attrs, result) if row.name in SIZED and self.follow and not self.numbers else None
             if values is None:
@@ -111,6 +121,8 @@ class Capture(Dependencies, Gradients, Draws):
             self._saved(result[0]._node, args, operands)
         for i, (t, v) in enumerate(zip(result, values, strict=True)):
             base = None if t._owner is None else self.boxes.get(id(args[0]._array))
+            if t._requires_grad and self.effects:
+                v = linked(v, operands)
             self.lines[v] = self.lines.get(v) or user_line()
             way = None if base is None else (base, step_of(row.name, attrs, i, args[0]._array.shape))
             silent = self.recorded and not local.mode.recording
@@ -138,7 +150,7 @@ class Capture(Dependencies, Gradients, Draws):
             return  # the function made it
         if self.effects:
             self.journal.writing(t if box is None or box.outside is None else box.outside)
-        elif box is not None or t._owner is not None:
+        elif not self._froze(t if t._owner is None else t._owner) and (box is not None or t._owner is not None):
             raise EffectError(
                 f"{user_line()}: a tensor from outside is written to in place inside a traced function; write y = x + 1 in place of"
                 " x += 1, or leave the function eager"
@@ -146,7 +158,10 @@ class Capture(Dependencies, Gradients, Draws):
 
     def stored(self, x: Tensor, result: Tensor) -> None:
         """`x` has taken on the values of `result`."""
-        value = xp.expand(xp.cast(self.value(result), dtype=x._array.dtype), shape=x._array.shape)
+        self.assign(x, xp.expand(xp.cast(self.value(result), dtype=x._array.dtype), shape=x._array.shape))
+
+    def assign(self, x: Tensor, value: Value) -> None:
+        """Let `value` stand for `x` from now on, and for its part of what shares memory with it."""
         self.value(x)  # so that it is known
         box, owner, quiet = self.boxes[id(x._array)], x if x._owner is None else x._owner, x._node is None or not local.mode.recording
         joint = self._joint(owner)
@@ -166,25 +181,46 @@ class Capture(Dependencies, Gradients, Draws):
 
     # what leaves, and what comes from elsewhere
 
-    def left(self, t: Any, how: str) -> None:
-        if self.effects and how.startswith("backward()"):
+    def escaped(self, t: Any, way: Escape) -> None:
+        """Numbers of a tensor are about to become Python's: a guard where there can be one, else an error. See `symgrad.escapes`."""
+        if self.effects and way is BACKWARD:
             self.going_back(t)
             return
-        if how == "autograd.grad()":
+        if way is AUTOGRAD_GRAD:
             self.differentiated = True
             return
-        asked = next((kind for start, kind in _ANSWERS.items() if how.startswith(start)), None)
-        if asked is not None and t._array.size != 1:
+        if way.asks is not None and t._array.size != 1:
             return  # as eagerly, that is an error
-        if self.follow and asked is not None:
-            self.path.answered(as_asked(self.value(t), asked), asked(t._array.item()), f"{how.partition(')')[0]}) at {user_line()}")
+        if self.follow and way.asks is not None:
+            text = f"{way.what.partition(')')[0]}) at {user_line()}"
+            self.path.answered(as_asked(self.value(t), way.asks), way.asks(t._array.item()), text)
             return
-        if self.follow and how == "tolist()" and t._array.dtype.kind in "biu" and t._array.size <= _MOST_NUMBERS:
+        if self.follow and way is TOLIST and t._array.dtype.kind in "biu" and t._array.size <= _MOST_NUMBERS:
             self._listed(t)
             return
-        if how.startswith("a mask") and self.follow and not self.numbers:
+        if way is MASK and self.follow and not self.numbers:
             return  # its size is asked for by `sized`
-        raise refusal(how)
+        error = refusal(way)
+        self.refused = user_line(), type(error)(*error.args)  # a copy: the one that is raised holds all frames, and their tensors
+        raise error
+
+    def used_elsewhere(self, values: Any) -> None:
+        """Another thread, in which nothing is recorded, has these operands: they must not be tensors of this function."""
+        for t in values:
+            box = self.boxes.get(id(t._array)) if isinstance(t, Tensor) else None
+            while box is not None and box.parent is not None:
+                box = box.parent
+            if box is not None and (box.outside is None or any(box.outside is own for own in self.outside[: self.arguments])):
+                raise TraceError(
+                    f"{user_line()}: a tensor of a function that is being traced is used in another thread, where nothing is recorded;"
+                    " compute in the thread of the call, or leave the function eager"
+                )
+
+    def explained(self, error: BaseException) -> BaseException:
+        """The refusal behind an error of the same line: NumPy and `struct` put an error of their own in its place."""
+        if self.refused is None or isinstance(error, SymgradError) or raised_at(error) != self.refused[0]:
+            return error
+        return self.refused[1]
 
     def _listed(self, t: Tensor) -> None:
         """Whole numbers become Python's: that they are these is one condition of the path."""
@@ -200,9 +236,10 @@ class Capture(Dependencies, Gradients, Draws):
         """A Function that says what it means is traced as that, with recorded ops; its own forward and backward do not run."""
         return of_function(tensors, row, args, lambda x: isinstance(x, Tensor))
 
-    def called(self, row: Row, args: tuple[Any, ...], results: tuple[Any, ...]) -> None:
-        """A Function that does not: its forward was traced, and its backward is now."""
-        follow_backward(self, row, args, results)
+    def called(self, node: Any, args: tuple[Any, ...], results: tuple[Any, ...]) -> None:
+        """A Function that does not: its forward was traced, and its backward is now, if it was recorded."""
+        if node is not None:
+            follow_backward(self, node, args, results)
 
     def printed(self, text: str, tensors: Sequence[Any], named: Mapping[str, Any]) -> bool:
         """debug.print(): the first call prints at once, programs with effects at every run; others are there for their values only."""
@@ -240,8 +277,29 @@ class Capture(Dependencies, Gradients, Draws):
         """A tensor that the function makes of numbers: a constant of the program, whatever is written to it later."""
         array = t._array
         self.alive.append(t)
-        if not self.effects or any(array is drawn for drawn, _ in self.draws):
+        if any(array is drawn for drawn, _ in self.draws):
             return
+        if self.effects:
+            self._constant(t)
+        else:  # an input like others, unless it is written to
+            self.numbered.add(id(array))
+
+    def _froze(self, t: Tensor) -> bool:
+        """Before a write: whether `t` is made of numbers by the function. Then it is a constant of the program as it is now."""
+        if id(t._array) not in self.numbered:
+            return False
+        box = self.boxes.get(id(t._array))
+        if box is None or box.outside is None:
+            self._constant(t)
+            return True
+        place = next(k for k, other in enumerate(self.captured) if other is box.outside)
+        self.captured[place] = frozen = wrap(t._array.copy())
+        self.sources[place] = Captured(frozen)
+        box.outside = None
+        return True
+
+    def _constant(self, t: Tensor) -> None:
+        array = t._array
         first = array.reshape(-1)[0].item() if array.size and array.dtype.kind in "bif" else None
         if first is not None and (array == first).all():
             self.enter(t, xp.expand(literal(first, array.dtype), shape=array.shape))
@@ -294,12 +352,16 @@ class Capture(Dependencies, Gradients, Draws):
         """What stands for a tensor: a value of the graph, or a new input if the function brought it along."""
         box, own = self.boxes.get(id(t._array)), self.apart.of(t)
         if own is not None:
-            return joined(own if box is None else box.now(), own) if local.mode.recording or box is None else box.now()
+            return revalued(own if box is None else box.now(), own) if local.mode.recording or box is None else box.now()
         if box is not None and (id(t) in self.known or (box.node is not None and t._node is not None and box.node == key_of(t._node))):
             return box.recorded() if t._requires_grad and local.mode.recording else box.now()
         origin = None if t._node is None else self.nodes.get(key_of(t._node))
-        if origin is not None:  # an array that backward had saved, with its history given back
-            return xp.cast(origin, dtype=t._array.dtype)  # type: ignore[no-any-return]
+        if origin is not None:  # saved for backward(): the history of its tensor, the numbers in memory now, or of an unpack hook
+            origin = xp.cast(origin, dtype=t._array.dtype)
+            return origin if box is None else revalued(box.now(), origin)
+        leaf = None if t._node is None else _cast_leaf(t._node)
+        if box is not None and leaf is not None:
+            return revalued(box.now(), xp.cast(self.value(leaf), dtype=t._array.dtype))
         if box is not None:  # the same memory without its history: detach()
             return xp.detach(box.now())  # type: ignore[no-any-return]
         return self.brought(t)
@@ -332,7 +394,8 @@ class Capture(Dependencies, Gradients, Draws):
 
     def argument(self, t: Tensor, title: str, own: bool = False) -> Value:
         """A new input; its `own` are made by the function, and are inputs because each run has others, or as constants."""
-        value = input_value(len(self.inputs), t._array.shape, t._array.dtype)
+        dtype = t._array.dtype if t._array.dtype.isnative else t._array.dtype.newbyteorder("=")  # kernels get a converted copy
+        value = input_value(len(self.inputs), t._array.shape, dtype)
         label = self.label(title)
         self.inputs.append(value)
         self.labels.append(label)
@@ -349,3 +412,18 @@ class Capture(Dependencies, Gradients, Draws):
         """What makes loops and branches values of the graph."""
         from symgrad.compiler.control.trace import Tracer
         return Tracer(self)
+
+
+def _cast_leaf(edge: Any) -> Tensor | None:
+    """The leaf behind an array that backward had saved in another type, or before the leaf's memory was replaced."""
+    if getattr(edge, "row", None) is not TABLE["cast"]:
+        return None
+    (source,) = edge.inputs
+    return source if isinstance(source, Tensor) else None
+
+
+def _as_factor(number: Any, row: Row, args: tuple[Any, ...]) -> Any:
+    """The integer 0 times a floating-point tensor as 0.0, which is not folded away: NaN and infinity times zero are NaN."""
+    if row.name != "mul" or type(number) is not int or number != 0:
+        return number
+    return 0.0 if any(isinstance(a, Tensor) and kind(a._array.dtype) in "fc" for a in args) else number

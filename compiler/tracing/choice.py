@@ -6,6 +6,7 @@ has derivatives in the same container; several arguments have a tuple of them.
 
 from __future__ import annotations
 
+import contextlib
 import inspect
 from collections.abc import Iterable, Sequence
 from typing import Any, NamedTuple
@@ -49,7 +50,7 @@ def choose(
     wrt: Any, given: Sequence[Place], labels: Sequence[str], leaves: Sequence[Any], arguments: int, numbers: Sequence[type | None] = ()
 ) -> Choice:
     """The inputs that are meant, of which the first belong to `arguments`. None: those that require grad, or else every float argument
-    that is none of the Python `numbers`."""
+    that is none of the Python `numbers`, or else these."""
     if wrt is None:
         chosen = _unasked(leaves, arguments, numbers)
         return Choice(chosen, (LEAF,) * len(chosen), True)
@@ -59,25 +60,40 @@ def choose(
     return Choice(tuple(i for inputs, _ in each for i in inputs), tuple(form for _, form in each), True)
 
 
+def guess(wrt: Any, given: Sequence[Place], labels: Sequence[str], leaves: Sequence[Any], numbers: Sequence[type | None]) -> set[int]:
+    """The arguments among what is meant, before it is known what else the function reads."""
+    found: set[int] = set()
+    for item in wrt if isinstance(wrt, (tuple, list)) else (wrt,):
+        with contextlib.suppress(ValueError, TraceError):  # a captured tensor
+            found |= {*choose(item, given, labels, leaves, len(leaves), numbers).inputs}
+    return found
+
+
 def _unasked(leaves: Sequence[Any], arguments: int, numbers: Sequence[type | None]) -> tuple[int, ...]:
     plain = {i for i, cls in enumerate(numbers) if cls is not None}
-    floats = [i for i, x in enumerate(leaves) if i not in plain and kind((memory(x) if isinstance(x, Tensor) else x).dtype) in "fc"]
+    floats = [i for i, x in enumerate(leaves) if kind((memory(x) if isinstance(x, Tensor) else x).dtype) in "fc"]
     asked = [i for i in floats if isinstance(leaves[i], Tensor) and leaves[i].requires_grad]
-    chosen = asked or [i for i in floats if i < arguments]
+    given = [i for i in floats if i < arguments]
+    chosen = asked or [i for i in given if i not in plain] or given
     if not chosen:
-        raise TraceError(f"{user_line()}: no argument is a floating-point tensor: there is nothing to differentiate in")
+        raise TraceError(f"{user_line()}: no argument is a floating-point tensor or number: there is nothing to differentiate in")
     return tuple(chosen)
 
 
 def tangents(choice: Choice, given: Sequence[Any], labels: Sequence[str], name: str) -> list[Any]:
     """Directions for the chosen inputs: in the form of one, or of each of several, which may also be in one tuple."""
     form = choice.form if choice.several else (choice.form,)
-    if len(given) == 1 and isinstance(given[0], (tuple, list)) and choice.several:
+    if len(given) == 1 and isinstance(given[0], (tuple, list)) and choice.several and not _is_data(given[0], form):
         (given,) = given
     if len(given) != len(form):
         wanted = f"one is needed for each of {', '.join(labels)}" if choice.several else "one is needed, in the form of the argument"
         raise ValueError(f"{name}: {wanted}, got {len(given)}")
     return [x for part, tree in zip(form, given, strict=True) for x, _ in leaves_like(part, tree, name, "the argument")]
+
+
+def _is_data(given: tuple[Any, ...] | list[Any], form: Sequence[Any]) -> bool:
+    """Whether a list has the numbers of the direction of one tensor, else it has the directions."""
+    return isinstance(given, list) and len(form) == 1 and form[0] is LEAF and len(given) != 1
 
 
 def _found(item: Any, given: Sequence[Place], labels: Sequence[str], arguments: int) -> Found:
@@ -87,10 +103,14 @@ def _found(item: Any, given: Sequence[Place], labels: Sequence[str], arguments: 
     if isinstance(item, str):
         found = _by_name(item, given) or _by_label(item, labels)
     if found is None:
-        raise ValueError(f"{user_line()}: wrt={item!r}: the tensor arguments are {', '.join(labels)}")
+        raise ValueError(f"{user_line()}: wrt={item!r}: {_listed(labels)}")
     if not found[0]:
-        raise ValueError(f"{user_line()}: wrt={item!r} has no tensor in it: the tensor arguments are {', '.join(labels)}")
+        raise ValueError(f"{user_line()}: wrt={item!r} has no tensor in it: {_listed(labels)}")
     return found
+
+
+def _listed(labels: Sequence[str]) -> str:
+    return f"the tensor arguments are {', '.join(labels)}" if labels else "no argument is a tensor, an array or a float"
 
 
 def _inside(part: Any, start: int) -> Found:

@@ -10,8 +10,9 @@ import numpy as np
 from symgrad.compiler.graph.ir import Value
 from symgrad.compiler.lines import user_line
 from symgrad.compiler.tracing.sources import Scalar
-from symgrad.compiler.tracing.watch import Contents, HasGradient, Makeup, Name
+from symgrad.compiler.tracing.watch import ArrayContents, HasGradient, Makeup, Watched
 from symgrad.errors import TraceError
+from symgrad.resident import memory
 from symgrad.tensor import Tensor, wrap
 
 
@@ -36,6 +37,8 @@ class Dependencies:
         self.scalars: dict[Any, Tensor] = {}
         self.readings: dict[Any, tuple[Callable[[], float], float]] = {}
         self.fixed: set[Any] = set()
+        self.changed: list[Watched] = []
+        """State of Python's that the function has changed itself, which a program would not do."""
         self.keeps = False
         """Whether the function has put an argument somewhere, which a program would not do."""
         self.once: str | None = None
@@ -59,7 +62,7 @@ class Dependencies:
             raise TraceError(f"{user_line()}: {how} changes Python's objects inside a traced function; call it outside")
         self.once = self.once or f"{how} at {user_line()} is done by Python, and no program does it again; call it after the function"
 
-    def settle(self, names: Sequence[Name | Contents]) -> None:
+    def settle(self, names: Sequence[Watched]) -> None:
         """After the trace: names that the function reads are dependencies, unless it has changed them itself."""
         for name in names:
             if name.makeup is not None:
@@ -74,13 +77,21 @@ class Dependencies:
         unchanged = [(t, had) for t, had in self.graded.values() if t._grad is self.had.get(id(t), t._grad) and id(t) not in arguments]
         self.dependencies += [(HasGradient(t, self.names.get(id(t)), not self.effects), had) for t, had in unchanged]
         self.closed = [name.value for name in names if isinstance(name.value, Tensor)]
+        inputs = [memory(t) for t in self.outside]
         for name in names:
+            if isinstance(name, ArrayContents) and any(x is name.value or getattr(x, "base", None) is name.value for x in inputs):
+                continue  # read at every run
             if name():
-                self.dependencies.append((name, True))
+                self.dependencies += [(name, True)] * name.guarded
             elif any(id(x) in arguments for x in name.held()):
                 self.keeps = True
             else:
-                name.warn()
+                self.changed.append(name)
+
+    def warn_of_changes(self) -> None:
+        """Warn of changes that a program does not make again."""
+        for name in self.changed:
+            name.warn()
 
     def scalar(self, key: Any, read: Callable[[], float]) -> Any:
         """A number that may change between runs, such as a learning rate: an input, which is read at every run. Of a program that is there

@@ -20,7 +20,10 @@ Dependency = tuple[Callable[[], Any], Any]
 class Guards:
     """Conditions on the numbers among the arguments, and other things that are read again before each run."""
 
-    __slots__ = ("any", "brought", "captured", "conditions", "dependencies", "hooks", "labels", "modules", "names", "others", "seen")
+    __slots__ = (
+        "any", "brought", "captured", "conditions", "dependencies", "hooks", "labels", "modules", "names", "others",
+        "requires_grad", "seen",
+    )  # fmt: skip
 
     def __init__(self, traced: Trace) -> None:
         self.modules = list(traced.capture.modules.values())
@@ -29,6 +32,7 @@ class Guards:
         before = traced.capture.before
         self.captured = [(t, self._kind(t, before[id(t)][1] if id(t) in before else t._requires_grad)) for t in traced.captured]
         """Tensors that the function brings along, with their types, and whether they ask for gradients."""
+        self.requires_grad = any(asked for _, (_, _, asked, _) in self.captured)
         self.seen = -1
         """When modules and tensors were last looked at."""
         self.conditions: tuple[Condition, ...] = tuple(traced.path.conditions)

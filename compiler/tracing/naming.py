@@ -12,13 +12,14 @@ from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
 from symgrad.compiler.tracing.reading import names
-from symgrad.compiler.tracing.watch import Contents, Name
+from symgrad.compiler.tracing.tree import has
+from symgrad.compiler.tracing.watch import Watched
 from symgrad.tensor import Tensor
 
 _MOST = 10_000
 
 
-def titles(function: Any, watched: Iterable[Name | Contents] | None = None) -> dict[int, str]:
+def titles(function: Any, watched: Iterable[Watched] | None = None) -> dict[int, str]:
     """Names by the ids of tensors; the first that is found counts."""
     if _is_module(function):
         return {id(t): path for path, t in _parts(function)}
@@ -34,7 +35,7 @@ def titles(function: Any, watched: Iterable[Name | Contents] | None = None) -> d
 
 
 def _is_module(x: Any) -> bool:
-    return not isinstance(x, type) and hasattr(x, "named_parameters") and hasattr(x, "named_buffers")
+    return not isinstance(x, type) and has(x, "named_parameters") and has(x, "named_buffers")
 
 
 def _attributes(function: Any) -> Iterator[tuple[str, Any]]:
@@ -64,7 +65,7 @@ def _parts(module: Any) -> Iterator[tuple[str, Tensor]]:
 
 def _kept(optimizer: Any, known: Mapping[int, str]) -> Iterator[tuple[str, Tensor]]:
     """The state that belongs to parameters with a name."""
-    state = getattr(optimizer, "state", None) if hasattr(optimizer, "param_groups") else None
+    state = getattr(optimizer, "state", None) if has(optimizer, "param_groups") else None
     for p, kept in state.items() if isinstance(state, Mapping) else ():
         if id(p) in known and isinstance(kept, Mapping):
             yield from ((f"{known[id(p)]}_{key}", t) for key, t in kept.items() if isinstance(t, Tensor) and str(key).isidentifier())

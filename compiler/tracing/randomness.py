@@ -1,40 +1,81 @@
-"""Python's and NumPy's own random numbers: a program that is traced would repeat what was drawn."""
+"""Random numbers of Python and NumPy: a program that is traced would repeat what was drawn."""
 
 from __future__ import annotations
 
+import functools
 import random
+from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
 import numpy as np
 
 from symgrad.compiler.lines import user_line
+from symgrad.compiler.tracing.watch import Watched
 from symgrad.errors import TraceError
 
 
-def _states() -> tuple[Any, Any]:
-    state: Any = np.random.get_state()
-    name, words, *rest = state
-    return random.getstate(), (name, words.tobytes(), *rest)
+class _Generator:
+    """A generator of random numbers with the state that it had before a trace."""
+
+    def __init__(self, title: str, get: Callable[[], Any], put: Callable[[Any], None]) -> None:
+        self.title, self._get, self._put = title, get, put
+        self._state = get()
+        self._before = _comparable(self._state)
+
+    def has_drawn(self) -> bool:
+        return bool(_comparable(self._get()) != self._before)
+
+    def restore(self) -> None:
+        self._put(self._state)
 
 
 class Dice:
-    """The generators of the modules `random` and `numpy.random` as they were before a trace."""
+    """The generators of the modules `random` and `numpy.random`, and others that a function finds, as they were before a trace."""
 
-    def __init__(self) -> None:
-        self._python, self._numpy = random.getstate(), np.random.get_state()
-        self._before = _states()
+    def __init__(self, watched: Iterable[Watched] = (), given: Iterable[tuple[str, Any]] = ()) -> None:
+        self._generators = [
+            _Generator("random", random.getstate, random.setstate), _Generator("numpy.random", np.random.get_state, np.random.set_state),
+            *_found([*((name.title, x) for name in watched for held in name.held() for x in _parts(held)), *given]),
+        ]  # fmt: skip
 
     def refuse(self) -> None:
         """An error if anything was drawn."""
-        drawn = [name for name, x, y in zip(("random", "numpy.random"), self._before, _states(), strict=True) if x != y]
+        drawn = [generator for generator in self._generators if generator.has_drawn()]
         if drawn:
-            self.restore()
+            for generator in drawn:
+                generator.restore()
             raise TraceError(
-                f"{user_line()}: the function draws from {' and '.join(drawn)} while it is traced, and a program would repeat what was"
-                " drawn; draw before the call and pass it in, use the generators of symgrad, compile with retrace=True, or leave the"
-                " function eager"
+                f"{user_line()}: the function draws from {' and '.join(g.title for g in drawn)} while it is traced, and a program would"
+                " repeat what was drawn; draw before the call and pass it in, use the generators of symgrad, compile with retrace=True, or"
+                " leave the function eager"
             )
 
-    def restore(self) -> None:
-        random.setstate(self._python)
-        np.random.set_state(self._numpy)
+
+def _found(values: Iterable[tuple[str, Any]]) -> Iterator[_Generator]:
+    known = set()
+    for title, x in values:
+        if id(x) in known:
+            continue
+        known.add(id(x))
+        title = title.removesuffix(".__self__")
+        bits = x.bit_generator if isinstance(x, np.random.Generator) else x
+        if isinstance(bits, np.random.BitGenerator):
+            yield _Generator(title, functools.partial(getattr, bits, "state"), functools.partial(setattr, bits, "state"))
+        elif isinstance(x, np.random.RandomState):
+            yield _Generator(title, x.get_state, x.set_state)
+        elif isinstance(x, random.Random) and not isinstance(x, random.SystemRandom):
+            yield _Generator(title, x.getstate, x.setstate)
+
+
+def _parts(x: Any) -> list[Any]:
+    """What is in a tuple, or else the object itself."""
+    return [part for item in x for part in _parts(item)] if isinstance(x, tuple) else [x]
+
+
+def _comparable(state: Any) -> Any:
+    """A state of which arrays are bytes."""
+    if isinstance(state, dict):
+        return {key: _comparable(x) for key, x in state.items()}
+    if isinstance(state, tuple):
+        return tuple(map(_comparable, state))
+    return state.tobytes() if isinstance(state, np.ndarray) else state

@@ -1,22 +1,32 @@
 """What Python code reads besides its arguments: closure cells and globals, and what it finds there by name.
 
 A function, and the functions that it calls by name, are looked through for the names that stand in their code. Of objects, classes and
-modules of the user's that such names stand for, or that are arguments, the attributes with names in the code are looked at; of lists and
-dictionaries, what is in them. What is found in other ways (getattr, an index that is computed into another list) is not.
+modules of the user's that such names stand for, or that are arguments, the attributes with names in the code are looked at; of lists,
+dictionaries, sets and the like, and of small arrays, what is in them. Default arguments and those of a `functools.partial` are names, too.
+What is found in other ways (an attribute whose name is computed, files, the environment) is not.
 """
 
 from __future__ import annotations
 
+import array
 import dis
 import enum
 import functools
+import inspect
+import io
+import itertools
 import operator
+import re
 import sys
 import types
+from collections import deque
 from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
-from symgrad.compiler.tracing.watch import MISSING, VALUES, Contents, Name, now
+import numpy as np
+
+from symgrad.compiler.tracing.tree import has
+from symgrad.compiler.tracing.watch import MISSING, VALUES, ArrayContents, Contents, IteratorRead, LargeArray, Name, Watched, now
 from symgrad.tensor import Tensor
 
 _PASSED_OVER = (types.ModuleType, type, types.BuiltinFunctionType)
@@ -27,9 +37,27 @@ _MOST = 200
 _contained = operator.attrgetter("cell_contents")  # no function of ours: it is read before every run
 _LONGEST = 64
 """Of longer lists and dictionaries only the identity counts: those are data."""
+_DEEPEST = 3
+"""Containers in containers that are looked into."""
+_LONGEST_COMPARED = 10_000
+"""Longer ones are not even compared after the trace."""
+_MOST_BYTES = 65536
+"""Larger arrays are not compared before each run; comparing this many bytes takes 1.2 microseconds."""
+_CONTAINERS = (list, dict, set, deque, bytearray, array.array)
+_WRITES = frozenset(("append", "appendleft", "extend", "extendleft", "insert", "add", "update", "subtract", "discard", "remove", "clear"))
+"""Methods of containers that only write: none returns anything."""
+_METADATA = frozenset(("shape", "dtype", "ndim", "size", "nbytes"))
+"""Attributes of an array that do not depend on its numbers."""
+_CONSTRUCTORS = frozenset(("__new__", "__init__", "__post_init__"))
+_BESIDES = frozenset((
+    "__repr__", "__str__", "__del__", "__setattr__", "__delattr__", "__init_subclass__", "__class_getitem__", "__copy__", "__deepcopy__",
+    "__reduce__", "__reduce_ex__", "__getstate__", "__setstate__", "__getnewargs__", "__dir__", "__sizeof__", "__set_name__",
+))  # fmt: skip
+"""Special methods that do not compute."""
+_BY_TEXT = frozenset(("getattr", "hasattr", "vars", "attrgetter", "__dict__"))
+"""Names by which code reads attributes whose names are strings in it."""
 
-
-def names(function: Any, given: Iterable[tuple[str, Any]] = ()) -> list[Name | Contents]:
+def names(function: Any, given: Iterable[tuple[str, Any]] = ()) -> list[Watched]:
     """What a function, and the user's functions that it calls by name, read; of a method, the attributes of its object, too, and those of
     `given` objects."""
     return _Search().run(function, given)
@@ -38,24 +66,38 @@ def names(function: Any, given: Iterable[tuple[str, Any]] = ()) -> list[Name | C
 class _Search:
     def __init__(self) -> None:
         self.found: dict[Any, Name] = {}
+        self.keys: set[Any] = set()
         self.seen: set[int] = set()
         self.waiting: list[Any] = []
         self.read: set[str] = set()
         """Names of attributes in the code."""
+        self.used: set[str] = set()
+        """Names that the code does more with than to write into what they stand for."""
         self.objects: dict[int, tuple[str, Any]] = {}
         self.looked: set[tuple[int, str]] = set()
 
-    def run(self, function: Any, given: Iterable[tuple[str, Any]]) -> list[Name | Contents]:
+    def run(self, function: Any, given: Iterable[tuple[str, Any]]) -> list[Watched]:
         self.waiting += _functions(function)
         for key, title, read in _attributes(function):
             self.found[key] = Name(title, read, attribute=True)
         owner = function.__self__ if isinstance(function, types.MethodType) else function
-        for title, x in (*given, (type(owner).__name__, owner)):
-            self._object(title, x)
+        for title, x in (*given, (getattr(owner, "__name__", owner.__class__.__name__), owner)):
+            self._into(title, x)
+        for key, title, read in _partial_arguments(function) if isinstance(function, functools.partial) else ():
+            self._value(key, title, read)
         while self.waiting or self._look():
             self._function()
-        contents = [c for name in self.found.values() if self._is_read(name) for c in _contents(name.title, name.value)]
+        contents = [c for name in self.found.values() if self._is_read(name) for c in self._contents(name)]
         return [*self.found.values(), *contents]
+
+    def _contents(self, name: Name) -> Iterator[Watched]:
+        used = name.title.endswith((" of a partial", ".__self__")) or re.split(r"[ .]", name.title)[-1] in self.used
+        for found in _contents(name.title, name.value):
+            if isinstance(found, LargeArray) and not used:
+                continue
+            if isinstance(found, Contents) and not used:
+                found.guarded, found.decides = False, False
+            yield found
 
     def _function(self) -> None:
         if not self.waiting:
@@ -64,28 +106,51 @@ class _Search:
         if id(f.__code__) in self.seen or len(self.seen) >= _MOST:
             return
         self.seen.add(id(f.__code__))
-        self.read.update(_named(f.__code__, ("LOAD_ATTR", "LOAD_METHOD")))
+        self.read.update(_attribute_names(f.__code__))
+        self.used.update(_used_names(f.__code__))
         for key, title, read in _reads(f):
             self._value(key, title, read)
 
     def _value(self, key: Any, title: str, read: Callable[[], Any], attribute: bool = False) -> None:
+        if key in self.keys:
+            return
+        self.keys.add(key)
         value = now(read)
-        self._object(title, value)
+        self._into(title, value)
         if key in self.found or value is MISSING or isinstance(value, _PASSED_OVER) or _is_ours(value):
             return
-        if attribute and isinstance(value, _FUNCTIONS):
+        if attribute and isinstance(value, _FUNCTIONS) and not isinstance(key[0], type):
             self.waiting += _functions(value)
             return
         self.found[key] = Name(title, read, attribute)
         self.waiting += _functions(value)
 
+    def _into(self, title: str, x: Any, depth: int = 0) -> None:
+        """Look into an object; also into those in containers, of bound methods, and among the arguments of a partial."""
+        self._object(title, x)
+        if isinstance(x, (list, tuple, dict, set, frozenset, deque)) and len(x) <= _LONGEST and depth < _DEEPEST:
+            for key, part in x.items() if isinstance(x, dict) else enumerate(x):
+                self._into(f"{title}[{key!r}]", part, depth + 1)
+            return
+        if depth:
+            self.waiting += _functions(x)
+        owner = getattr(x, "__self__", None) if isinstance(x, _FUNCTIONS) else None
+        if owner is not None and not isinstance(owner, types.ModuleType):
+            self._value((id(x), "__self__"), f"{title}.__self__", functools.partial(getattr, x, "__self__"))
+        for key, label, read in _partial_arguments(x) if isinstance(x, functools.partial) else ():
+            self._value(key, label, read)
+
     def _object(self, title: str, x: Any) -> None:
         if _is_module(x):
             for module in x.modules():
                 if _is_the_users(type(module).__module__):
-                    self.objects.setdefault(id(module), (type(module).__name__, module))
-        elif len(self.objects) < _MOST and _is_looked_into(x):
-            self.objects.setdefault(id(x), (title.rpartition(" ")[2], x))
+                    self.objects.setdefault(id(module), (module.__class__.__name__, module))
+                    self._method(type(module), "forward")
+        elif len(self.objects) < _MOST and id(x) not in self.objects and _is_looked_into(x):
+            self.objects[id(x)] = re.sub(r"^(global|closure cell|default argument) ", "", title), x
+            cls = x if isinstance(x, type) else type(x)
+            for name in _special_methods(cls, made=isinstance(x, type)) if not has(x, "__wrapped__") else ():
+                self._methods(cls, name)
 
     def _look(self) -> bool:
         """Look at attributes that the code names; whether there is more to do."""
@@ -104,30 +169,63 @@ class _Search:
         if own:
             self._value((id(x), name), f"{title}.{name}", functools.partial(getattr, x, name, MISSING), attribute=True)
             return
-        there = getattr(type(x), name, MISSING)  # a method, or what a class has for all its objects
-        if isinstance(there, property):
-            self.waiting += _functions(there.fget)
-        elif isinstance(there, types.FunctionType):
-            self.waiting += _functions(there)
-        elif type(there) in VALUES or isinstance(there, (Tensor, list, dict)):
+        there = inspect.getattr_static(type(x), name, MISSING)  # a method, or what a class has for all its objects
+        if isinstance(there, (types.FunctionType, staticmethod, classmethod, property, functools.cached_property)):
+            self._methods(type(x), name)
+        elif there is not MISSING and not hasattr(type(there), "__get__"):
             self._value((id(x), name), f"{title}.{name}", functools.partial(getattr, x, name, MISSING), attribute=True)
+
+    def _methods(self, cls: type, name: str) -> None:
+        """Those of a class and, for `super()`, of its bases."""
+        if isinstance(inspect.getattr_static(cls, name), types.FunctionType):
+            self._method(cls, name)
+        for base in cls.__mro__:
+            self.waiting += _functions(_unwrapped(base.__dict__.get(name)))
+
+    def _method(self, cls: type, name: str) -> None:
+        """A method of the user's, which may be replaced in its class."""
+        if _is_the_users(str(cls.__module__)):
+            self._value((cls, name), f"{cls.__name__}.{name}", functools.partial(getattr, cls, name, MISSING), attribute=True)
 
     def _is_read(self, name: Name) -> bool:
         return not name.attribute or name.title.rpartition(".")[2] in self.read
 
 
 def _is_module(x: Any) -> bool:
-    return not isinstance(x, type) and hasattr(x, "named_parameters")
+    return not isinstance(x, type) and has(x, "named_parameters")
 
 
 def _is_looked_into(x: Any) -> bool:
     """An object, a class or a module of the user's own."""
-    if isinstance(x, (*VALUES, *_FUNCTIONS, Tensor, list, dict, tuple, set, enum.Enum)) or hasattr(x, "__wrapped__"):
+    if isinstance(x, types.FunctionType) or has(x, "__wrapped__"):
+        return bool(getattr(x, "__dict__", None)) and _is_the_users(str(x.__module__))
+    if isinstance(x, (*VALUES, *_FUNCTIONS, Tensor, list, dict, tuple, set, enum.Enum)):
         return False
     if isinstance(x, types.ModuleType):
         return _is_the_users(x.__name__)
     cls = x if isinstance(x, type) else type(x)
     return (cls.__module__, cls.__name__) in _NAMESPACES or _is_the_users(str(cls.__module__))
+
+
+def _special_methods(cls: type, made: bool) -> set[str]:
+    """What Python calls without its name in the code: `__call__`, `__getitem__`, `__mul__`; if objects are made, `__init__`, too. Not what
+    a dataclass has generated, which reads every field."""
+    passed_over = _BESIDES if made else _BESIDES | _CONSTRUCTORS
+    bases = [base for base in cls.__mro__ if _is_the_users(str(base.__module__))]
+    found = {(name, x) for base in bases for name, x in base.__dict__.items() if isinstance(x, types.FunctionType)}
+    return {
+        name for name, x in found
+        if name.startswith("__") and name.endswith("__") and name not in passed_over and x.__code__.co_filename != "<string>"
+    }  # fmt: skip
+
+
+def _unwrapped(method: Any) -> Any:
+    """The function in a property, a static method or a class method."""
+    if isinstance(method, property):
+        return method.fget
+    if isinstance(method, functools.cached_property):
+        return method.func
+    return method.__func__ if isinstance(method, (staticmethod, classmethod)) else method
 
 
 @functools.cache
@@ -139,21 +237,30 @@ def _is_the_users(module: str) -> bool:
     return module == "__main__" or file is None or "-packages" not in file
 
 
-def _contents(title: str, value: Any, depth: int = 0) -> Iterator[Contents]:
-    if type(value) not in (list, dict) or len(value) > _LONGEST:
+def _contents(title: str, value: Any, depth: int = 0) -> Iterator[Watched]:
+    if isinstance(value, np.ndarray):
+        if value.dtype != object:
+            yield ArrayContents(title, value) if value.nbytes <= _MOST_BYTES else LargeArray(title, value)
         return
-    yield Contents(title, value)
+    if isinstance(value, Iterator) and not isinstance(value, io.IOBase) and not _is_the_users(type(value).__module__):
+        yield IteratorRead(title, value)
+    if not isinstance(value, (*_CONTAINERS, tuple)) or len(value) > _LONGEST_COMPARED:
+        return
+    if not isinstance(value, tuple):
+        yield Contents(title, value, guarded=len(value) <= _LONGEST)
+    if len(value) > _LONGEST:
+        return
     for key, part in value.items() if isinstance(value, dict) else enumerate(value):
-        if depth < 3:
+        if depth < _DEEPEST:
             yield from _contents(f"{title}[{key!r}]", part, depth + 1)
 
 
 def _attributes(function: Any) -> Iterator[tuple[Any, str, Callable[[], Any]]]:
     """Of the object whose method it is, or which is called like a function; a module is looked at as a whole."""
     owner = function.__self__ if isinstance(function, types.MethodType) else function
-    if isinstance(owner, (types.FunctionType, type)) or hasattr(owner, "__wrapped__"):
+    if isinstance(owner, (types.FunctionType, type)) or has(owner, "__wrapped__"):
         return
-    if hasattr(owner, "named_parameters"):
+    if has(owner, "named_parameters"):
         yield id(owner), "self", lambda: owner
     elif not _is_library(type(owner)):
         yield from _own(owner)
@@ -162,7 +269,7 @@ def _attributes(function: Any) -> Iterator[tuple[Any, str, Callable[[], Any]]]:
 def _own(owner: Any) -> Iterator[tuple[Any, str, Callable[[], Any]]]:
     for name, value in getattr(owner, "__dict__", {}).items():
         if not isinstance(value, _PASSED_OVER):
-            yield (id(owner), name), f"{type(owner).__name__}.{name}", functools.partial(owner.__dict__.get, name, MISSING)
+            yield (id(owner), name), f"{owner.__class__.__name__}.{name}", functools.partial(owner.__dict__.get, name, MISSING)
 
 
 def _slots(cls: type) -> list[str]:
@@ -184,7 +291,10 @@ def _is_library(x: Any) -> bool:
 
 def _functions(x: Any) -> Iterator[Any]:
     """The Python functions behind something that is called."""
-    x = getattr(x, "__wrapped__", x) if not isinstance(x, types.FunctionType) else x
+    x = x.__wrapped__ if not isinstance(x, types.FunctionType) and has(x, "__wrapped__") else x
+    if isinstance(x, functools.partial):
+        yield from _functions(x.func)
+        return
     if isinstance(x, types.MethodType):
         x = x.__func__
     if isinstance(x, types.FunctionType) and not _is_ours(x):
@@ -201,10 +311,60 @@ def _functions(x: Any) -> Iterator[Any]:
 def _reads(f: Any) -> Iterator[tuple[Any, str, Callable[[], Any]]]:
     for name, cell in zip(f.__code__.co_freevars, f.__closure__ or (), strict=False):
         yield id(cell), f"closure cell {name}", functools.partial(_contained, cell)
+    for name, value in _defaults(f).items():
+        if isinstance(value, Tensor):
+            continue  # an input already: as an argument that was left out, or as a captured tensor
+        yield (id(f), name), f"default argument {name}", functools.partial(_default, f, name)
     space = f.__globals__
     for name in _named(f.__code__, ("LOAD_GLOBAL", "LOAD_NAME")):
         if name in space:
             yield (id(space), name), f"global {name}", functools.partial(space.get, name, MISSING)
+
+
+def _defaults(f: Any) -> dict[str, Any]:
+    """Default arguments by name."""
+    count, given = f.__code__.co_argcount, f.__defaults__ or ()
+    return dict(zip(f.__code__.co_varnames[count - len(given) : count], given, strict=True)) | (f.__kwdefaults__ or {})
+
+
+def _default(f: Any, name: str) -> Any:
+    return _defaults(f).get(name, MISSING)
+
+
+def _partial_arguments(x: Any) -> Iterator[tuple[Any, str, Callable[[], Any]]]:
+    for i in range(len(x.args)):
+        yield (id(x), i), f"argument {i} of a partial", functools.partial(x.args.__getitem__, i)
+    for name in x.keywords:
+        yield (id(x), name), f"argument {name} of a partial", functools.partial(x.keywords.get, name, MISSING)
+
+
+def _attribute_names(code: Any) -> Iterator[str]:
+    """Names of attributes that code reads, also as strings."""
+    found = list(_named(code, ("LOAD_ATTR", "LOAD_METHOD")))
+    yield from found
+    if not _BY_TEXT.isdisjoint((*found, *_named(code, ("LOAD_GLOBAL", "LOAD_NAME")))):
+        yield from _strings(code)
+
+
+def _used_names(code: Any) -> Iterator[str]:
+    """Names that code loads, but for `log.append(...)`, which only writes, and `array.shape`, which reads no numbers."""
+    for load, after in itertools.pairwise(dis.get_instructions(code)):
+        passed_over = after.opname in ("LOAD_ATTR", "LOAD_METHOD") and after.argval in _WRITES | _METADATA
+        if load.opname.startswith("LOAD_") and isinstance(load.argval, str) and not passed_over:
+            yield load.argval
+    if not _BY_TEXT.isdisjoint(code.co_names):
+        yield from _strings(code)
+    for constant in code.co_consts:
+        if isinstance(constant, types.CodeType):
+            yield from _used_names(constant)
+
+
+def _strings(code: Any) -> Iterator[str]:
+    for constant in code.co_consts:
+        if isinstance(constant, str) and constant.isidentifier():
+            yield constant
+        elif isinstance(constant, types.CodeType):
+            yield from _strings(constant)
 
 
 def _named(code: Any, instructions: tuple[str, ...]) -> Iterator[str]:

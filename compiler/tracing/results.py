@@ -8,8 +8,9 @@ from typing import Any
 import numpy as np
 
 from symgrad import dtypes
+from symgrad.coercion import tensors_of
 from symgrad.compiler.lines import user_line
-from symgrad.compiler.tracing.tree import LEAF, children, exchanged, flatten
+from symgrad.compiler.tracing.tree import LEAF, children, exchanged, flatten, unflatten
 from symgrad.errors import TraceError, describe
 from symgrad.ops.weak import is_weak
 from symgrad.tensor import Tensor
@@ -29,12 +30,22 @@ def results(result: Any, effects: bool = False) -> tuple[list[Tensor], Any]:
     return tensors, structure
 
 
+def with_tensors(result: Any, alone: bool) -> Any:
+    """The result of a function that was computed from Python numbers alone, with tensors in their places: to be called while it is
+    traced. Beside tensors such numbers stay numbers, as in eager code. If numbers are `alone` among the arguments, integers, which are
+    part of the program, give tensors, too."""
+    leaves, structure = flatten(result, lambda x: isinstance(x, Tensor) or is_weak(x))
+    if not leaves and alone:
+        leaves, structure = flatten(result, lambda x: isinstance(x, (bool, int, float, complex)))
+    if not leaves or any(isinstance(x, Tensor) for x in leaves):
+        return result
+    return unflatten(structure, tensors_of(leaves))
+
+
 def no_tensor(result: Any) -> TraceError:
-    got = describe(result.itself() if is_weak(result) else result)
+    got = describe(result)
     way = "return a tensor" if isinstance(result, np.ndarray) else "return what is in it as a tuple, dict or dataclass"
-    if is_weak(result):
-        way = "it was computed from Python numbers alone, so pass one of them as tensor(...)"
-    elif isinstance(result, (bool, int, float, complex)):
+    if isinstance(result, (bool, int, float, complex)):
         way = "return tensor(...) of a comparison or a size, or return it beside a tensor"
     elif isinstance(result, _CONSTANTS):
         way = "return tensors, or this beside one"

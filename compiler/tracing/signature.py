@@ -8,9 +8,13 @@ from __future__ import annotations
 import difflib
 import functools
 import inspect
+import math
 import sys
+import weakref
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from fractions import Fraction
+from operator import index
 from typing import Any
 
 import numpy as np
@@ -20,11 +24,12 @@ from symgrad.compiler.options import Options
 from symgrad.compiler.tracing.aliases import overlaps
 from symgrad.compiler.tracing.capture import user_line
 from symgrad.compiler.tracing.choice import Place, places
-from symgrad.compiler.tracing.tree import LEAF, flatten, frozen, paths, unflatten
+from symgrad.compiler.tracing.tree import LEAF, flatten, frozen, paths, settings, unflatten
 from symgrad.errors import TraceError, describe
 from symgrad.mode import local
+from symgrad.ops.foreign import native
 from symgrad.ops.promotion import default_float
-from symgrad.resident import memory
+from symgrad.resident import is_gone, memory
 from symgrad.tensor import Tensor, wrap
 
 _WIDE: dict[type, Any] = {float: np.float64, complex: np.complex128, int: np.int64, bool: np.bool_}
@@ -34,11 +39,22 @@ class Spec:
     """A tensor of which only shape and dtype are known."""
 
     def __init__(self, shape: int | Iterable[int], dtype: Any = None) -> None:
-        self.shape = tuple(int(n) for n in ((shape,) if isinstance(shape, int) else shape))
+        self.shape = _shape(shape)
         self.dtype = default_float() if dtype is None else dtypes.numpy_type(dtype)
 
     def __repr__(self) -> str:
         return f"spec({self.shape}, dtype={self.dtype})"
+
+
+def _shape(shape: Any) -> tuple[int, ...]:
+    """The sizes of a spec: integers, none of them negative."""
+    try:
+        found = tuple(index(n) for n in (shape if isinstance(shape, Iterable) else (shape,)))
+    except TypeError:
+        raise TypeError(f"a spec's shape is an integer or a tuple of integers, such as spec((3, 4)), got {shape!r}") from None
+    if any(not 0 <= n <= sys.maxsize for n in found):
+        raise ValueError(f"a spec's sizes are known and not negative, got {found}: formulas and kernels are made for one shape")
+    return found
 
 
 def array_of(x: Any) -> Any:
@@ -77,8 +93,16 @@ class Call:
     effects: bool = False
     """Whether it matters which leaves ask for gradients, and which share memory."""
 
+    kinds: frozenset[type] = frozenset()
+    """np.ndarray and Tensor, as far as they occur among the leaves as they were given. Numbers are neither."""
     complete: bool = True
     """Whether all leaves were given: no default is a tensor."""
+    given: tuple[tuple[Any, ...], dict[str, Any]] = ((), {})
+    """Arguments and keyword arguments as the caller wrote them."""
+    pattern: Any = None
+    """What `mode` returns, if it is decided: for a derivative, the inputs that it is taken in require grad."""
+    lifted: tuple[Tensor, ...] = ()
+    """Captured tensors that require grad while the call is traced, since a derivative is taken in them."""
 
     def key(self) -> Any:
         """What a graph of this call depends on, besides the values of its inputs."""
@@ -86,20 +110,28 @@ class Call:
 
     @functools.cached_property
     def _key(self) -> Any:
-        types = tuple((m.shape, str(m.dtype)) for m in map(held_by, self.leaves))
-        return types, frozen(self.structure), self.weak, self.mode()
+        types = tuple([(m.shape, m.dtype) for m in map(held_by, self.leaves)])
+        return types, frozen(self.structure), self.weak, self.mode(), default_float()
 
     def mode(self) -> Any:
         """What traced code may ask besides values and types: who wants gradients, whether ops are recorded, and who shares memory."""
-        if not self.effects:
-            return None
-        asked = tuple(isinstance(x, Tensor) and x.requires_grad for x in self.leaves)
-        return asked, local.mode.recording, overlaps([held_by(x) for x in self.leaves])
+        if self.pattern is not None or not self.effects:
+            return self.pattern
+        return self.requiring, local.mode.recording, overlaps([held_by(x) for x in self.leaves]), ()
 
     @property
-    def shares(self) -> bool:
-        """Whether leaves share memory."""
-        return bool(self.effects and overlaps([held_by(x) for x in self.leaves]))
+    def requiring(self) -> tuple[bool, ...]:
+        """Which leaves require grad, by themselves or for a derivative."""
+        if self.pattern is not None:
+            return self.pattern[0]  # type: ignore[no-any-return]
+        return tuple(isinstance(x, Tensor) and x.requires_grad for x in self.leaves)
+
+    def differentiated(self, chosen: Iterable[int] = (), captured: Sequence[Tensor] = ()) -> Call:
+        """The call as it is traced for a derivative: recorded, and the `chosen` inputs, leaves and then captured tensors, require grad."""
+        inputs = set(chosen)
+        asked = tuple(required or i in inputs for i, required in enumerate(self.requiring))
+        lifted = tuple(t for i, t in enumerate(captured, len(asked)) if i in inputs and not t.requires_grad)
+        return replace(self, pattern=(asked, True, (), tuple(map(id, lifted))), lifted=lifted)
 
     def tensors(self) -> list[Tensor]:
         return [x if isinstance(x, Tensor) else wrap(x) for x in self.leaves]
@@ -113,9 +145,43 @@ class Call:
         """Whether the leaves are the arguments themselves."""
         return self.complete and not self.weak and all(part is LEAF for part in self.structure.values())
 
+    @property
+    def numbers_alone(self) -> bool:
+        """Whether all data are Python numbers."""
+        return not self.kinds and (bool(self.weak) or any(isinstance(x, tuple(_WIDE)) for x in settings(self.structure, "").values()))
+
     def without_values(self) -> Call:
         """The same call of which only shapes and dtypes are known."""
-        return replace(self, leaves=tuple(Spec(m.shape, m.dtype) for m in map(held_by, self.leaves)))
+        return replace(self, leaves=tuple(Spec(m.shape, m.dtype) for m in map(held_by, self.leaves)), pattern=self.mode(), given=((), {}))
+
+
+_SMALL = 4096
+"""Bytes of an argument that are worth keeping."""
+
+
+class Given:
+    """The arguments of a call: copies of small ones, others for as long as the caller keeps them."""
+
+    __slots__ = ("_refs",)
+
+    def __init__(self, call: Call) -> None:
+        self._refs = [_kept(x) for x in call.leaves]
+
+    def __call__(self) -> list[Any] | None:
+        """The arguments; None if one is gone, or was donated."""
+        found = [ref() for ref in self._refs]
+        return None if any(x is None or isinstance(x, Spec) or (isinstance(x, Tensor) and is_gone(x)) for x in found) else found
+
+
+def _kept(x: Any) -> Callable[[], Any]:
+    if isinstance(x, Spec):
+        return lambda: x
+    held = held_by(x)
+    if held.dtype.itemsize * math.prod(held.shape) > _SMALL or (isinstance(x, Tensor) and is_gone(x)):
+        return weakref.ref(x)
+    copy = np.array(held)
+    tensor = isinstance(x, Tensor)
+    return lambda: wrap(copy) if tensor else copy
 
 
 class Signature:
@@ -154,6 +220,12 @@ class Signature:
         parameters = self.signature.parameters
         return places((name, parameters[name].kind, part) for name, part in call.structure.items())
 
+    @property
+    def trains(self) -> bool:
+        """Whether the function is a module with parameters that require grad."""
+        parameters = getattr(self.function, "parameters", None)
+        return parameters is not None and any(p.requires_grad for p in parameters())
+
     def names(self) -> dict[int, str]:
         """What the parameters of a module are called, by their ids."""
         parameters = getattr(self.function, "named_parameters", None)
@@ -171,24 +243,44 @@ class Signature:
         leaves, structure = flatten(dict(bound.arguments), lambda x: is_data(x) or isinstance(x, Number))
         labels = [path for name, part in structure.items() for path in self._labels(name, part)]
         weak: tuple[type | None, ...] = ()
+        kinds = frozenset(np.ndarray if isinstance(x, np.ndarray) else Tensor for x in leaves if not isinstance(x, Number))
         if any(isinstance(x, Number) for x in leaves):
             weak = tuple(type(x.number) if isinstance(x, Number) else None for x in leaves)
             leaves = [np.asarray(x.number, _WIDE[type(x.number)]) if isinstance(x, Number) else x for x in leaves]
         complete = not any(paths(part, name) for name, part in structure.items() if name not in given)
-        return Call(tuple(leaves), tuple(labels), structure, weak, self.options is not None, complete)
+        return Call(tuple(leaves), tuple(labels), structure, weak, self.options is not None, kinds, complete, (args, kwargs))
+
+    def with_floats(self, args: tuple[Any, ...], kwargs: dict[str, Any], wrt: Any) -> tuple[tuple[Any, ...], dict[str, Any]]:
+        """The arguments of a derivative with floats in place of Python integers where it is taken in those: in an argument that `wrt` names
+        and that has no other data, or in all of them if none has."""
+        try:
+            given = self.signature.bind(*args, **kwargs)
+        except TypeError:  # `bind` has words for it
+            return args, kwargs
+        names = list(given.arguments)
+        asked = names if wrt is None else [x for x in (wrt if isinstance(wrt, (tuple, list)) else (wrt,)) if not isinstance(x, bool)]
+        chosen = {names[x] if isinstance(x, int) and x < len(names) else str(x).partition(".")[0] for x in asked} & given.arguments.keys()
+        if wrt is None and _has_data(given.arguments):
+            return args, kwargs
+        for name in chosen:
+            if not _has_data(given.arguments[name]):
+                leaves, structure = flatten(given.arguments[name], lambda x: isinstance(native_number(x), int))
+                given.arguments[name] = unflatten(structure, [float(x) for x in leaves])
+        return given.args, given.kwargs
 
     def _converted(self, arguments: Mapping[str, Any]) -> dict[str, Any]:
         """The arguments with JAX's arrays as NumPy's, and numbers that are inputs marked."""
         assert self.options is not None
         result = {}
+        alone = not flatten(dict(arguments), lambda x: is_data(x) or _foreign(x))[0]
         for name, argument in arguments.items():
             if self.signature.parameters[name].kind is inspect.Parameter.VAR_KEYWORD:
-                result[name] = {k: self._argument(k, v) for k, v in argument.items()}
+                result[name] = {k: self._argument(k, v, alone) for k, v in argument.items()}
             else:
-                result[name] = self._argument(name, argument)
+                result[name] = self._argument(name, argument, alone)
         return result
 
-    def _argument(self, name: str, argument: Any) -> Any:
+    def _argument(self, name: str, argument: Any, alone: bool) -> Any:
         assert self.options is not None
         if name in self.options.static:
             found, structure = flatten(argument, is_data)
@@ -198,10 +290,10 @@ class Signature:
         if isinstance(argument, Tensor):
             return argument
         taken = (bool, int) if name in self.options.dynamic else ()
-        leaves, structure = flatten(argument, lambda x: is_data(x) or isinstance(x, (float, complex, *taken, np.generic)) or _foreign(x))
+        leaves, structure = flatten(argument, lambda x: is_data(x) or isinstance(x, (float, complex, *taken, np.generic)) or _is_foreign(x))
         if not leaves:
             return argument
-        return unflatten(structure, [_leaf(x, name, taken) for x in leaves])
+        return unflatten(structure, [_leaf(x, name, taken, alone) for x in leaves])
 
     def _labels(self, name: str, part: Any) -> list[str]:
         star = self.signature.parameters[name].kind is inspect.Parameter.VAR_KEYWORD
@@ -222,7 +314,32 @@ class Signature:
             return result
 
         run.weak = call.weak  # type: ignore[attr-defined]
+        run.numbers_alone = call.numbers_alone  # type: ignore[attr-defined]
         return run
+
+
+def native_number(x: Any) -> Any:
+    """A Python number, also for a fraction and for a number of NumPy's or SymPy's; None for anything else, a bool among it."""
+    if isinstance(x, np.generic):
+        x = x.item()
+    elif not isinstance(x, (int, float, complex, Fraction)):
+        x = native(x)
+    x = float(x) if isinstance(x, Fraction) else x
+    return x if isinstance(x, (int, float, complex)) and not isinstance(x, bool) else None
+
+
+def _has_data(tree: Any) -> bool:
+    """Whether there is something in a tree to differentiate in, besides integers."""
+
+    def is_leaf(x: Any) -> bool:
+        return is_data(x) or _foreign(x) or isinstance(native_number(x), (float, complex))
+
+    return bool(flatten(tree, is_leaf)[0])
+
+
+def _is_foreign(x: Any) -> bool:
+    """An array of another library, or a number of SymPy's."""
+    return _foreign(x) or (native_number(x) is not None and not isinstance(x, (int, float, complex)))
 
 
 def _foreign(x: Any) -> bool:
@@ -233,13 +350,21 @@ def _foreign(x: Any) -> bool:
     return hasattr(type(x), "__dlpack__") and hasattr(type(x), "__array__")
 
 
-def _leaf(x: Any, name: str, taken: tuple[type, ...]) -> Any:
+def _leaf(x: Any, name: str, taken: tuple[type, ...], alone: bool) -> Any:
+    """What becomes of an argument. A NumPy number keeps its type where there are no tensors and arrays; beside those it is weak, as in
+    eager code."""
     if isinstance(x, np.ndarray):
         return _array_of_numpy(x, name)
     if is_data(x):
         return x
+    if isinstance(x, np.inexact) and alone:
+        array = np.asarray(x)
+        array.flags.writeable = False  # what is written to it would be lost
+        return wrap(array)
     if isinstance(x, np.generic):  # taken as the Python number of the same value, as ops on tensors do
         x = x.item()
+    elif native_number(x) is not None:
+        x = native_number(x)
     if isinstance(x, (float, complex, *taken)):
         cls: Any = next(c for c in (bool, int, float, complex) if isinstance(x, c))
         return Number(cls(x))
@@ -247,7 +372,7 @@ def _leaf(x: Any, name: str, taken: tuple[type, ...]) -> Any:
     if jax is not None and isinstance(x, jax.Array):
         return _array_of_jax(x, name, jax)
     if _foreign(x):
-        raise TypeError(f"{name} is or has {describe(x)} of another library: pass from_dlpack({name})")
+        raise TypeError(f"{name} is or has {describe(x)} of another library: pass sg.from_dlpack({name})")
     return x
 
 
@@ -266,14 +391,14 @@ def _array_of_numpy(x: Any, name: str) -> Any:
 
 def _array_of_jax(x: Any, name: str, jax: Any) -> Any:
     try:
-        return np.asarray(x)  # read-only: a function that writes to it is refused
+        return wrap(np.asarray(x))  # read-only: a function that writes to it is refused
     except jax.errors.TracerArrayConversionError:
         raise TypeError(f"{name} has no value: JAX traces the caller. Under jax.jit, grad or vmap use compile(f).as_jax()") from None
 
 
 def _refuse_kind(function: Any) -> None:
     """What is called like a function, and gives no tensors when it is called."""
-    name = getattr(function, "__qualname__", type(function).__name__)
+    name = getattr(function, "__qualname__", function.__class__.__name__)
     if isinstance(function, np.ufunc):
         raise TypeError(f"expected a function of tensors, got NumPy's {function.__name__}: compile symgrad's function of that name")
     if isinstance(function, type):
@@ -299,7 +424,10 @@ def _refuse_changes(call: Call, given: Any, tensors: Sequence[Any]) -> None:
 
 
 def _explain(error: AttributeError, arguments: Mapping[str, Any]) -> None:
-    """Who passed 2 or a list to a function of tensors is told that it stayed what it was."""
+    """Says which method may have been meant; who passed 2 or a list to a function of tensors is told that it stayed what it was."""
+    if isinstance(error.obj, Tensor) and (close := difflib.get_close_matches(error.name or "", dir(Tensor), 3)):
+        error.args = (f"{error}; did you mean {' or '.join(map(repr, close))}?",)
+        error.name = None  # Python would suggest it again
     for name, x in arguments.items():
         if x is error.obj and not isinstance(x, Tensor):
             error.add_note(f"{name} is {describe(x)}: only tensors and arrays become inputs of the graph; pass tensor(...)")

@@ -22,14 +22,19 @@ def settle(t: Tensor, kernel: Kernel) -> Any:
         moves = t.__dict__.get("_moves", 0)
         if moves < MOST_MOVES and is_alone(t):
             t.__dict__["_moves"] = moves + 1
-            move(t, kernel.buffer(t._array))
-    return t._held
+            move(t, kernel.buffer(native_order(t._array)))
+    return native_order(t._held)
+
+
+def native_order(held: Any) -> Any:
+    """What a kernel reads for memory of the host: an array in another byte order is converted at every run, since it may change."""
+    return held.astype(held.dtype.newbyteorder("=")) if held.__class__ is np.ndarray and not held.dtype.isnative else held
 
 
 def launch(kernel: Kernel, tensors: Sequence[Tensor]) -> tuple[list[Any], Sequence[Any]]:
     """What tensors hold, and what a kernel makes of it. What another thread gives away meanwhile is read again."""
     while True:
-        held = [t._held for t in tensors]
+        held = [native_order(t._held) for t in tensors]
         try:
             return held, kernel.launch(held, [] if kernel.donated else None)
         except Donated:
@@ -46,7 +51,7 @@ class Captured:
 
     def find(self, kernel: Kernel, draws: Sequence[Any], arguments: Sequence[Tensor]) -> Any:
         t = self.tensor
-        return settle(t, kernel) if kernel.on_device and not is_resident(t) else t._held
+        return settle(t, kernel) if kernel.on_device and not is_resident(t) else native_order(t._held)
 
 
 @dataclass(frozen=True)

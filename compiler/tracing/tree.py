@@ -38,8 +38,16 @@ class Record:
         return made
 
 
+def has(x: Any, name: str) -> bool:
+    """Whether an object has an attribute. The `__getattr__` of a user's class may raise anything: a KeyError, say."""
+    try:
+        return hasattr(x, name)
+    except Exception:
+        return False
+
+
 def _is_record(x: Any) -> bool:
-    return is_dataclass(x) and not isinstance(x, type) and not hasattr(x, "named_parameters")  # a module is no container
+    return is_dataclass(x) and not isinstance(x, type) and not has(x, "named_parameters")  # a module is no container
 
 
 def flatten(tree: Any, is_leaf: Callable[[Any], bool]) -> tuple[list[Any], Any]:
@@ -151,7 +159,7 @@ def leaves_like(structure: Any, tree: Any, where: str, model: str = "the result"
             yield from leaves_like(part, getattr(tree, name), f"{where}.{name}", model)
     elif isinstance(structure, (list, tuple)):
         if not isinstance(tree, (list, tuple)) or len(tree) != len(structure):
-            raise ValueError(f"{where} must be a {type(structure).__name__} of {len(structure)}, as {model} is, got {describe(tree)}")
+            raise ValueError(f"{where} must be a {structure.__class__.__name__} of {len(structure)}, as {model} is, got {describe(tree)}")
         for i, (part, given) in enumerate(zip(structure, tree, strict=True)):
             yield from leaves_like(part, given, f"{where}[{i}]", model)
 

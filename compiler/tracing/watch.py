@@ -10,6 +10,7 @@ from collections.abc import Callable
 from typing import Any
 
 from symgrad.compiler.lines import warn
+from symgrad.compiler.tracing.tree import has
 from symgrad.resident import has_gradient
 from symgrad.tensor import Tensor
 
@@ -20,15 +21,19 @@ _CHANGED = "is changed while the function is traced. Python code runs then, and 
 
 
 def same(now: Any, before: Any) -> bool:
-    """Whether a value is what it was."""
-    return now is before or (type(before) in VALUES and type(now) is type(before) and (now == before or now != now))
+    """Whether a value is what it was: numbers by type and bits, so that 0.0 is not -0.0, and NaN is NaN."""
+    if now is before:
+        return True
+    if type(before) not in VALUES or type(now) is not type(before):
+        return False
+    return repr(now) == repr(before) if isinstance(before, (float, complex)) else bool(now == before)
 
 
 def change(before: Any, now: Any) -> str:
     """What has become of a value, in words."""
     if type(before) in VALUES and type(now) in VALUES:
         return f"{before!r} -> {now!r}"
-    return "gone" if now is MISSING else f"another {type(now).__name__}"
+    return "gone" if now is MISSING else f"another {now.__class__.__name__}"
 
 
 def now(read: Callable[[], Any]) -> Any:
@@ -42,18 +47,17 @@ def now(read: Callable[[], Any]) -> Any:
 class Name:
     """A closure cell or a global: called before each run, it says whether it is what it was."""
 
+    guarded = True
+
     def __init__(self, title: str, read: Callable[[], Any], attribute: bool = False) -> None:
         self.title, self.read, self.attribute = title, read, attribute
         self.value = now(read)
         self.plain = type(self.value) in VALUES
-        self.makeup = Makeup(self.value) if not isinstance(self.value, type) and hasattr(self.value, "named_parameters") else None
+        self.makeup = Makeup(self.value) if not isinstance(self.value, type) and has(self.value, "named_parameters") else None
         """Of a module: its attributes may be read without it being called."""
 
     def __call__(self) -> bool:
-        found = now(self.read)
-        if found is self.value:
-            return True
-        return self.plain and type(found) is type(self.value) and (found == self.value or found != found)
+        return same(now(self.read), self.value)
 
     def describe(self, *_: Any) -> str:
         return f"{self.title}: {change(self.value, now(self.read))}"
@@ -70,36 +74,118 @@ class Name:
 
 
 class Contents:
-    """What is in a list or a dictionary that the function reads."""
+    """What is in a list, a dictionary, a set or the like that the function reads, in order."""
 
     attribute = plain = False
     makeup = None
 
-    def __init__(self, title: str, value: Any) -> None:
-        self.title, self.value = title, value
-        self.items = list(value.items() if isinstance(value, dict) else enumerate(value))
-        self._now: Callable[[Any], Any] = value.get if isinstance(value, dict) else value.__getitem__
+    def __init__(self, title: str, value: Any, guarded: bool = True) -> None:
+        self.title, self.value, self.items = title, value, self._entries(value)
+        self.guarded = guarded
+        """Whether it is compared before each run, or only after the trace."""
+        self.decides = True
+        """Whether results may depend on it: not on a list that the code only appends to."""
+
+    @staticmethod
+    def _entries(value: Any) -> list[tuple[Any, Any]]:
+        return list(value.items() if isinstance(value, dict) else enumerate(value))
 
     def __call__(self) -> bool:
         if len(self.value) != len(self.items):
             return False
-        for key, item in self.items:  # a plain loop, since it runs at every call
-            now = self._now(key)
-            if now is not item and not same(now, item):
+        entries = self.value.items() if isinstance(self.value, dict) else enumerate(self.value)
+        for (key, now), (before, item) in zip(entries, self.items, strict=False):  # a plain loop, since it runs at every call
+            if (now is not item and not same(now, item)) or (key is not before and key != before):
                 return False
         return True
 
     def describe(self, *_: Any) -> str:
         if len(self.value) != len(self.items):
             return f"{self.title}: {len(self.items)} -> {len(self.value)} entries"
-        key, item = next((key, item) for key, item in self.items if not same(self._now(key), item))
-        return f"{self.title}[{key!r}]: {change(item, self._now(key))}"
+        for (key, now), (before, item) in zip(self._entries(self.value), self.items, strict=False):
+            if key != before:
+                return f"{self.title}: another order"
+            if not same(now, item):
+                place = "" if isinstance(self.value, set) else f"[{key!r}]"
+                return f"{self.title}{place}: {change(item, now)}"
+        return f"{self.title}: as it was"
 
     def held(self) -> list[Any]:
         return list(self.value.values() if isinstance(self.value, dict) else self.value)
 
     def warn(self) -> None:
-        """The traced code itself may keep something there, as long as it decides nothing."""
+        """Warn that the traced code itself has changed it."""
+        if self.decides:
+            warn(f"{self.title} {_CHANGED}; keep numbers in a tensor that is written in place, or leave the function eager")
+
+
+class IteratorRead:
+    """An iterator that the code names. Whether it was advanced cannot be asked, and there is nothing else to do with one."""
+
+    attribute = plain = guarded = False
+    makeup = None
+
+    def __init__(self, title: str, value: Any) -> None:
+        self.title, self.value = title, value
+
+    def __call__(self) -> bool:
+        return False
+
+    def describe(self, *_: Any) -> str:
+        return f"{self.title}: advanced"
+
+    def held(self) -> list[Any]:
+        return []
+
+    def warn(self) -> None:
+        warn(
+            f"{self.title} is an iterator. It is advanced when the function is traced, and not again: a compiled call repeats what it gave;"
+            " call next() before, and pass the result as an argument, or leave the function eager"
+        )
+
+
+class ArrayContents:
+    """The numbers in an array of NumPy's that the function reads as Python numbers; one that is an input of the program needs no guard."""
+
+    attribute = plain = False
+    guarded = True
+    makeup = None
+
+    def __init__(self, title: str, value: Any) -> None:
+        self.title, self.value, self.content = title, value, value.tobytes()
+
+    def __call__(self) -> bool:
+        return bool(self.value.tobytes() == self.content)
+
+    def describe(self, *_: Any) -> str:
+        return f"{self.title}: other numbers in an array"
+
+    def held(self) -> list[Any]:
+        return []
+
+    def warn(self) -> None:
+        warn(f"{self.title} {_CHANGED}; make it a tensor that is written in place, or leave the function eager")
+
+
+class LargeArray(ArrayContents):
+    """An array that is too large to be compared before each run, and may be an input of the program."""
+
+    guarded = False
+
+    def __init__(self, title: str, value: Any) -> None:
+        self.title, self.value = title, value
+
+    def __call__(self) -> bool:
+        return False
+
+    def warn(self) -> None:
+        warn(
+            f"{self.title} is a NumPy array of {self.value.nbytes} bytes that is read when the function is traced, and"
+            " not again: changes are not seen. Make it a tensor with sg.from_numpy, which is read at every call"
+        )
+
+
+Watched = Name | Contents | ArrayContents | IteratorRead
 
 
 class HasGradient:
@@ -124,6 +210,11 @@ class Makeup:
         self.module, self.own = module, module.__dict__
         self.parts = [(group, dict(self.own[group])) for group in _GROUPS if group in self.own]
         self.plain = {name: value for name, value in self.own.items() if type(value) in VALUES}
+        self.forward = self._forward()
+
+    def _forward(self) -> tuple[Any, Any]:
+        """What a call runs: its own `forward`, if somebody has replaced it, and that of its class."""
+        return self.own.get("forward"), getattr(type(self.module), "forward", None)
 
     def __call__(self) -> bool:
         return self.failed() is None
@@ -137,15 +228,17 @@ class Makeup:
         own, title = self.own, type(self.module).__name__
         for name, value in self.plain.items():
             now = own.get(name, MISSING)
-            if now is not value and (type(now) is not type(value) or (now != value and value == value)):
+            if now is not value and not same(now, value):
                 return f"training: {value} -> {now}" if name == "training" else f"{title}.{name}: {value!r} -> {now!r}"
+        if self._forward() != self.forward:
+            return f"{title}.forward: another function"
         for group, parts in self.parts:
             now = own[group]
             if now.keys() != parts.keys():
                 return f"{title}: other {group.strip('_').replace('_', ' ')}"
             for name, part in parts.items():
                 if now[name] is not part:
-                    return f"{title}.{name}: another {type(now[name]).__name__}"
+                    return f"{title}.{name}: another {now[name].__class__.__name__}"
         return None
 
     def describe(self, *_: Any) -> str:
@@ -153,6 +246,6 @@ class Makeup:
 
     def settle(self) -> None:
         """After the trace: what the module's own code has changed cannot be held fixed. It is not done again by a program."""
-        for name in [name for name, value in self.plain.items() if self.own.get(name, MISSING) != value]:
+        for name in [name for name, value in self.plain.items() if not same(self.own.get(name, MISSING), value)]:
             del self.plain[name]
             warn(f"{type(self.module).__name__}.{name} {_CHANGED}; make it a buffer, or leave the function eager")

@@ -30,7 +30,7 @@ from symgrad.compiler.tracing.signature import Signature, Spec
 from symgrad.compiler.tracing.trace import Trace, trace
 from symgrad.compiler.xla.function import function, lowered
 from symgrad.errors import TraceError, describe
-from symgrad.ops.promotion import kind
+from symgrad.ops.promotion import default_float, kind
 from symgrad.tensor import Tensor
 
 _MODES = ("vjp", "jvp")
@@ -58,7 +58,7 @@ class JaxFunction:
         names = tuple(bound.arguments)
         leaves = [(_label(names, path), self._leaf(names[path[0].idx], leaf)) for path, leaf in found]
         wide = is_wide()
-        key = tree, names, wide, tuple(_key(leaf) for _, leaf in leaves)
+        key = tree, names, wide, tuple(_key(leaf) for _, leaf in leaves), default_float()
         entry = self._entries.get(key)
         if entry is None or not entry.holds():
             entry = self._entries[key] = _Entry(self, tree, names, leaves, wide)

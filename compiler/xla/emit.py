@@ -126,7 +126,7 @@ class _Emitter:
         return name
 
     def emit(self, v: Value) -> None:
-        weak = v.row is not None and v.row.elementwise and one_is_typed(v)
+        weak = v.row is not None and v.row.elementwise and not callable(v.row.jax) and one_is_typed(v)  # a text may use the number alone
         if v.op == OUTPUT and v.args[0] in self.results:
             self.expression[v] = self.results[v.args[0]][v.attrs["index"]]
             return

@@ -272,7 +272,7 @@ def _digest(jaxpr: Any) -> str:
 
 
 def _name_of(function: Any) -> str:
-    name = getattr(function, "__name__", None) or type(function).__name__
+    name = getattr(function, "__name__", None) or function.__class__.__name__
     return "function" if name == "<lambda>" else str(name)
 
 

@@ -7,6 +7,7 @@ A run with memory of the host's returns when the work is done, since until then 
 
 from __future__ import annotations
 
+import os
 import threading
 from collections.abc import Callable, Sequence
 from functools import partial
@@ -120,11 +121,11 @@ class Kernel:
         import jax
 
         there = self.compiled.input_shardings[0]
-        with x64(True):
-            return [
-                x if x.__class__ is ndarray or x.sharding == place else jax.device_put(x, place)
-                for x, place in zip(held, there, strict=True)
-            ]
+
+        def place_one(x: Any, place: Any) -> Any:
+            return x if x.__class__ is ndarray or x.sharding == place else jax.device_put(x, place)
+
+        return in_x64(True, lambda: list(map(place_one, held, there)))  # type: ignore[no-any-return]
 
     def buffer(self, array: Array) -> Any:
         """A copy on the device, which nobody else can write to."""
@@ -141,9 +142,13 @@ class Kernel:
         return None if self._execute == self._first else self._execute
 
     @property
-    def narrow(self) -> bool:
-        """Whether no array of the host's has 64 bits: those need a context."""
-        return not self.wide_inputs
+    def x64(self) -> tuple[Callable[[], Any], Callable[[Any], None]]:
+        """Reads and sets whether JAX has 64-bit numbers in this thread. The executable wants them for arrays of the host's and Python
+        numbers, and refuses then what does not fit. JAX's context manager would take as long as all the rest of a call."""
+        import jax
+
+        state: Any = jax.enable_x64
+        return state.get_local, state.set_local
 
     def source(self) -> str:
         return source(self.graph, self.name)
@@ -166,14 +171,15 @@ class Kernel:
             typed = jax.jit(python, donate_argnums=self.donated).lower(*self._types())
         self._check(typed.out_info)
         with stage("XLA", self.times), kept(self.graph.hash):
+            _forks.check()
             return typed.compile()
 
     def stablehlo(self) -> str:
         """What XLA gets, as text."""
         import jax
 
-        with x64(self.wide):
-            return str(jax.jit(self._function(), donate_argnums=self.donated).lower(*self._types()).as_text())
+        lowered = in_x64(self.wide, lambda: jax.jit(self._function(), donate_argnums=self.donated).lower(*self._types()))
+        return str(lowered.as_text())
 
     def _function(self) -> Callable[..., Any]:
         python = function(self.graph, self.name)
@@ -224,8 +230,7 @@ def _device(name: str | None) -> Any:
 def _put(device: str | None, array: Array) -> Any:
     import jax
 
-    with x64(True):
-        return jax.device_put(array.copy(), _device(device))  # what JAX calls a copy may be made after it returns
+    return in_x64(True, jax.device_put, array.copy(), _device(device))  # what JAX calls a copy may be made after it returns
 
 
 def _jit_is_off() -> bool:
@@ -246,11 +251,27 @@ def jitted(f: Callable[[], Any]) -> Any:
         return f()
 
 
-def x64(enabled: bool) -> Any:
-    """JAX with 64-bit numbers, or without, in this thread only."""
-    import jax
 
-    return jax.enable_x64(enabled)
+class _Forks:
+    """XLA's threads are not there in a forked process: compiling would wait for them forever."""
+
+    started = forked = False
+
+    def check(self) -> None:
+        if self.forked:
+            raise RuntimeError(
+                "XLA cannot compile in a process that was forked after XLA had started: start it with the method 'spawn' or 'forkserver'"
+                " (multiprocessing.get_context), or use compile(f, backend='numpy')"
+            )
+        self.started = True
+
+    def note(self) -> None:
+        self.forked = self.started
+
+
+_forks = _Forks()
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_forks.note)
 
 
 def in_x64(enabled: bool, f: Callable[..., Any], *args: Any) -> Any:

@@ -13,8 +13,9 @@ from symgrad.autograd.hooks import retain_grad
 from symgrad.dispatch import tensors
 from symgrad.engine import Backward, RawLane, call, key_of, saved_arrays
 from symgrad.errors import describe
-from symgrad.graph import ARRAYS, Node, Output
-from symgrad.mode import Mode, leaving, local
+from symgrad.escapes import AUTOGRAD_GRAD, BACKWARD, escaping
+from symgrad.graph import ARRAYS, Node, Output, is_node
+from symgrad.mode import Mode, local
 from symgrad.ops.namespace import raw
 from symgrad.ops.table import TABLE
 from symgrad.tensor import Tensor, refresh, wrap
@@ -54,10 +55,10 @@ class TensorLane:
     def arguments(self, node: Node) -> tuple[Any, Any]:
         assert node.saved is not None
         cells = {} if node.cells is None else {id(array): cell for array, _, cell in saved_arrays(node)}
-        args = tuple(_attach(a, e, cells) for a, e in zip(node.saved, node.inputs, strict=True))
+        args = tuple(attach(a, e, cells) for a, e in zip(node.saved, node.inputs, strict=True))
         if node.out.__class__ is tuple:
-            return args, tuple(_attach(o, Output(node, i), cells) for i, o in enumerate(node.out))
-        return args, _attach(node.out, node, cells)
+            return args, tuple(attach(o, Output(node, i), cells) for i, o in enumerate(node.out))
+        return args, attach(node.out, node, cells)
 
     def fit(self, g: Any, dtype: Any) -> Any:
         return g if g._array.dtype == dtype else tensors.cast(g, dtype=dtype)
@@ -90,7 +91,7 @@ class TensorLane:
                 leaf._grad.add_(g)
 
 
-def _attach(value: Any, edge: Any, cells: dict[int, list[Any]]) -> Any:
+def attach(value: Any, edge: Any, cells: dict[int, list[Any]]) -> Any:
     """A saved array as a tensor that continues the history of its edge, and knows when the original is written to."""
     if value.__class__ not in ARRAYS:
         return value
@@ -101,7 +102,7 @@ def _attach(value: Any, edge: Any, cells: dict[int, list[Any]]) -> Any:
             return edge
         t = wrap(value, True, _cast_of(edge, value.dtype))
     else:
-        known = edge.__class__ is Node or edge.__class__ is Output
+        known = is_node(edge) or edge.__class__ is Output
         t = wrap(value, known and value.dtype.kind not in "biu", edge if known else None)
     cell = cells.get(id(value))
     if cell is not None:
@@ -113,7 +114,7 @@ def _attach_buffer(value: Any, edge: Any, cells: dict[int, list[Any]]) -> Any:
     if isinstance(edge, Tensor) and edge._held is value:
         return edge
     array = np.asarray(value)
-    return _attach(array, edge, {id(array): cells[id(value)]} if id(value) in cells else {})
+    return attach(array, edge, {id(array): cells[id(value)]} if id(value) in cells else {})
 
 
 def _cast_of(leaf: Tensor, dtype: Any) -> Node:
@@ -148,7 +149,7 @@ def _seed(i: int, output: Tensor, gradient: Any, lane: Any) -> Any:
             local.mode.capture.filled(one, 1)
         return lane.value(one)
     if not isinstance(gradient, Tensor):
-        raise TypeError(f"gradients can be either Tensors or None, but got {type(gradient).__name__}")
+        raise TypeError(f"gradients can be either Tensors or None, but got {gradient.__class__.__name__}")
     if gradient._array.shape != output._array.shape:
         raise RuntimeError(
             f"Mismatch in shape: grad_output[{i}] has a shape of {gradient.shape} and output[{i}] has a shape of {output.shape}."
@@ -201,7 +202,7 @@ def backward(
     inputs: Any = None,
 ) -> None:
     """Accumulate the gradients of `tensors` into the leaves' `.grad`; with `inputs`, into theirs only."""
-    leaving(tensors, "backward()")
+    escaping(tensors, BACKWARD)
     outputs = _many(tensors)
     keep = create_graph if retain_graph is None else retain_graph
     roots = _roots(outputs, _many(grad_tensors, len(outputs)), _lane(create_graph))
@@ -247,13 +248,13 @@ def grad(
     """The gradients of `outputs` in `inputs`, as a tuple; `.grad` is left alone."""
     if allow_unused is False and materialize_grads:
         raise ValueError("Expected allow_unused to be True or not passed when materialize_grads=True, but got: allow_unused=False.")
-    leaving(outputs, "autograd.grad()")
+    escaping(outputs, AUTOGRAD_GRAD)
     sources, wanted = _many(outputs), _many(inputs)
     if not wanted:
         raise RuntimeError("`inputs` argument to `grad()` cannot be empty.")
     for t in wanted:
         if not isinstance(t, Tensor):
-            raise RuntimeError(f"all inputs have to be Tensors or GradientEdges, but got {type(t).__name__}")
+            raise RuntimeError(f"all inputs have to be Tensors or GradientEdges, but got {t.__class__.__name__}")
         if not t.requires_grad:
             raise RuntimeError("One of the differentiated Tensors does not require grad")
     keep = create_graph if retain_graph is None else retain_graph

@@ -17,13 +17,13 @@ import numpy as np
 
 from symgrad.application import constant, edge_of
 from symgrad.autograd.anomaly import remember
-from symgrad.engine import FREED, write_error
+from symgrad.engine import FREED, first_write, write_error
 from symgrad.graph import Node, Output, next_sequence
 from symgrad.mode import local
 from symgrad.ops.promotion import kind
 from symgrad.ops.spec import Row
 from symgrad.tensor import Tensor, refresh, version_cell, wrap
-from symgrad.views import detach, mark_written, set_history
+from symgrad.views import detach, mark_written, set_history, tracked
 
 LEGACY = (
     "Legacy autograd function with non-static forward method is deprecated. Please use new-style autograd function with static"
@@ -60,7 +60,7 @@ class FunctionCtx:
         """Keep tensors for backward, where they are `ctx.saved_tensors`. Writing to one in between is an error."""
         for i, t in enumerate(tensors):
             if t is not None and not isinstance(t, Tensor):
-                raise TypeError(f"save_for_backward can only save variables, but argument {i} is of type {type(t).__name__}")
+                raise TypeError(f"save_for_backward can only save variables, but argument {i} is of type {t.__class__.__name__}")
         self._to_save = tensors
 
     def save_for_forward(self, *tensors: Any) -> None:
@@ -104,8 +104,8 @@ class _Saved:
 
     def unpack(self, node: Node) -> Tensor:
         edge = Output(node, self.edge) if self.edge.__class__ is int else self.edge
-        if self.cell:
-            raise write_error(self.array, edge, self.cell)
+        if self.cell and first_write(self.cell):
+            raise write_error(self.array, edge, first_write(self.cell))
         if isinstance(edge, Tensor):
             return edge
         t = wrap(self.array, edge is not None, edge)
@@ -146,18 +146,26 @@ class Function(FunctionCtx):
     vjp = backward
 
     @classmethod
-    def apply(cls, *args: Any) -> Any:
+    def apply(cls, *args: Any, **kwargs: Any) -> Any:
         """Run forward, and record the call if an argument requires grad."""
         ctx = FunctionCtx()
         if cls.setup_context is Function.setup_context:
-            return _call(cls._row, ctx, args, functools.partial(cls.forward, ctx))
-        return _call(cls._row, ctx, args, cls.forward, cls.setup_context)
+            forward = functools.partial(cls.forward, ctx)
+            return _call(cls._row, ctx, _bound(forward, args, kwargs) if kwargs else args, forward)
+        return _call(cls._row, ctx, _bound(cls.forward, args, kwargs), cls.forward, cls.setup_context)
 
     def __call__(self, *args: Any) -> Any:
         if isinstance(inspect.getattr_static(type(self), "forward"), staticmethod):
             raise RuntimeError(LEGACY)
         ctx = copy.copy(self)
         return _call(self._row, ctx, args, ctx.forward)
+
+
+def _bound(forward: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[Any, ...]:
+    """The arguments of forward in order, defaults included: setup_context receives them all."""
+    bound = inspect.signature(forward).bind(*args, **kwargs)
+    bound.apply_defaults()
+    return bound.args
 
 
 def _row_of(cls: type[Function]) -> Row:
@@ -192,18 +200,18 @@ def _call(row: Row, ctx: Any, args: tuple[Any, ...], forward: Callable[..., Any]
         mode.recording = recording
     single = not isinstance(result, tuple)
     outputs = (result,) if single else result
-    _check_dirty(ctx, outputs)
+    _check_dirty(ctx, args, outputs)
     node = _node(row, ctx, args, outputs) if recording and any(ctx.needs_input_grad) else None
     finished = _finish(ctx, args, outputs, node)
     if node is not None:
         _save(ctx, node, finished)
     ctx._dirty = ctx._constant_outputs = ()
     if mode.capture is not None:
-        mode.capture.called(row, args, finished)
+        mode.capture.called(node, args, finished)
     return finished[0] if single else finished
 
 
-def _check_dirty(ctx: Any, outputs: tuple[Any, ...]) -> None:
+def _check_dirty(ctx: Any, args: tuple[Any, ...], outputs: tuple[Any, ...]) -> None:
     for t in ctx._dirty:
         if not _among(t, outputs):
             raise RuntimeError(
@@ -212,6 +220,7 @@ def _check_dirty(ctx: Any, outputs: tuple[Any, ...]) -> None:
             )
         if t._requires_grad and t.is_leaf and local.mode.recording:
             raise RuntimeError("a leaf Variable that requires grad has been used in an in-place operation.")
+        tracked(t, *args)
         mark_written(t)
 
 
@@ -320,7 +329,7 @@ def _checked(cls: type[Function], lane: Any, node: FunctionNode, results: tuple[
             checked.append(None)
             continue
         if not isinstance(result, Tensor):
-            raise RuntimeError(f"expected Variable or None (got {type(result).__name__})")
+            raise RuntimeError(f"expected Variable or None (got {result.__class__.__name__})")
         if edge is None:
             raise RuntimeError(
                 f"function {name} returned a gradient different than None at position {i + 1}, but the corresponding forward"
@@ -345,7 +354,7 @@ def _check_shape(name: str, i: int, given: tuple[int, ...], wanted: tuple[int, .
 Function._row = _row_of(Function)
 
 
-class _OnceDifferentiable(Function):
+class OnceDifferentiable(Function):
     """Passes gradients on, and refuses to be differentiated."""
 
     @staticmethod
@@ -371,7 +380,7 @@ def once_differentiable(backward: Callable[..., Any]) -> Callable[..., Any]:
         if not recording or not any(isinstance(arg, Tensor) and arg.requires_grad for arg in args):
             return results
         several = results if isinstance(results, tuple) else (results,)
-        refusing = _OnceDifferentiable.apply(len(several), *several, *args)
+        refusing = OnceDifferentiable.apply(len(several), *several, *args)
         return refusing if isinstance(results, tuple) else refusing[0]
 
     return call

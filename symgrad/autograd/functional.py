@@ -3,15 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from contextlib import nullcontext
 from typing import Any
 
 import numpy as np
 
 from symgrad.application import constant
 from symgrad.autograd.backward import grad, no_slope
-from symgrad.autograd.grad_mode import differentiating
+from symgrad.autograd.grad_mode import differentiating, without_hooks
+from symgrad.autograd.strict import require_gradients, require_history
+from symgrad.coercion import points_of, stands_for_tensor
 from symgrad.dispatch import tensors as ops
 from symgrad.mode import control, local
+from symgrad.ops.foreign import class_name, hint
 from symgrad.tensor import Tensor, wrap
 from symgrad.views import detach
 
@@ -26,7 +30,8 @@ def jacobian(
     with differentiating():
         xs, one_input = _fresh(inputs, create_graph)
         ys, one_output = _outputs(func(*xs), "jacobian", strict)
-        blocks = [rows(y, xs, create_graph, (i, strict)) for i, y in enumerate(ys)]
+        with without_hooks() if strategy == "forward-mode" else nullcontext():
+            blocks = [rows(y, xs, create_graph, (i, strict)) for i, y in enumerate(ys)]
     columns = [block[0] if one_input else block for block in blocks]
     return columns[0] if one_output else tuple(columns)
 
@@ -36,14 +41,16 @@ def hessian(
     outer_jacobian_strategy: str = "reverse-mode",
 ) -> Any:  # fmt: skip
     """The Hessian of a scalar `func` at `inputs`: shape (*input, *input), in a tuple of tuples for several inputs."""
-    one = isinstance(inputs, Tensor)
+    one = _is_one(inputs)
 
     def gradients(*xs: Tensor) -> Any:
-        value = _scalar(func(*xs), "hessian")
-        found = pull_back((value,), xs, None, True, strict)
+        value = _scalar(func(*xs), "hessian", strict)
+        found = pull_back((value,), xs, None, True)
+        if strict:
+            require_history(found, "jacobian")
         return found[0] if one else found
 
-    return jacobian(gradients, inputs, create_graph, strict)
+    return jacobian(gradients, inputs, create_graph, strict, vectorize, outer_jacobian_strategy)
 
 
 def vjp(func: Function, inputs: Any, v: Any = None, create_graph: bool = False, strict: bool = False) -> Any:
@@ -52,7 +59,7 @@ def vjp(func: Function, inputs: Any, v: Any = None, create_graph: bool = False, 
         xs, one_input = _fresh(inputs, create_graph)
         ys, one_output = _outputs(func(*xs), "vjp", strict)
         vs = _vectors(v, ys, "the user-provided function returns a single Tensor with a single element")
-        found = pull_back(ys, xs, vs, create_graph, strict)
+        found = pull_back(ys, xs, vs, create_graph, "back" if strict else None)
     return _given(ys, one_output, create_graph), _given(found, one_input, create_graph)
 
 
@@ -62,26 +69,32 @@ def jvp(func: Function, inputs: Any, v: Any = None, create_graph: bool = False, 
         xs, _ = _fresh(inputs, create_graph)
         ys, one_output = _outputs(func(*xs), "jvp", strict)
         vs = _vectors(v, xs, "the input to the user-provided function is a single Tensor with a single element")
-        found = push_forward(ys, xs)(vs, create_graph)
+        found = push_forward(ys, xs, strict)(vs, create_graph)
+        if strict:
+            require_gradients(found, create_graph, "back_trick")
     return _given(ys, one_output, create_graph), _given(found, one_output, create_graph)
 
 
 def vhp(func: Function, inputs: Any, v: Any = None, create_graph: bool = False, strict: bool = False) -> Any:
     """The value of a scalar `func`, and the product of the vector `v` with its Hessian."""
-    with differentiating():
-        xs, one = _fresh(inputs, create_graph)
-        vs = _vectors(v, xs, "the input to the user-provided function is a single Tensor with a single element")
-        value = _scalar(func(*xs), "vhp")
-        slopes = pull_back((value,), xs, None, True, strict)
-        found = pull_back(slopes, xs, vs, create_graph, strict)
-    return _given((value,), True, create_graph), _given(found, one, create_graph)
+    return _hessian_product("vhp", func, inputs, v, create_graph, strict)
 
 
 def hvp(func: Function, inputs: Any, v: Any = None, create_graph: bool = False, strict: bool = False) -> Any:
     """The value of a scalar `func`, and the product of its Hessian with the vector `v`: the Hessian is symmetric."""
+    return _hessian_product("hvp", func, inputs, v, create_graph, strict)
+
+
+def _hessian_product(name: str, func: Function, inputs: Any, v: Any, create_graph: bool, strict: bool) -> Any:
     with differentiating():
-        _scalar(func(*(_fresh(inputs, create_graph)[0])), "hvp")
-    return vhp(func, inputs, v, create_graph, strict)
+        xs, one = _fresh(inputs, create_graph)
+        vs = _vectors(v, xs, "the input to the user-provided function is a single Tensor with a single element")
+        value = _scalar(func(*xs), name, strict)
+        slopes = _gradients((value,), xs, None, True)
+        if strict:
+            require_history(slopes, "jacobian")
+        found = pull_back(slopes, xs, vs, create_graph, "double_back" if strict else None)
+    return _given((value,), True, create_graph), _given(found, one, create_graph)
 
 
 def rows(output: Tensor, inputs: tuple[Tensor, ...], create_graph: bool, strict: tuple[int, bool] = (0, False)) -> tuple[Any, ...]:
@@ -148,11 +161,8 @@ def unit(like: Any, k: int) -> Tensor:
 
 def _row(output: Tensor, inputs: tuple[Tensor, ...], k: int, create_graph: bool, strict: tuple[int, bool]) -> tuple[Any, ...]:
     found = grad(output, inputs, unit(output._array, k), retain_graph=True, create_graph=create_graph, allow_unused=True)
-    for j, g in enumerate(found):
-        if g is None and strict[1]:
-            raise RuntimeError(
-                f"Output {strict[0]} of the user-provided function is independent of input {j}. This is not allowed in strict mode."
-            )
+    if strict[1]:
+        require_gradients(found, create_graph, "back", f"Output {strict[0]}")
     return tuple(no_slope(x) if g is None else g for g, x in zip(found, inputs, strict=True))
 
 
@@ -164,20 +174,24 @@ def _stacked(found: list[Tensor], shape: tuple[int, ...], x: Tensor, create_grap
     return ops.reshape(ops.stack(*found, axis=0), shape=shape)  # type: ignore[no-any-return]
 
 
-def pull_back(ys: Sequence[Any], xs: Sequence[Any], vs: Any, create_graph: bool, strict: bool = False) -> tuple[Any, ...]:
-    """The cotangents of inputs for cotangents `vs` of outputs; where nothing depends on one, zeros, or an error if strict."""
-    kept = [(y, None if vs is None else v) for y, v in zip(ys, ys if vs is None else vs, strict=True) if y.requires_grad]
+def _gradients(ys: Sequence[Any], xs: Sequence[Any], vs: Any, create_graph: bool) -> tuple[Any, ...]:
+    """The cotangents of inputs for cotangents `vs` of outputs (some may be None), None where nothing depends on one."""
+    kept = [(y, v) for y, v in zip(ys, [None] * len(ys) if vs is None else vs, strict=True) if y is not None and y.requires_grad]
     if not kept:
-        return tuple(no_slope(x) for x in xs)
+        return (None,) * len(xs)
     sources, seeds = zip(*kept, strict=True)
-    found = grad(sources, xs, seeds, retain_graph=True, create_graph=create_graph, allow_unused=True)
-    for j, g in enumerate(found):
-        if g is None and strict:
-            raise RuntimeError(f"The output of the user-provided function is independent of input {j}. This is not allowed in strict mode.")
+    return grad(sources, xs, seeds, retain_graph=True, create_graph=create_graph, allow_unused=True)
+
+
+def pull_back(ys: Sequence[Any], xs: Sequence[Any], vs: Any, create_graph: bool, stage: str | None = None) -> tuple[Any, ...]:
+    """The same, with zeros where nothing depends on an input; if a stage of strict mode is given, that is an error."""
+    found = _gradients(ys, xs, vs, create_graph)
+    if stage is not None:
+        require_gradients(found, create_graph, stage)
     return tuple(no_slope(x) if g is None else g for g, x in zip(found, xs, strict=True))
 
 
-def push_forward(outputs: tuple[Any, ...], inputs: tuple[Tensor, ...]) -> Callable[..., tuple[Any, ...]]:
+def push_forward(outputs: tuple[Any, ...], inputs: tuple[Tensor, ...], strict: bool = False) -> Callable[..., tuple[Any, ...]]:
     """A function from tangents of the inputs to tangents of the outputs, recorded if asked.
 
     A vector-Jacobian product is linear in its vector, and the product of the Jacobian with tangents is the transpose of that.
@@ -185,6 +199,8 @@ def push_forward(outputs: tuple[Any, ...], inputs: tuple[Tensor, ...]) -> Callab
     moving = [y for y in outputs if y.requires_grad]
     vectors = [filled(y._array, 0).requires_grad_() for y in moving]
     pulled = grad(moving, inputs, vectors, create_graph=True, allow_unused=True) if moving else ()
+    if strict:
+        require_history(pulled, "grad_inputs")
 
     def push(tangents: tuple[Any, ...], create_graph: bool) -> tuple[Any, ...]:
         pairs = [(p, t) for p, t in zip(pulled, tangents, strict=False) if p is not None and p.requires_grad]
@@ -200,16 +216,22 @@ def push_forward(outputs: tuple[Any, ...], inputs: tuple[Tensor, ...]) -> Callab
 
 def _fresh(inputs: Any, create_graph: bool) -> tuple[tuple[Tensor, ...], bool]:
     """The inputs as tensors of their own that require grad; with create_graph they stay connected to what was given."""
-    one = isinstance(inputs, Tensor)
+    one = _is_one(inputs)
     given = (inputs,) if one else tuple(inputs)
-    xs = []
     for i, x in enumerate(given):
-        if not isinstance(x, Tensor):
-            raise TypeError(f"The inputs given to the function must be Tensors, but input {i} is {type(x).__name__}")
+        if not stands_for_tensor(x):
+            raise TypeError(f"The inputs given to the function must be Tensors, but input {i} is {class_name(x)}{hint(x)}")
+    xs = []
+    for x in points_of(given):
         t = ops.cast(x, dtype=x._array.dtype) if create_graph and x.requires_grad else detach(x)
         t._requires_grad = True
         xs.append(t)
     return tuple(xs), one
+
+
+def _is_one(inputs: Any) -> bool:
+    """Whether there is one input: tuples and lists hold several."""
+    return not isinstance(inputs, (tuple, list)) and stands_for_tensor(inputs)
 
 
 def _outputs(result: Any, name: str, strict: bool) -> tuple[tuple[Tensor, ...], bool]:
@@ -217,18 +239,17 @@ def _outputs(result: Any, name: str, strict: bool) -> tuple[tuple[Tensor, ...], 
     ys = (result,) if one else tuple(result)
     for i, y in enumerate(ys):
         if not isinstance(y, Tensor):
-            raise TypeError(f"The outputs of the function given to {name} must be Tensors, but output {i} is {type(y).__name__}")
-        if strict and not y.requires_grad:
-            raise RuntimeError(
-                f"Output {i} of the user-provided function does not require gradients. The outputs must be computed in a"
-                " differentiable manner from the input when running in strict mode."
-            )
+            raise TypeError(f"The outputs of the function given to {name} must be Tensors, but output {i} is {y.__class__.__name__}")
+    if strict:
+        require_history(ys, "outputs")
     return ys, one
 
 
-def _scalar(result: Any, name: str) -> Tensor:
+def _scalar(result: Any, name: str, strict: bool) -> Tensor:
     if not isinstance(result, Tensor):
         raise RuntimeError(f"The function given to {name} should return a single Tensor")
+    if strict:
+        require_history((result,), "outputs")
     if result._array.size != 1:
         raise RuntimeError(f"The Tensor returned by the function given to {name} should contain a single element")
     return result if result._array.shape == () else ops.reshape(result, shape=())
@@ -239,12 +260,13 @@ def _vectors(v: Any, like: tuple[Tensor, ...], single: str) -> tuple[Tensor, ...
         if len(like) != 1 or like[0]._array.size != 1:
             raise RuntimeError(f"The vector v can only be None if {single}.")
         return (filled(like[0]._array, 1),)
-    vs = (v,) if isinstance(v, Tensor) else tuple(v)
+    vs = (v,) if _is_one(v) else tuple(v)
     if len(vs) != len(like):
         raise RuntimeError(f"v is a tuple of invalid length: should be {len(like)} but got {len(vs)}.")
+    vs = tuple(given if isinstance(given, Tensor) else points_of((given,), (x,))[0] for given, x in zip(vs, like, strict=True))
     for i, (given, x) in enumerate(zip(vs, like, strict=True)):
         if given._array.shape != x._array.shape:
-            entry = "" if isinstance(v, Tensor) else f"Entry {i} in "
+            entry = "" if _is_one(v) else f"Entry {i} in "
             raise RuntimeError(f"{entry}v has invalid size: should be {x.shape} but got {given.shape}.")
     return vs
 

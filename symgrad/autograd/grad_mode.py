@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import functools
 import inspect
-from collections.abc import Callable, Generator
+from collections.abc import Callable, Generator, Iterator
+from contextlib import contextmanager
 from typing import Any, Self, TypeVar, overload
 
 from symgrad.mode import local
@@ -121,6 +122,17 @@ class differentiating(enable_grad):
     def __exit__(self, *exc: object) -> None:
         local.mode.differentiate(-1)
         super().__exit__(*exc)
+
+
+@contextmanager
+def without_hooks() -> Iterator[None]:
+    """Backward passes that call no hooks: PyTorch's forward derivatives, which they stand for, do not."""
+    mode = local.mode
+    before, mode.hooks = mode.hooks, False
+    try:
+        yield
+    finally:
+        mode.hooks = before
 
 
 class set_grad_enabled(_Switch):

@@ -107,7 +107,7 @@ def _check(func: Callable[..., Any], inputs: tuple[Any, ...], eps: float, atol: 
     outputs = _tuple(func(*inputs))
     for j, output in enumerate(outputs):
         if not isinstance(output, Tensor):
-            raise ValueError(f"gradcheck expects all outputs to be tensors, but output {j} is {type(output).__name__}")
+            raise ValueError(f"gradcheck expects all outputs to be tensors, but output {j} is {output.__class__.__name__}")
         for i, x in wanted:
             numerical = _numerical(func, inputs, x._array, j, eps)
             analytical = _analytical(output, x, nondet_tol)

@@ -8,16 +8,19 @@ from typing import Any
 
 import numpy as np
 
+from symgrad.autograd.backward import attach
 from symgrad.autograd.hooks import hooks_of
 from symgrad.engine import node_of
-from symgrad.graph import Node as Node
-from symgrad.mode import Observer, local
+from symgrad.graph import Node as Node, Output
+from symgrad.mode import Observer, local, traced_by
 from symgrad.tensor import Tensor, wrap
+
+_NAME = "saved_tensors_hooks()"
 
 
 class saved_tensors_hooks:
     """Inside, `pack_hook(tensor)` is called with each tensor that an op saves for backward, and what it returns is kept instead;
-    `unpack_hook` of that gives the tensor back when backward needs it. What a Function saves is not packed."""
+    `unpack_hook` of that gives the tensor back when backward needs it. Of nested hooks the innermost are called."""
 
     def __init__(self, pack_hook: Callable[[Tensor], Any], unpack_hook: Callable[[Any], Tensor]) -> None:
         self.pack, self.unpack = pack_hook, unpack_hook
@@ -36,9 +39,65 @@ class _Packer(Observer):
         self.pack, self.unpack = pack, unpack
 
     def seen(self, row: Any, result: Any) -> None:
+        if self.is_innermost():
+            self._pack_of_row(row, result)
+
+    def called(self, node: Any, args: Any, results: Any) -> None:
+        super().called(node, args, results)
+        if node is not None and self.is_innermost():
+            self.hooked(None, None, _NAME)
+            node.saved = tuple(None if entry is None else self._entry(entry) for entry in node.saved)
+
+    def _entry(self, entry: Any) -> _PackedEntry:
+        return _PackedEntry(_packed(self.pack, entry.array), entry.edge, self.unpack)
+
+    def is_innermost(self) -> bool:
+        """True for the first packer that the mode reaches."""
+        capture = local.mode.capture
+        while isinstance(capture, Observer) and not isinstance(capture, _Packer):
+            capture = capture.outer
+        return capture is self
+
+    def _pack_of_row(self, row: Any, result: Any) -> None:
         first = result[0] if isinstance(result, tuple) else result
         if first._node is not None and node_of(first._node).row is row:
+            self.hooked(None, None, _NAME)
             _Packed(node_of(first._node), self.pack, self.unpack)
+
+
+def _packed(pack: Callable[..., Any], array: Any) -> Any:
+    """What the pack hook makes of an array, unobserved and unrecorded."""
+    recording, local.mode.recording = local.mode.recording, False
+    capture = local.mode.watch(traced_by())
+    try:
+        return pack(wrap(array))
+    finally:
+        local.mode.recording = recording
+        local.mode.watch(capture)
+
+
+def _unpacked(unpack: Callable[..., Any], value: Any) -> Any:
+    t = unpack(value)
+    if not isinstance(t, Tensor):
+        raise TypeError(f"Output of saved tensor unpack_hook expected to be a Tensor but got result of type {t.__class__}")
+    return t._array
+
+
+class _PackedEntry:
+    """A tensor that a Function saved, packed."""
+
+    __slots__ = ("edge", "hook", "value")
+
+    def __init__(self, value: Any, edge: Any, hook: Callable[..., Any]) -> None:
+        self.value, self.edge, self.hook = value, edge, hook
+
+    def moved(self, edge: Any) -> _PackedEntry:
+        return _PackedEntry(self.value, edge, self.hook)
+
+    def unpack(self, node: Node) -> Any:
+        edge = Output(node, self.edge) if self.edge.__class__ is int else self.edge
+        array = _unpacked(self.hook, self.value)
+        return wrap(array) if edge is None else attach(array, edge, {})
 
 
 class _Packed:
@@ -59,24 +118,11 @@ class _Packed:
 
     @staticmethod
     def _pack(pack: Callable[..., Any], value: Any) -> tuple[bool, Any]:
-        if value.__class__ is not np.ndarray:
-            return False, value
-        recording, local.mode.recording = local.mode.recording, False
-        capture = local.mode.watch(None)
-        try:
-            return True, pack(wrap(value))
-        finally:
-            local.mode.recording = recording
-            local.mode.watch(capture)
+        return (True, _packed(pack, value)) if value.__class__ is np.ndarray else (False, value)
 
     def _unpack(self, entry: tuple[bool, Any]) -> Any:
         packed, value = entry
-        if not packed:
-            return value
-        t = self.unpack(value)
-        if not isinstance(t, Tensor):
-            raise TypeError(f"Output of saved tensor unpack_hook expected to be a Tensor but got result of type {type(t)}")
-        return t._array
+        return _unpacked(self.unpack, value) if packed else value
 
     def __call__(self) -> None:
         node = self.node()

@@ -16,7 +16,7 @@ from typing import Any
 from symgrad.dispatch import tensors
 from symgrad.dtypes import type_word
 from symgrad.engine import is_leaf
-from symgrad.graph import Node, Output
+from symgrad.graph import Node, Output, input_order, is_node, named
 from symgrad.mode import changes, local
 from symgrad.tensor import Tensor, refresh
 
@@ -137,7 +137,7 @@ def _tensors(gs: Sequence[Any], lane: Any) -> tuple[Any, ...]:
 
 
 def _name(hook: Any) -> str:
-    return getattr(hook, "__name__", type(hook).__name__)
+    return str(getattr(hook, "__name__", hook.__class__.__name__))
 
 
 def _through(calls: _Calls, g: Any, lane: Any) -> Any:
@@ -145,7 +145,7 @@ def _through(calls: _Calls, g: Any, lane: Any) -> Any:
     for hook in tuple(calls.values()):
         result = hook(value)
         if result is not None:
-            _check(hook, value, result)
+            check_replacement(hook, value, result)
             value = result
     return lane.value(value)
 
@@ -161,13 +161,14 @@ def _replaced(hook: Any, given: tuple[Any, ...], result: Any, gs: list[Any], lan
         )
     for before, value in zip(given, results, strict=True):
         if before is not None and value is not None:
-            _check(hook, before, value)
+            check_replacement(hook, before, value)
     return [None if value is None else lane.value(value) for value in results]
 
 
-def _check(hook: Any, before: Tensor, result: Any) -> None:
+def check_replacement(hook: Any, before: Tensor, result: Any) -> None:
+    """A hook may return another gradient of the same type."""
     if not isinstance(result, Tensor):
-        raise TypeError(f"expected Variable, but hook returned '{type(result).__name__}' ({_name(hook)})")
+        raise TypeError(f"expected Variable, but hook returned '{result.__class__.__name__}' ({_name(hook)})")
     if result._array.shape != before._array.shape:
         raise RuntimeError(f"hook '{_name(hook)}' has changed the size of value")
     if result._array.dtype != before._array.dtype:
@@ -278,15 +279,14 @@ def accumulator(leaf: Tensor) -> AccumulateGrad:
 
 def next_functions(self: Node) -> tuple[tuple[Any, int], ...]:
     """Where the gradients of this node go: a node and which of its outputs, where a leaf accumulates, or nowhere."""
-    edges = self.inputs if self.row.pullback is None else [edge for edge in self.inputs if edge is not None]
-    return tuple(_function(edge) for edge in edges)
+    return tuple(_function(self.inputs[i]) for i in input_order(self))
 
 
 def _function(edge: Any) -> tuple[Any, int]:
     if edge.__class__ is Output:
-        return edge.node, edge.index
-    if edge.__class__ is Node:
-        return edge, 0
+        return named(edge.node), edge.index
+    if is_node(edge):
+        return named(edge), 0
     return (accumulator(edge) if is_leaf(edge) else None), 0
 
 

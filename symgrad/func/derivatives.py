@@ -14,12 +14,15 @@ import numpy as np
 
 from symgrad.autograd.backward import grad as autograd_grad, no_slope
 from symgrad.autograd.functional import filled, for_units, push_forward, rows, unit
-from symgrad.autograd.grad_mode import differentiating
+from symgrad.autograd.grad_mode import differentiating, without_hooks
+from symgrad.coercion import points_of, stands_for_tensor
 from symgrad.dispatch import tensors as ops
 from symgrad.engine import is_leaf, node_of
 from symgrad.errors import describe
+from symgrad.escapes import AUTOGRAD_GRAD, escaping
 from symgrad.func import tree
-from symgrad.mode import leaving, local, tracing
+from symgrad.mode import local, tracing
+from symgrad.ops.foreign import hint
 from symgrad.ops.promotion import kind
 from symgrad.tensor import Tensor, wrap
 from symgrad.views import detach
@@ -35,10 +38,16 @@ class Level:
         self.inputs: list[Tensor] = []
         self.outer = self.kept = False
 
-    def open(self, value: Any) -> Tensor:
+    def points(self, given: Any, beside: Any = ()) -> Any:
+        """The arguments to differentiate in, opened, in their containers; numbers have the types that they have beside the others."""
+        values = tree.leaves(given)
+        for value in values:
+            if not stands_for_tensor(value):
+                raise ValueError(f"Thing passed to transform API must be Tensor, got {value.__class__}{hint(value)}")
+        return tree.rebuild(given, iter([self.open(t) for t in points_of(values, tree.leaves(beside))]))
+
+    def open(self, value: Tensor) -> Tensor:
         """A copy of an argument to differentiate in."""
-        if not isinstance(value, Tensor):
-            raise ValueError(f"Thing passed to transform API must be Tensor, got {type(value)}")
         if kind(value._array.dtype) not in "fc":
             raise RuntimeError("only Tensors of floating point dtype can require gradients")
         source = value if self.recording else detach(value)
@@ -50,10 +59,10 @@ class Level:
     def close(self, outputs: list[Tensor]) -> None:
         """See whether the outputs depend on anything else that is being differentiated, or on what is being traced."""
         if outputs:
-            leaving(outputs[0], "autograd.grad()")  # whoever looks on is told that a derivative is taken
+            escaping(outputs[0], AUTOGRAD_GRAD)  # whoever looks on is told that a derivative is taken
         depends = self.recording and _reaches_others(outputs, {id(x) for x in self.inputs})
         self.outer = tracing() or depends
-        self.kept = depends or (tracing() and not local.mode.capture.effects)  # a trace with effects is a call: as eager ones are recorded
+        self.kept = depends
 
     def give(self, value: Any) -> Any:
         """A result as the caller sees it."""
@@ -95,8 +104,8 @@ def _open(level: Level, args: tuple[Any, ...], argnums: Argnums) -> tuple[list[A
     """All arguments with the chosen ones opened, and the chosen ones."""
     opened = list(args)
     positions = _chosen(args, argnums)
-    for n in positions:
-        opened[n] = tree.apply(level.open, args[n])
+    for n, points in zip(positions, level.points([args[n] for n in positions], args), strict=True):
+        opened[n] = points
     return opened, [opened[n] for n in positions]
 
 
@@ -132,9 +141,14 @@ def grad_and_value(func: Callable[..., Any], argnums: Argnums = 0, has_aux: bool
     return call
 
 
+def _direction(given: Any, like: Tensor) -> Tensor:
+    """A tangent or cotangent as a tensor; a Python number has the type of what it belongs to."""
+    return given if isinstance(given, Tensor) else points_of((given,), (like,))[0]
+
+
 def _must_be_scalar(value: Any, name: str) -> None:
     if not isinstance(value, Tensor):
-        raise RuntimeError(f"{name}: Expected f(*args) to return a Tensor, got {type(value)}")
+        raise RuntimeError(f"{name}: Expected f(*args) to return a Tensor, got {value.__class__}")
     if value._array.ndim:
         raise RuntimeError(
             f"{name}: Expected f(*args) to return a scalar Tensor, got tensor with {value._array.ndim} dims. Maybe you wanted"
@@ -170,7 +184,7 @@ def vjp(func: Callable[..., Any], *primals: Any, has_aux: bool = False) -> Any:
     """The value of `func` and a function that takes cotangents of it to cotangents of the primals."""
     level = Level()
     with differentiating():
-        opened = [tree.apply(level.open, p) for p in primals]
+        opened = level.points(list(primals))
         output, aux = _auxiliary(func(*opened), has_aux, "vjp(f, *primals)")
         outputs = _tensors(output, "vjp(f, *primals)")
     level.close(outputs)
@@ -180,6 +194,7 @@ def vjp(func: Callable[..., Any], *primals: Any, has_aux: bool = False) -> Any:
         seeds = tree.leaves(given)
         if len(seeds) != len(outputs):
             raise RuntimeError(f"Expected {len(outputs)} cotangents, one for each output of f, got {len(seeds)}")
+        seeds = [_direction(s, y) for s, y in zip(seeds, outputs, strict=True)]
         wanted = create_graph or level.kept or (local.mode.recording and any(s.requires_grad for s in seeds))
         recorded = wanted or level.outer
         kept = [(y, s) for y, s in zip(outputs, seeds, strict=True) if y.requires_grad]
@@ -198,7 +213,7 @@ def _tensors(output: Any, name: str) -> list[Tensor]:
     values = tree.leaves(output)
     for value in values:
         if not isinstance(value, Tensor):
-            raise RuntimeError(f"{name}: Expected f to return only Tensors, got unsupported type {type(value)}")
+            raise RuntimeError(f"{name}: Expected f to return only Tensors, got unsupported type {value.__class__}")
     return values
 
 
@@ -211,13 +226,16 @@ def jvp(
             raise RuntimeError(f"jvp(f, primals, tangents): Expected {word} to be a tuple. E.g. it should be valid to call f(*primals).")
     level = Level()
     with differentiating():
-        opened = [tree.apply(level.open, p) for p in primals]
+        opened = level.points(list(primals))
         output, aux = _auxiliary(func(*opened), has_aux, "jvp(f, primals, tangents)")
         outputs = _tensors(output, "jvp(f, primals, tangents)")
         directions = tree.leaves(tangents)
+        if len(directions) == len(level.inputs):
+            directions = [_direction(t, x) for t, x in zip(directions, level.inputs, strict=True)]
         _same_shapes(level.inputs, directions)
         level.close(outputs + directions)
-        found = push_forward(tuple(outputs), tuple(level.inputs))(tuple(directions), level.outer)
+        with without_hooks():
+            found = push_forward(tuple(outputs), tuple(level.inputs))(tuple(directions), level.outer)
     value, slope = tree.apply(level.give, output), tree.rebuild(output, map(level.give, found))
     return (value, slope, tree.apply(level.give, aux)) if has_aux else (value, slope)
 
@@ -235,12 +253,12 @@ def _same_shapes(primals: list[Tensor], tangents: list[Any]) -> None:
 
 def jacrev(func: Callable[..., Any], argnums: Argnums = 0, *, has_aux: bool = False, chunk_size: int | None = None) -> Callable[..., Any]:
     """A function that gives the Jacobian of `func`, shaped (*output, *input), by one backward pass for each element of the output."""
-    return _jacobian(func, argnums, has_aux, lambda level, y: level.derived(rows(y, tuple(level.inputs), level.outer)))
+    return _jacobian(func, argnums, has_aux, _rows)
 
 
 def jacfwd(func: Callable[..., Any], argnums: Argnums = 0, has_aux: bool = False, *, randomness: str = "error") -> Callable[..., Any]:
     """A function that gives the Jacobian of `func`, shaped (*output, *input), by one forward derivative for each element of the input."""
-    return _jacobian(func, argnums, has_aux, _columns)
+    return _jacobian(func, argnums, has_aux, _unhooked(_columns))
 
 
 def _jacobian(func: Callable[..., Any], argnums: Argnums, has_aux: bool, blocks: Callable[..., Any]) -> Callable[..., Any]:
@@ -266,6 +284,21 @@ def _arranged(blocks: Any, chosen: list[Any], argnums: Argnums) -> Any:
     return trees[0] if isinstance(argnums, int) else tuple(trees)
 
 
+def _unhooked(blocks: Callable[..., Any]) -> Callable[..., Any]:
+    """Jacobians of which hooks see nothing."""
+
+    def run(level: Level, y: Tensor) -> Any:
+        with without_hooks():
+            return blocks(level, y)
+
+    return run
+
+
+def _rows(level: Level, y: Tensor) -> Any:
+    """The Jacobian of `y` in each input, row by row."""
+    return level.derived(rows(y, tuple(level.inputs), level.outer))
+
+
 def _columns(level: Level, y: Tensor) -> list[Tensor]:
     """The Jacobian of `y` in each input, column by column, or by all columns at once in a function that is traced."""
     zeros = [filled(x._array, 0) for x in level.inputs]
@@ -288,5 +321,6 @@ def _columns(level: Level, y: Tensor) -> list[Tensor]:
 
 
 def hessian(func: Callable[..., Any], argnums: Argnums = 0) -> Callable[..., Any]:
-    """A function that gives the Hessian of `func`, shaped (*output, *input, *input)."""
-    return jacrev(jacrev(func, argnums), argnums)
+    """A function that gives the Hessian of `func`, shaped (*output, *input, *input). Hooks see the first gradient only: PyTorch's
+    second derivative is a forward one."""
+    return _jacobian(jacrev(func, argnums), argnums, False, _unhooked(_rows))

@@ -7,7 +7,9 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any
 
+from symgrad.coercion import stands_for_tensor, tensors_of
 from symgrad.mode import local
+from symgrad.ops.foreign import hint
 from symgrad.tensor import Tensor
 
 Places = dict[str, tuple[dict[str, Any], str]]
@@ -43,7 +45,7 @@ def functional_call(
 
 def _merged(given: Any) -> dict[str, Tensor]:
     if not isinstance(given, Mapping) and not (isinstance(given, (list, tuple)) and all(isinstance(d, Mapping) for d in given)):
-        raise ValueError(f"Expected parameter_and_buffer_dicts to be a dict, or a list/tuple of dicts, but got {type(given)}")
+        raise ValueError(f"Expected parameter_and_buffer_dicts to be a dict, or a list/tuple of dicts, but got {given.__class__}")
     entries = [entry for d in ([given] if isinstance(given, Mapping) else given) for entry in d.items()]
     merged = dict(entries)
     if len(merged) < len(entries):
@@ -51,9 +53,9 @@ def _merged(given: Any) -> dict[str, Tensor]:
         repeated = [name for name in merged if names.count(name) > 1]
         raise ValueError(f"{repeated} appeared in multiple dictionaries; behavior of functional call is ambiguous")
     for value in merged.values():
-        if not isinstance(value, Tensor):
-            raise TypeError(f"{value} is not an instance of torch.Tensor")
-    return merged
+        if not stands_for_tensor(value):
+            raise TypeError(f"{value} is not an instance of torch.Tensor{hint(value)}")
+    return dict(zip(merged, tensors_of(list(merged.values())), strict=True))
 
 
 def _places(module: Any) -> Places:
@@ -68,7 +70,7 @@ def _require_all(module: Any, given: dict[str, Tensor], places: Places) -> None:
     problems = {"Unexpected": sorted(given.keys() - places), "Missing": sorted(places.keys() - given)}
     lines = [f"{word} key(s): {', '.join(map(repr, names))}." for word, names in problems.items() if names]
     if lines:
-        raise RuntimeError("Error(s) in reparametrizing for {}:\n\t{}".format(type(module).__name__, "\n\t".join(lines)))
+        raise RuntimeError("Error(s) in reparametrizing for {}:\n\t{}".format(module.__class__.__name__, "\n\t".join(lines)))
 
 
 def _tied(given: dict[str, Tensor], places: Places) -> dict[str, Tensor]:

@@ -11,11 +11,15 @@ import functools
 from collections.abc import Callable
 from typing import Any
 
+import numpy as np
+
+from symgrad.coercion import tensor_of
 from symgrad.dispatch import tensors as ops
 from symgrad.errors import TraceError
 from symgrad.func import tree
 from symgrad.functional import movedim, select
 from symgrad.mode import control
+from symgrad.ops.foreign import native
 from symgrad.ops.generator import Generator, default_generator
 from symgrad.tensor import Tensor
 
@@ -39,10 +43,11 @@ def vmap(
     `out_dims` where they stand in each result. Keyword arguments are mapped over dimension 0."""
     if randomness not in ("error", "same", "different"):
         raise RuntimeError(f"Only allowed values for randomness are 'error', 'different', or 'same'. Got {randomness}")
-    name = getattr(func, "__name__", type(func).__name__)
+    name = getattr(func, "__name__", func.__class__.__name__)
 
     @functools.wraps(func)
     def call(*args: Any, **kwargs: Any) -> Any:
+        args, kwargs = tree.apply(_of_array, (args, kwargs))
         dims = _in_dims(name, in_dims, args) + [0 if isinstance(v, Tensor) else None for v in tree.leaves(kwargs)]
         values = tree.leaves((args, kwargs))
         size = _batch_size(name, in_dims, values, dims)
@@ -68,6 +73,11 @@ def vmap(
         return _stack(name, results, out_dims)
 
     return call
+
+
+def _of_array(value: Any) -> Any:
+    """An array of NumPy's or JAX's as a tensor."""
+    return tensor_of(value) if isinstance(value, np.ndarray) or isinstance(native(value), np.ndarray) else value
 
 
 class _Draws:
@@ -100,7 +110,7 @@ def _in_dims(name: str, in_dims: Any, args: tuple[Any, ...]) -> list[Any]:
     if not isinstance(in_dims, (int, tuple, list)) or isinstance(in_dims, bool):
         raise ValueError(
             f"vmap({name}, in_dims={in_dims}, ...)(<inputs>): expected `in_dims` to be int or a (potentially nested) tuple matching"
-            f" the structure of inputs, got: {type(in_dims)}."
+            f" the structure of inputs, got: {in_dims.__class__}."
         )
     if not args:
         raise ValueError(
@@ -125,7 +135,7 @@ def _batch_size(name: str, in_dims: Any, values: list[Any], dims: list[Any]) -> 
         if not isinstance(value, Tensor):
             raise ValueError(
                 f"vmap({name}, in_dims={in_dims}, ...)(<inputs>): Got in_dim={dim} for an input but the input is of type"
-                f" {type(value)}. We cannot vmap over non-Tensor arguments, please use None as the respective in_dim"
+                f" {value.__class__}. We cannot vmap over non-Tensor arguments, please use None as the respective in_dim"
             )
         ndim = value._array.ndim
         if not -ndim <= dim < ndim:
@@ -159,7 +169,12 @@ def _batched(name: str, tracer: Any, example: Any, values: list[Any], dims: list
         return None
     columns = iter(found)
     leaves = [next(columns) if leaf is _TENSOR else leaf for leaf in tree.leaves(forms[0])]
-    return (_arranged(name, forms[0], leaves, out_dims, lambda t: select(t, 0, 0), lambda t, dim: movedim(t, 0, dim)),)
+    return (_arranged(name, forms[0], leaves, out_dims, lambda t: ops.clone(select(t, 0, 0)), _with_examples_at),)
+
+
+def _with_examples_at(t: Tensor, dim: int) -> Tensor:
+    """The examples, which come first, at another dimension: new memory, as eager code makes, and no view that cannot be written to."""
+    return t if dim % t._array.ndim == 0 else ops.clone(movedim(t, 0, dim))
 
 
 def _stack(name: str, results: list[Any], out_dims: Any) -> Any:
@@ -182,8 +197,8 @@ def _arranged(name: str, form: Any, leaves: list[Any], out_dims: Any, first: Cal
         is_tensor = kind is _TENSOR or isinstance(kind, Tensor)
         if dim is not None and not is_tensor:
             raise ValueError(
-                f"vmap({name}, ...): `{name}` must only return Tensors, got type {type(leaf)}. Did you mean to set out_dims= to None for"
-                " output?"
+                f"vmap({name}, ...): `{name}` must only return Tensors, got type {leaf.__class__}. Did you mean to set out_dims= to None"
+                " for output?"
             )
         arranged.append(put(leaf, dim) if dim is not None else first(leaf) if is_tensor else leaf)
     return tree.rebuild(form, iter(arranged))

@@ -2,25 +2,36 @@
 
 from __future__ import annotations
 
+from types import NoneType
 from typing import Any
+
+import numpy as np
 
 from symgrad import dtypes
 from symgrad.dispatch import tensors as ops
 from symgrad.functional.elementwise import alias
 from symgrad.functional.names import METHODS, method_inplace, public
-from symgrad.ops.promotion import kind
+from symgrad.ops.promotion import kind, result_type, written
 from symgrad.ops.weak import is_weak
 from symgrad.tensor import Tensor
+from symgrad.typing import Operand
 
+_NUMBERS = (bool, int, float, complex, np.generic, NoneType)
 __all__ = ["clamp", "clamp_max", "clamp_min", "clip", "where"]
 
 
+def _bound(input: Tensor, bound: Any) -> Any:
+    """A whole number has to fit into the type of the tensor; a float changes the type of the result."""
+    return written(bound, input._array.dtype) if isinstance(bound, int) else bound
+
+
 @method_inplace
-def clamp(input: Tensor, min: Any = None, max: Any = None) -> Tensor:
+def clamp(input: Tensor, min: Operand | None = None, max: Operand | None = None) -> Tensor:
     """min(max(input, min), max); the bounds are numbers or tensors. The derivative is 1 at the bounds."""
     if min is None and max is None:
         raise RuntimeError("torch.clamp: At least one of 'min' or 'max' must not be None")
-    if not (isinstance(min, Tensor) or isinstance(max, Tensor) or is_weak(min) or is_weak(max)):
+    min, max = _bound(input, min), _bound(input, max)
+    if isinstance(min, _NUMBERS) and isinstance(max, _NUMBERS) and not is_weak(min) and not is_weak(max):
         return ops.clamp(input, min=min, max=max)  # type: ignore[no-any-return]
     if max is None:
         return ops.clamp_min(input, min)  # type: ignore[no-any-return]
@@ -31,20 +42,20 @@ clip = clamp
 
 
 @method_inplace
-def clamp_min(input: Tensor, min: Any) -> Tensor:
+def clamp_min(input: Tensor, min: Operand) -> Tensor:
     """Elements below `min` become `min`."""
-    return ops.clamp_min(input, min)  # type: ignore[no-any-return]
+    return ops.clamp_min(input, _bound(input, min))  # type: ignore[no-any-return]
 
 
 @method_inplace
-def clamp_max(input: Tensor, max: Any) -> Tensor:
+def clamp_max(input: Tensor, max: Operand) -> Tensor:
     """Elements above `max` become `max`."""
-    return ops.clamp_max(input, max)  # type: ignore[no-any-return]
+    return ops.clamp_max(input, _bound(input, max))  # type: ignore[no-any-return]
 
 
 def _condition(condition: Any) -> Tensor:
     if not isinstance(condition, Tensor):
-        raise TypeError(f"where(): argument 'condition' (position 1) must be Tensor, not {type(condition).__name__}")
+        raise TypeError(f"where(): argument 'condition' (position 1) must be Tensor, not {condition.__class__.__name__}")
     if kind(condition._array.dtype) != "b":
         word = dtypes.type_word(condition._array.dtype)
         raise RuntimeError(f"where expected condition to be a boolean tensor, but got a tensor with dtype {word}")
@@ -52,10 +63,14 @@ def _condition(condition: Any) -> Tensor:
 
 
 @public
-def where(condition: Tensor, input: Any = None, other: Any = None) -> Any:
+def where(condition: Tensor, input: Operand | None = None, other: Operand | None = None) -> Any:
     """input where the condition holds, else other; with the condition alone, the indices where it holds."""
     if input is None and other is None:
         return condition.nonzero(as_tuple=True)
+    if isinstance(input, int) or isinstance(other, int):
+        operands = tuple(x._array if isinstance(x, Tensor) else x for x in (input, other))
+        dtype = result_type(*operands)
+        input, other = (written(x, dtype) if isinstance(x, int) else x for x in (input, other))
     return ops.where(_condition(condition), input, other)
 
 

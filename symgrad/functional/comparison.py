@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from symgrad import dtypes
+from symgrad.coercion import tensor_argument
 from symgrad.dispatch import tensors as ops
 from symgrad.functional.elementwise import Unary, alias, binary
 from symgrad.functional.names import METHODS, into, method
@@ -29,7 +30,9 @@ def _unary(name: str) -> Unary:
     """As function and method; a yes or no is not written into the tensor itself."""
     op = getattr(ops, name)
 
-    def function(input: Tensor, *, out: Tensor | None = None) -> Tensor:
+    def function(input: Any, *, out: Tensor | None = None) -> Tensor:
+        if input.__class__ is not Tensor and not isinstance(input, Tensor):
+            input = tensor_argument(name, input)
         return op(input) if out is None else into(out, function, (input,), {})  # type: ignore[no-any-return]
 
     function.__name__ = name

@@ -61,4 +61,7 @@ def view_as_real(input: Tensor) -> Tensor:
 @public
 def view_as_complex(input: Tensor) -> Tensor:
     """The same memory, pairs of real numbers read as complex ones."""
+    array = input._array
+    if array.ndim and array.shape[-1] == 2 and array.strides[-1] != array.itemsize:
+        raise RuntimeError("Tensor must have a last dimension with stride 1")
     return ops.view_as_complex(input)  # type: ignore[no-any-return]

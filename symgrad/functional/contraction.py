@@ -8,6 +8,7 @@ import warnings
 from collections.abc import Sequence
 from typing import Any
 
+from symgrad.coercion import tensor_list
 from symgrad.computed import fixed, is_computed
 from symgrad.dispatch import tensors as ops
 from symgrad.errors import require
@@ -203,18 +204,16 @@ def chain_matmul(*matrices: Tensor) -> Tensor:
         " accepts a list of two or more tensors rather than multiple parameters.",
         stacklevel=3,
     )
-    if len(matrices) == 1:
-        return matrices[0]
-    return multi_dot(matrices)
+    given = tensor_list("chain_matmul", matrices)
+    return given[0] if len(given) == 1 else multi_dot(given)
 
 
 def multi_dot(tensors: Sequence[Tensor]) -> Tensor:
     """The product of two or more matrices, in the order that costs least; the first and the last may be vectors."""
+    tensors = tensor_list("multi_dot", tensors)
     count = len(tensors)
     require(count >= 2, f"multi_dot(): expected at least 2 tensors but got {count}")
     for i, t in enumerate(tensors):
-        fits = isinstance(t, Tensor)
-        require(fits, f"multi_dot(): argument 'tensors[{i}]' (position {i + 1}) must be Tensor, not {type(t).__name__}", TypeError)
         ends = i in (0, count - 1)
         require(t.ndim == 2 or (ends and t.ndim == 1), f"multi_dot(): tensor {i} must be {'1D or 2D' if ends else '2D'} but got {t.ndim}D")
         types = f"tensor 0 is {word(tensors[0]._array.dtype).lower()} and tensor {i} {word(t._array.dtype).lower()}"

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from functools import lru_cache
 from typing import Any
 
+from symgrad.coercion import tensor_list
 from symgrad.dispatch import tensors as ops
 from symgrad.functional.names import public
 from symgrad.ops.einsum import split
@@ -26,9 +27,7 @@ def einsum(*args: Any) -> Tensor:
     equation, operands = (args[0], args[1:]) if isinstance(args[0], str) else _from_sublists(args)
     if len(operands) == 1 and isinstance(operands[0], (list, tuple)):
         operands = tuple(operands[0])
-    for i, operand in enumerate(operands):
-        if not isinstance(operand, Tensor):
-            raise TypeError(f"einsum(): expected Tensor as element {i} in argument 1, but got {type(operand).__name__}")
+    operands = tuple(tensor_list("einsum", operands, 1))
     return contract(canonical(equation, tuple([x._array.ndim for x in operands])), *operands)
 
 

@@ -5,14 +5,18 @@ from __future__ import annotations
 from fractions import Fraction
 from typing import Any, Protocol, overload
 
+import numpy as np
+
+from symgrad.application import constant
+from symgrad.coercion import NUMBERS, tensor_argument
 from symgrad.computed import fixed, is_computed
 from symgrad.dispatch import tensors as ops
-from symgrad.functional.names import METHODS, into, method, method_inplace, public
+from symgrad.functional.names import METHODS, coerced, into, method, method_inplace, mistyped, public
 from symgrad.ops.exact import is_exact, root
 from symgrad.ops.promotion import COMPLEX128, FLOAT64, kind, result_type, word
 from symgrad.ops.table import TABLE
 from symgrad.tensor import Tensor
-from symgrad.typing import Scalar
+from symgrad.typing import Operand, Scalar
 from symgrad.views import added, inplace, inplace_ufunc
 
 __all__ = [
@@ -42,9 +46,9 @@ def unary(name: str, row: str | None = None) -> Unary:
     """The row as function, method and in-place method. The method is the recorded op itself: nothing stands between."""
     op = getattr(ops, row or name)
 
-    def function(input: Tensor, *, out: Tensor | None = None) -> Tensor:
-        if not isinstance(input, Tensor):
-            raise TypeError(f"{name}(): argument 'input' (position 1) must be Tensor, not {type(input).__name__}")
+    def function(input: Any, *, out: Tensor | None = None) -> Tensor:
+        if input.__class__ is not Tensor and not isinstance(input, Tensor):
+            input = tensor_argument(name, input)
         return op(input) if out is None else into(out, function, (input,), {})  # type: ignore[no-any-return]
 
     function.__name__ = name
@@ -57,8 +61,14 @@ def binary(name: str, row: str | None = None, in_place: bool = True) -> Binary:
     """The row as function and method, and as in-place method where PyTorch has one."""
     op = getattr(ops, row or name)
 
-    def function(input: Any, other: Any, *, out: Tensor | None = None) -> Tensor:
-        return op(input, other) if out is None else into(out, function, (input, other), {})  # type: ignore[no-any-return]
+    def function(input: Operand, other: Operand, *, out: Tensor | None = None) -> Tensor:
+        try:
+            return op(input, other) if out is None else into(out, function, (input, other), {})  # type: ignore[no-any-return]
+        except TypeError as error:
+            accepted = coerced(function, (input, other), {})
+            if accepted is None:
+                raise mistyped(function, (input, other), {}) or error from None
+        return function(*accepted[0], out=out)
 
     function.__name__ = name
     function.__doc__ = f"{name} of every pair of elements."
@@ -163,19 +173,19 @@ def _scaled(name: str, input: Any, other: Any, alpha: Scalar) -> Any:
 
 
 @method
-def add(input: Any, other: Any, *, alpha: Scalar = 1) -> Tensor:
+def add(input: Operand, other: Operand, *, alpha: Scalar = 1) -> Tensor:
     """input + alpha * other"""
     return ops.add(input, _scaled("add", input, other, alpha))  # type: ignore[no-any-return]
 
 
 @method
-def sub(input: Any, other: Any, *, alpha: Scalar = 1) -> Tensor:
+def sub(input: Operand, other: Operand, *, alpha: Scalar = 1) -> Tensor:
     """input - alpha * other"""
     return ops.sub(input, _scaled("sub", input, other, alpha))  # type: ignore[no-any-return]
 
 
 @public
-def rsub(input: Any, other: Any, *, alpha: Scalar = 1) -> Tensor:
+def rsub(input: Operand, other: Operand, *, alpha: Scalar = 1) -> Tensor:
     """other - alpha * input"""
     return ops.rsub(_scaled("rsub", other, input, alpha), other)  # type: ignore[no-any-return]
 
@@ -184,7 +194,7 @@ mul = binary("mul")
 
 
 @method
-def div(input: Any, other: Any, *, rounding_mode: str | None = None) -> Tensor:
+def div(input: Operand, other: Operand, *, rounding_mode: str | None = None) -> Tensor:
     """input / other, rounded towards zero ("trunc") or down ("floor") if asked."""
     if rounding_mode is None:
         return ops.div(input, other)  # type: ignore[no-any-return]
@@ -197,36 +207,61 @@ _add_, _sub_, _mul_, _div_ = (inplace_ufunc(TABLE[name]) for name in ("add", "su
 _div_rounded_ = inplace(div)
 
 
-def add_(self: Tensor, other: Any, *, alpha: Scalar = 1) -> Tensor:
+def add_(self: Tensor, other: Operand, *, alpha: Scalar = 1) -> Tensor:
     """self += alpha * other"""
     if alpha.__class__ is float and added(self, other, alpha):
         return self
-    return _add_(self, _scaled("add_", self, other, alpha))
+    try:
+        return _add_(self, _scaled("add_", self, other, alpha))
+    except TypeError as error:
+        accepted = _accepted(add_, self, other, error)
+    return add_(self, accepted, alpha=alpha)
 
 
-def sub_(self: Tensor, other: Any, *, alpha: Scalar = 1) -> Tensor:
+def sub_(self: Tensor, other: Operand, *, alpha: Scalar = 1) -> Tensor:
     """self -= alpha * other"""
     if alpha.__class__ is float and added(self, other, -alpha):
         return self
-    return _sub_(self, _scaled("sub_", self, other, alpha))
+    try:
+        return _sub_(self, _scaled("sub_", self, other, alpha))
+    except TypeError as error:
+        accepted = _accepted(sub_, self, other, error)
+    return sub_(self, accepted, alpha=alpha)
 
 
-def mul_(self: Tensor, other: Any) -> Tensor:
+def mul_(self: Tensor, other: Operand) -> Tensor:
     """self *= other"""
-    return _mul_(self, other)
+    try:
+        return _mul_(self, other)
+    except TypeError as error:
+        accepted = _accepted(mul_, self, other, error)
+    return mul_(self, accepted)
 
 
-def div_(self: Tensor, other: Any, *, rounding_mode: str | None = None) -> Tensor:
+def div_(self: Tensor, other: Operand, *, rounding_mode: str | None = None) -> Tensor:
     """self /= other"""
-    return _div_(self, other) if rounding_mode is None else _div_rounded_(self, other, rounding_mode=rounding_mode)
+    try:
+        return _div_(self, other) if rounding_mode is None else _div_rounded_(self, other, rounding_mode=rounding_mode)
+    except TypeError as error:
+        accepted = _accepted(div_, self, other, error)
+    return div_(self, accepted, rounding_mode=rounding_mode)
+
+
+def _accepted(function: Any, self: Tensor, other: Any, error: TypeError) -> Any:
+    """The other operand as a tensor, if it stands for one, or the error."""
+    accepted = coerced(function, (self, other), {})
+    if accepted is None:
+        raise mistyped(function, (self, other), {}) or error from None
+    return accepted[0][1]
 
 
 for _inplace in (add_, sub_, mul_, div_):
     METHODS[_inplace.__name__] = _inplace
+METHODS |= {"__iadd__": _add_, "__isub__": _sub_, "__imul__": _mul_, "__itruediv__": _div_}
 
 
 @method_inplace
-def true_divide(input: Any, other: Any) -> Tensor:
+def true_divide(input: Operand, other: Operand) -> Tensor:
     """Another name for `div` without rounding."""
     return ops.div(input, other)  # type: ignore[no-any-return]
 
@@ -236,15 +271,18 @@ floor_divide, remainder, fmod = map(binary, ("floor_divide", "remainder", "fmod"
 
 
 @method_inplace
-def addcmul(input: Tensor, tensor1: Any, tensor2: Any, *, value: Scalar | Tensor = 1) -> Tensor:
+def addcmul(input: Tensor, tensor1: Operand, tensor2: Operand, *, value: Scalar | Tensor = 1) -> Tensor:
     """input + value * tensor1 * tensor2"""
     if is_computed(value):
-        return ops.add(input, ops.mul(ops.mul(tensor1, tensor2), fixed(value)))  # type: ignore[no-any-return]
+        whole = all(isinstance(t, Tensor) and kind(t._array.dtype) in "bi" for t in (input, tensor1, tensor2))
+        number: Any = value
+        factor = int(number) if whole else fixed(value)  # integers stay integers
+        return ops.add(input, ops.mul(ops.mul(tensor1, tensor2), factor))  # type: ignore[no-any-return]
     return ops.addcmul(input, tensor1, tensor2, value=value)  # type: ignore[no-any-return]
 
 
 @method_inplace
-def addcdiv(input: Tensor, tensor1: Any, tensor2: Any, *, value: Scalar | Tensor = 1) -> Tensor:
+def addcdiv(input: Tensor, tensor1: Operand, tensor2: Operand, *, value: Scalar | Tensor = 1) -> Tensor:
     """input + value * tensor1 / tensor2"""
     if is_computed(value):
         return ops.add(input, ops.mul(ops.div(tensor1, tensor2), fixed(value)))  # type: ignore[no-any-return]
@@ -252,7 +290,7 @@ def addcdiv(input: Tensor, tensor1: Any, tensor2: Any, *, value: Scalar | Tensor
 
 
 @method_inplace
-def lerp(input: Tensor, end: Any, weight: Any) -> Tensor:
+def lerp(input: Tensor, end: Operand, weight: Operand) -> Tensor:
     """input + weight * (end - input)"""
     for name, other in (("end", end), ("weight", weight)):
         if isinstance(other, Tensor) and other._array.dtype != input._array.dtype:
@@ -266,7 +304,7 @@ def lerp(input: Tensor, end: Any, weight: Any) -> Tensor:
 
 
 @method_inplace
-def pow(input: Any, exponent: Any) -> Tensor:
+def pow(input: Operand, exponent: Operand) -> Tensor:
     """input ** exponent; a Python number as exponent is part of the operation, so x ** 2 has the derivative 2 x."""
     if isinstance(input, Tensor):
         power: Tensor = input**exponent
@@ -275,14 +313,13 @@ def pow(input: Any, exponent: Any) -> Tensor:
 
 
 @method
-def float_power(input: Any, exponent: Any) -> Tensor:
+def float_power(input: Operand, exponent: Operand) -> Tensor:
     """input ** exponent in double precision."""
-    operands = [x for x in (input, exponent) if isinstance(x, Tensor)]
-    arrays = (x._array if isinstance(x, Tensor) else x for x in (input, exponent))
+    given = [x if isinstance(x, NUMBERS) else tensor_argument("float_power", x) for x in (input, exponent)]
+    arrays = (x._array if isinstance(x, Tensor) else x for x in given)
     wide = COMPLEX128 if kind(result_type(*arrays)) == "c" else FLOAT64
-    if not operands:
-        raise TypeError("float_power(): one of the arguments must be a Tensor")
-    return pow(*(ops.cast(x, dtype=wide) if isinstance(x, Tensor) else x for x in (input, exponent)))
+    base, power = (ops.cast(x, dtype=wide) if isinstance(x, Tensor) else x for x in given)
+    return pow(base if isinstance(base, Tensor) or isinstance(power, Tensor) else constant(np.asarray(base, wide), base), power)
 
 
 def float_power_(self: Tensor, exponent: Any) -> Tensor:
@@ -296,7 +333,7 @@ METHODS["float_power_"] = float_power_
 
 
 @method_inplace
-def ldexp(input: Tensor, other: Any) -> Tensor:
+def ldexp(input: Tensor, other: Operand) -> Tensor:
     """input * 2 ** other"""
     if isinstance(other, Tensor) and kind(other._array.dtype) == "i" and kind(input._array.dtype) == "f":
         other = ops.cast(other, dtype=input._array.dtype)

@@ -9,11 +9,12 @@ import numpy as np
 
 from symgrad.dispatch import tensors as ops
 from symgrad.dtypes import of, type_word
-from symgrad.functional.names import METHODS, method, method_inplace
+from symgrad.functional.names import METHODS, checked, method, method_inplace
 from symgrad.functional.shaping import broadcast_tensors, expand
 from symgrad.functional.subscript import masked_fill_, parse, put_
 from symgrad.ops.indexing import check_range
 from symgrad.ops.joining import region
+from symgrad.ops.promotion import written
 from symgrad.ops.scattering import corner, scatter_type
 from symgrad.ops.shapes import broadcast_shapes, normalize_axis
 from symgrad.tensor import Tensor, wrap
@@ -26,7 +27,7 @@ __all__ = [
 
 def _integers(name: str, index: Any) -> Tensor:
     if not isinstance(index, Tensor):
-        raise TypeError(f"{name}(): argument 'index' must be Tensor, not {type(index).__name__}")
+        raise TypeError(f"{name}(): argument 'index' must be Tensor, not {index.__class__.__name__}")
     if index._array.dtype.kind not in "iu":
         raise RuntimeError(f"{name}(): Expected dtype int32/int64 for index, got {index.dtype}")
     return index
@@ -41,6 +42,13 @@ def _as_given(result: Tensor, like: Tensor) -> Tensor:
     return result if result._array.ndim == like._array.ndim else ops.reshape(result, shape=like._array.shape)
 
 
+def _none_of(x: Tensor, dim: int, shape: tuple[int, ...]) -> Tensor:
+    """No element of `x`, in a shape of size 0."""
+    normalize_axis(dim, max(x._array.ndim, 1))
+    empty = ops.getitem(ops.reshape(x, shape=(x._array.size,)), index=((0, 0, 1),))
+    return ops.reshape(empty, shape=shape)  # type: ignore[no-any-return]
+
+
 # --- along a dimension, with an index of the same rank --------------------------------------------------------------------
 
 
@@ -48,6 +56,8 @@ def _as_given(result: Tensor, like: Tensor) -> Tensor:
 def gather(input: Tensor, dim: int, index: Tensor, *, sparse_grad: bool = False) -> Tensor:
     """Elements of dimension `dim` at the places `index`, which may be smaller than `input` in the other dimensions."""
     _integers("gather", index)
+    if not index._array.size:
+        return _none_of(input, dim, index._array.shape)
     x, places = _raised(input), _raised(index)
     if x._array.ndim != places._array.ndim:
         raise RuntimeError("Index tensor must have the same number of dimensions as input tensor")
@@ -77,6 +87,8 @@ def _scatter(name: str, input: Tensor, dim: int, index: Tensor, src: Any) -> Ten
         fits = src._array.ndim == places._array.ndim
         if fits and src._array.shape != places._array.shape and all(n >= m for n, m in zip(src.shape, places.shape, strict=True)):
             src = ops.getitem(src, index=tuple((0, n, 1) for n in places._array.shape))
+    if not places._array.size and {places._array.ndim, *([src.ndim] if isinstance(src, Tensor) else [])} != {x._array.ndim}:
+        return input.clone()  # type: ignore[no-any-return]
     scatter_type(x._array, src._array if isinstance(src, Tensor) else src, places._array, axis=axis)
     return _as_given(getattr(ops, name)(x, src, places, axis=axis), input)
 
@@ -102,8 +114,10 @@ def scatter_add(input: Tensor, dim: int, index: Tensor, src: Tensor) -> Tensor:
 def take_along_dim(input: Tensor, indices: Tensor, dim: int | None = None) -> Tensor:
     """As gather, with `input` and `indices` broadcast in the other dimensions; without `dim` from the flat tensor."""
     _integers("take_along_dim", indices)
+    if indices._array.dtype != np.int64:
+        raise RuntimeError(f"torch.take_along_dim(): dtype of indices should be Long but got {type_word(indices._array.dtype)}")
     if dim is None:
-        return ops.index(ops.reshape(input, shape=(-1,)), ops.reshape(indices, shape=(-1,)), dims=(0,))  # type: ignore[no-any-return]
+        return gather(ops.reshape(input, shape=(input._array.size,)), 0, ops.reshape(indices, shape=(indices._array.size,)))
     if input._array.ndim != indices._array.ndim:
         raise RuntimeError(
             "torch.take_along_dim(): input and indices should have the same number of dimensions, but got"
@@ -115,7 +129,8 @@ def take_along_dim(input: Tensor, indices: Tensor, dim: int | None = None) -> Te
     shape[axis] = places[axis] = 1
     common = broadcast_shapes("take_along_dim", tuple(shape), tuple(places))
     x = expand(input, (*common[:axis], n, *common[axis + 1 :]))
-    return gather(x, axis, expand(indices, (*common[:axis], m, *common[axis + 1 :])))
+    wrapped = ops.remainder(indices, n) if n else indices  # PyTorch counts modulo the size here
+    return gather(x, axis, expand(wrapped, (*common[:axis], m, *common[axis + 1 :])))
 
 
 # --- along a dimension, with a vector of places ---------------------------------------------------------------------------
@@ -215,6 +230,7 @@ def index_put(input: Tensor, indices: Sequence[Tensor], values: Tensor, accumula
     return ops.index_put(input, values, *parsed.arrays, dims=parsed.dims, accumulate=accumulate)  # type: ignore[no-any-return]
 
 
+@checked
 def index_put_(self: Tensor, indices: Sequence[Tensor], values: Tensor, accumulate: bool = False) -> Tensor:
     """In-place form of `index_put`."""
     _match(self, values)
@@ -258,9 +274,10 @@ def masked_fill(input: Tensor, mask: Tensor, value: Any) -> Tensor:
     """`input` with one value where the mask is true."""
     _check_fill(mask, value)
     _check_complex(input, value)
-    return ops.masked_fill(input, mask, value)  # type: ignore[no-any-return]
+    return ops.masked_fill(input, mask, written(value, input._array.dtype))  # type: ignore[no-any-return]
 
 
+@checked
 def masked_fill_in_place(self: Tensor, mask: Tensor, value: Any) -> Tensor:
     """In-place form of `masked_fill`."""
     _check_fill(mask, value)
@@ -269,7 +286,7 @@ def masked_fill_in_place(self: Tensor, mask: Tensor, value: Any) -> Tensor:
         raise RuntimeError(
             f"output with shape {list(self._array.shape)} doesn't match the broadcast shape {list(mask._array.shape)}"
         )
-    return masked_fill_(self, mask, value)
+    return masked_fill_(self, mask, written(value, self._array.dtype))
 
 
 @method
@@ -328,7 +345,8 @@ def _replaced(input: Tensor, src: Tensor, row: str, **attrs: Any) -> Tensor:
         raise RuntimeError(
             f"expected src to have a size equal to the slice of self. src size = {list(src.shape)}, slice size = {list(wanted)}"
         )
-    return ops.view_write(input, src, path=place)  # type: ignore[no-any-return]
+    source = src if src._array.dtype == input._array.dtype else ops.cast(src, dtype=input._array.dtype)
+    return ops.view_write(input, source, path=place)  # type: ignore[no-any-return]
 
 
 @method

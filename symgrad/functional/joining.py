@@ -7,8 +7,8 @@ from collections.abc import Sequence
 from itertools import pairwise
 from typing import Any
 
+from symgrad.coercion import tensor_list
 from symgrad.dispatch import tensors as ops
-from symgrad.errors import describe
 from symgrad.functional.names import METHODS, method, public
 from symgrad.functional.shaping import atleast_1d, atleast_2d, atleast_3d, reshape
 from symgrad.ops.joining import region, split_type
@@ -23,13 +23,10 @@ __all__ = [
 
 def _listed(name: str, tensors: Any) -> list[Tensor]:
     if isinstance(tensors, Tensor) or not isinstance(tensors, (tuple, list)):
-        raise TypeError(f"{name}(): argument 'tensors' (position 1) must be tuple of Tensors, not {type(tensors).__name__}")
+        raise TypeError(f"{name}(): argument 'tensors' (position 1) must be tuple of Tensors, not {tensors.__class__.__name__}")
     if not tensors:
         raise (ValueError if name == "cat" else RuntimeError)(f"torch.{name}(): expected a non-empty list of Tensors")
-    for i, t in enumerate(tensors):
-        if not isinstance(t, Tensor):
-            raise TypeError(f"expected Tensor as element {i} in argument 0, but got {describe(t)}")
-    return list(tensors)
+    return tensor_list(name, tensors)
 
 
 @public
@@ -84,6 +81,8 @@ def split(tensor: Tensor, split_size_or_sections: int | Sequence[int], dim: int 
     axis = normalize_axis(dim, len(shape))
     if isinstance(split_size_or_sections, (tuple, list)):
         pieces = tuple(split_size_or_sections)
+        if any(size < 0 for size in pieces):
+            raise RuntimeError(f"split_with_sizes expects split_sizes have only non-negative entries, but got split_sizes={list(pieces)}")
         split_type(tensor._array, axis=axis, sizes=pieces)
         return ops.split_with_sizes(tensor, axis=axis, sizes=pieces)  # type: ignore[no-any-return]
     size, n = operator.index(split_size_or_sections), shape[axis]  # type: ignore[arg-type]
@@ -116,7 +115,7 @@ def tensor_split(input: Tensor, indices_or_sections: Any, dim: int = 0) -> tuple
     if not shape:
         raise RuntimeError("tensor_split expected at least a 1-dimensional tensor, but got a tensor with 0 dims")
     axis = normalize_axis(dim, len(shape))
-    given = indices_or_sections.tolist() if isinstance(indices_or_sections, Tensor) else indices_or_sections
+    given = indices_or_sections.tolist() if hasattr(indices_or_sections, "tolist") else indices_or_sections
     n = shape[axis]
     if isinstance(given, (tuple, list)):
         cuts = [0, *(slice(None, int(i)).indices(n)[1] for i in given), n]

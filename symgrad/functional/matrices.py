@@ -155,6 +155,20 @@ def eigh(A: Tensor, UPLO: str = "L") -> return_types.linalg_eigh:
 
 
 @public
+def eig(A: Tensor) -> return_types.linalg_eig:
+    """Eigenvalues and eigenvectors of square matrices: complex, and in no order."""
+    require_square("linalg.eig", A)
+    return return_types.linalg_eig(*ops.eig(A))
+
+
+@public
+def eigvals(A: Tensor) -> Tensor:
+    """Eigenvalues of square matrices: complex, and in no order."""
+    require_square("linalg.eigvals", A)
+    return ops.eig(A)[0]  # type: ignore[no-any-return]
+
+
+@public
 def eigvalsh(A: Tensor, UPLO: str = "L") -> Tensor:
     """Eigenvalues, ascending, of Hermitian matrices."""
     return eigh(A, UPLO).eigenvalues
@@ -189,7 +203,7 @@ def qr(A: Tensor, mode: str = "reduced") -> return_types.linalg_qr:
 def matrix_power(input: Tensor, n: int) -> Tensor:
     """The n-th power of square matrices by repeated squaring; of their inverses if n is negative."""
     if not isinstance(n, int):
-        raise TypeError(f"linalg_matrix_power(): argument 'n' (position 2) must be int, not {type(n).__name__}")
+        raise TypeError(f"linalg_matrix_power(): argument 'n' (position 2) must be int, not {n.__class__.__name__}")
     require_square("linalg.matrix_power", input)
     if n == 0:
         size = input.shape[-1]

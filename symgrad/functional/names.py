@@ -5,11 +5,14 @@ from __future__ import annotations
 import functools
 import itertools
 from collections.abc import Callable
+from types import NoneType
 from typing import Any, ParamSpec, TypeVar
 
 import numpy as np
 
+from symgrad.coercion import stands_for_tensor, tensors_of
 from symgrad.mode import local
+from symgrad.ops.foreign import class_name, hint
 from symgrad.tensor import Tensor
 from symgrad.views import inplace, store
 
@@ -32,31 +35,81 @@ def checked(function: Callable[P, R]) -> Callable[P, R]:
     return _checked(function, None)
 
 
-def _checked(function: Callable[P, R], renamed: dict[str, str] | None) -> Callable[P, R]:
-    """With other names for arguments, also `out=` is taken."""
-    leading = _leading_tensors(function)
+def _checked(function: Callable[P, R], renamed: dict[str, str] | None) -> Callable[P, R]:  # noqa: C901  (a call for each step would cost)
+    """With other names for arguments, also `out=` is taken. Values that stand for tensors become tensors here, and nowhere else."""
+    parameters = _tensor_parameters(function)
+    leading = len(list(itertools.takewhile(lambda name: parameters.get(name) == "Tensor", _positional(function))))
+    later = [i for i, name in enumerate(_positional(function)) if i >= leading and name in parameters]
+    special = {*parameters, *(renamed or ()), *(() if renamed is None else ("out",))}
 
     @functools.wraps(function)
     def call(*args: P.args, **kwargs: P.kwargs) -> R:
+        given: dict[str, Any] = kwargs
         try:
             for value in args[:leading]:
-                if not isinstance(value, Tensor):
+                if value.__class__ is not Tensor and not isinstance(value, Tensor):
                     raise TypeError("no tensor")
-            if kwargs and renamed is not None:
-                out = kwargs.pop("out", None)
-                for theirs, ours in renamed.items():
-                    if theirs in kwargs:
-                        kwargs[ours] = kwargs.pop(theirs)
+            if later:
+                for i in later:
+                    for value in args[i : i + 1]:
+                        if value.__class__ is not Tensor and value is not None and not isinstance(value, Tensor):
+                            raise TypeError("no tensor")
+            if kwargs and not special.isdisjoint(kwargs):
+                given, out = _renamed(kwargs, renamed)
+                if any(not isinstance(given[name], (Tensor, NoneType)) for name in parameters if name in given):
+                    raise TypeError("no tensor")
                 if out is not None:
-                    return into(out, function, args, kwargs)  # type: ignore[no-any-return]
+                    return into(out, function, args, given)  # type: ignore[no-any-return]
+                return function(*args, **given)
             return function(*args, **kwargs)
         except _REFUSALS as error:
-            raise mistyped(function, args, kwargs) or error from None
+            accepted = coerced(function, args, given)
+            if accepted is None:
+                raise mistyped(function, args, given) or error from None
+        return call(*accepted[0], **{**accepted[1], "out": kwargs["out"]} if "out" in kwargs else accepted[1])
 
     return call
 
 
+def _renamed(kwargs: Any, renamed: dict[str, str] | None) -> tuple[dict[str, Any], Any]:
+    """Keyword arguments by PyTorch's names, and `out=` apart from them."""
+    if renamed is None:
+        return kwargs, None
+    given = {renamed.get(name, name): value for name, value in kwargs.items() if name != "out"}
+    return given, kwargs.get("out")
+
+
 _REFUSALS = (AttributeError, TypeError, ValueError, IndexError, RuntimeError)
+_OPERANDS = ("Operand", "Operand | None")
+
+
+def _positional(function: Any) -> tuple[str, ...]:
+    return function.__code__.co_varnames[: function.__code__.co_argcount]  # type: ignore[no-any-return]
+
+
+def _tensor_parameters(function: Any) -> dict[str, str]:
+    """The parameters that take a tensor, or a tensor or None, and nothing else, with their annotations."""
+    return {name: kind for name, kind in function.__annotations__.items() if kind in ("Tensor", "Tensor | None") and name != "return"}
+
+
+def coerced(function: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[tuple[Any, ...], dict[str, Any]] | None:
+    """The arguments with tensors in the places of the values that stand for them; None if there is nothing to change."""
+    kinds, given = function.__annotations__, [*zip(_positional(function), args, strict=False), *kwargs.items()]
+    places = [i for i, (name, value) in enumerate(given) if _is_coerced(kinds.get(name), value)]
+    if not places or not all(_fits(kinds.get(name), value) for name, value in given):
+        return None
+    beside = [i for i, (_, value) in enumerate(given) if isinstance(value, Tensor)]
+    made = dict(zip((*places, *beside), tensors_of([given[i][1] for i in (*places, *beside)]), strict=True))
+    values = [made.get(i, value) for i, (_, value) in enumerate(given)]
+    count = len(given) - len(kwargs)
+    return (*values[:count], *args[count:]), dict(zip(kwargs, values[count:], strict=True))
+
+
+def _is_coerced(wanted: Any, value: Any) -> bool:
+    """Whether a value has to become a tensor. An operand may stay a number or an array: operations know what to do with those."""
+    if value is None or isinstance(value, Tensor):
+        return False
+    return wanted in ("Tensor", "Tensor | None") or (wanted in _OPERANDS and isinstance(value, list))
 
 
 def mistyped(function: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> TypeError | None:
@@ -64,26 +117,20 @@ def mistyped(function: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Ty
 
     Asked only after a call has failed: looking at the types of what works would cost time.
     """
-    code = function.__code__
-    given = [*zip(code.co_varnames[: code.co_argcount], args, strict=False), *kwargs.items()]
+    given = [*zip(_positional(function), args, strict=False), *kwargs.items()]
     for place, (name, value) in enumerate(given, 1):
         wanted = function.__annotations__.get(name)
         position = f" (position {place})" if place <= len(args) else ""
         if not _fits(wanted, value):
-            kind = wanted.removesuffix(" | None")
-            return TypeError(f"{function.__name__}(): argument '{name}'{position} must be {kind}, not {type(value).__name__}")
+            kind = wanted.removesuffix(" | None").replace("Operand", "Tensor")
+            got = class_name(value) if kind == "int" else f"{class_name(value)}{hint(value)}"
+            return TypeError(f"{function.__name__}(): argument '{name}'{position} must be {kind}, not {got}")
     return None
 
 
-def _leading_tensors(function: Any) -> int:
-    """How many of the first arguments have to be tensors: a number must not pass for one where it would happen to work."""
-    names = function.__code__.co_varnames[: function.__code__.co_argcount]
-    return len(list(itertools.takewhile(lambda name: function.__annotations__.get(name) == "Tensor", names)))
-
-
 def _fits(wanted: Any, value: Any) -> bool:
-    if wanted in ("Tensor", "Tensor | None"):
-        return isinstance(value, Tensor) or (value is None and wanted != "Tensor")
+    if wanted in ("Tensor", "Tensor | None", *_OPERANDS):
+        return stands_for_tensor(value) or (value is None and wanted.endswith("None"))
     if wanted == "int":
         return hasattr(value, "__index__") and not (isinstance(value, (Tensor, np.ndarray)) and value.ndim)
     return True
@@ -95,7 +142,7 @@ def into(out: Any, function: Callable[..., Any], args: Any, kwargs: Any) -> Any:
     targets, results = (out, result) if isinstance(out, tuple) else ((out,), (result,))
     for target, value in zip(targets, results, strict=True):
         if not isinstance(target, Tensor):
-            raise TypeError(f"{function.__name__}(): argument 'out' must be Tensor, not {type(target).__name__}")
+            raise TypeError(f"{function.__name__}(): argument 'out' must be Tensor, not {target.__class__.__name__}")
         if local.mode.recording and (value.requires_grad or target.requires_grad):
             raise RuntimeError(
                 f"{function.__name__}(): functions with out=... arguments don't support automatic differentiation, but one of the"

@@ -22,7 +22,7 @@ from symgrad.typing import Dims
 def vector_norm(x: Tensor, ord: Any = 2, dim: Dims = None, keepdim: bool = False, *, dtype: Any = None) -> Tensor:
     """(sum of abs(x)**ord) ** (1/ord) over the dimensions `dim`, by default over all elements."""
     if not isinstance(ord, (int, float)):
-        raise TypeError(f"linalg_vector_norm(): argument 'ord' (position 2) must be Number, not {type(ord).__name__}")
+        raise TypeError(f"linalg_vector_norm(): argument 'ord' (position 2) must be Number, not {ord.__class__.__name__}")
     x = _floating("linalg.vector_norm", x, dtype)
     return ops.vector_norm(x, ord=ord, axis=normalize_axes(dim, x.ndim), keepdims=keepdim)  # type: ignore[no-any-return]
 

@@ -10,6 +10,7 @@ from symgrad import dtypes, return_types
 from symgrad.dispatch import tensors as ops
 from symgrad.functional.names import method, public
 from symgrad.functional.sorting import along, in_type
+from symgrad.ops.foreign import class_name
 from symgrad.ops.reduction import axes_of
 from symgrad.tensor import Tensor
 from symgrad.typing import Dims
@@ -29,7 +30,7 @@ def axes(name: str, dim: Any, ndim: int) -> tuple[int, ...]:
             raise TypeError(f"{name}(): argument 'dim' must be tuple of ints, but found element of type {_odd(dim)}")
     elif not hasattr(dim, "__index__"):
         raise TypeError(
-            f"{name}() received an invalid combination of arguments: argument 'dim' must be int or tuple of ints, not {type(dim).__name__}"
+            f"{name}() received an invalid combination of arguments: argument 'dim' must be int or tuple of ints, not {class_name(dim)}"
         )
     else:
         dim = dim.__index__()
@@ -41,13 +42,13 @@ def _integers(dims: Any) -> bool:
 
 
 def _odd(dims: Any) -> str:
-    return next(type(d).__name__ for d in dims if not hasattr(d, "__index__"))
+    return str(next(d.__class__.__name__ for d in dims if not hasattr(d, "__index__")))
 
 
 def one_axis(name: str, dim: Any, ndim: int) -> tuple[int, ...]:
     """All dimensions (None) or a single one, for functions that take no more."""
     if isinstance(dim, (tuple, list)):
-        raise TypeError(f"{name}() received an invalid combination of arguments: argument 'dim' must be int, not {type(dim).__name__}")
+        raise TypeError(f"{name}() received an invalid combination of arguments: argument 'dim' must be int, not {dim.__class__.__name__}")
     return axes(name, dim, ndim)
 
 
@@ -217,7 +218,7 @@ def _spread(
     if correction is None:
         correction = 1 if unbiased is None else int(unbiased)
     elif not isinstance(correction, (int, float, np.integer, np.floating)):
-        given = type(correction).__name__
+        given = correction.__class__.__name__
         raise TypeError(f"{name}() received an invalid combination of arguments: 'correction' must be Number, not {given}")
     subject = "std and var" if name in ("std", "var") else name
     _require_inexact(input, f"{subject} only support floating point and complex dtypes")
@@ -267,7 +268,7 @@ def norm(input: Tensor, p: float | str | None = "fro", dim: Dims = None, keepdim
     """Vector norm of order `p` over `dim` ("fro" is 2), or with "nuc" the nuclear norm of matrices."""
     if not isinstance(p, str):
         if p is not None and not isinstance(p, (int, float)):
-            raise TypeError(f"norm(): argument 'p' must be Number, not {type(p).__name__}")
+            raise TypeError(f"norm(): argument 'p' must be Number, not {p.__class__.__name__}")
         return vector_norm(input, 2 if p is None else p, dim, keepdim, dtype)
     if p not in ("fro", "nuc"):
         raise RuntimeError(f"linalg.matrix_norm: Order {p} not supported.")

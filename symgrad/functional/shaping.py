@@ -8,9 +8,10 @@ from typing import Any
 import numpy as np
 
 from symgrad import dtypes
+from symgrad.coercion import tensor_argument, tensor_list
 from symgrad.dispatch import tensors as ops
-from symgrad.functional.names import METHODS, method, public
-from symgrad.mode import leaving
+from symgrad.escapes import BITS, escaping
+from symgrad.functional.names import METHODS, checked, method, public
 from symgrad.ops.shapes import broadcast_shapes as common_shape, infer_shape, normalize_axis
 from symgrad.tensor import Size, Tensor, wrap
 from symgrad.typing import Dims
@@ -59,19 +60,21 @@ def _reinterpret(input: Tensor, dtype: Any) -> Tensor:
     target = dtypes.numpy_type(dtype)
     if target == input._array.dtype:
         return view(input, input.shape)
+    escaping(input, BITS)
     if input.requires_grad:
         raise RuntimeError("view(dtype): a tensor that requires grad cannot be seen as another type; use .to(dtype)")
-    leaving(input, "view(dtype), which sees the same bytes as another type,")
     result = wrap(input._array.view(target))
     result._base = input if input._base is None else input._base
     return result
 
 
+@checked
 def view_as(input: Tensor, other: Tensor) -> Tensor:
     """A view with the shape of `other`."""
     return view(input, other._array.shape)
 
 
+@checked
 def reshape_as(input: Tensor, other: Tensor) -> Tensor:
     """The elements in the shape of `other`."""
     return reshape(input, other._array.shape)
@@ -97,7 +100,7 @@ def flatten(input: Tensor, start_dim: int = 0, end_dim: int = -1) -> Tensor:
 @method
 def ravel(input: Tensor) -> Tensor:
     """All elements in one dimension, a view where that is possible."""
-    return ops.reshape(input, shape=(input._array.size,))  # type: ignore[no-any-return]
+    return ops.reshape(input, shape=(input._array.size,)).contiguous()  # type: ignore[no-any-return]
 
 
 @method
@@ -217,6 +220,7 @@ def type_text(input: Tensor) -> str:
     return f"{input.dtype}{list(input._array.shape)}"
 
 
+@checked
 def expand_as(input: Tensor, other: Tensor) -> Tensor:
     """A view expanded to the shape of `other`."""
     return expand(input, other._array.shape)
@@ -236,6 +240,7 @@ def broadcast_shapes(*shapes: int | Sequence[int]) -> Size:
 @public
 def broadcast_tensors(*tensors: Tensor) -> tuple[Tensor, ...]:
     """All of them expanded to their common shape."""
+    tensors = tuple(tensor_list("broadcast_tensors", tensors))
     shape = common_shape("broadcast_tensors", *(t._array.shape for t in tensors))
     return tuple(t if t._array.shape == shape else expand(t, shape) for t in tensors)
 
@@ -294,9 +299,9 @@ def unfold(input: Tensor, dimension: int, size: int, step: int) -> Tensor:
 
 def _each(tensors: tuple[Any, ...], one: Any) -> Any:
     """A function of one tensor for one tensor, several, or a sequence of them."""
-    if len(tensors) == 1 and isinstance(tensors[0], Tensor):
-        return one(tensors[0])
-    return tuple(one(t) for t in (tensors[0] if len(tensors) == 1 else tensors))
+    if len(tensors) == 1 and not isinstance(tensors[0], (tuple, list)):
+        return one(tensor_argument("atleast", tensors[0]))
+    return tuple(one(t) for t in tensor_list("atleast", tensors[0] if len(tensors) == 1 else tensors))
 
 
 @public
@@ -325,7 +330,7 @@ def atleast_3d(*tensors: Any) -> Any:
 @public
 def meshgrid(*tensors: Any, indexing: str | None = None) -> tuple[Tensor, ...]:
     """Coordinates of a grid, as expanded views; `indexing` is "ij" (default) or "xy"."""
-    grids = list(tensors[0]) if len(tensors) == 1 and isinstance(tensors[0], (tuple, list)) else list(tensors)
+    grids = tensor_list("meshgrid", tensors[0] if len(tensors) == 1 and isinstance(tensors[0], (tuple, list)) else tensors)
     if not grids:
         raise RuntimeError("meshgrid expects a non-empty TensorList")
     if indexing not in (None, "ij", "xy"):

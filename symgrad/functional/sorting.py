@@ -4,15 +4,17 @@ from __future__ import annotations
 
 from typing import Any
 
+import numpy as np
+
 from symgrad import dtypes, return_types
 from symgrad.dispatch import tensors as ops
-from symgrad.functional.names import method, method_inplace
-from symgrad.ops.promotion import kind
+from symgrad.functional.names import method, method_inplace, public
+from symgrad.ops.promotion import INT32, kind
 from symgrad.ops.shapes import normalize_axis
-from symgrad.tensor import Tensor
+from symgrad.tensor import Tensor, wrap
 
 __all__ = [
-    "argsort", "cummax", "cummin", "cumprod", "cumsum", "kthvalue", "logcumsumexp", "msort", "sort", "topk",
+    "argsort", "bucketize", "cummax", "cummin", "cumprod", "cumsum", "kthvalue", "logcumsumexp", "msort", "searchsorted", "sort", "topk",
 ]  # fmt: skip
 
 
@@ -21,7 +23,7 @@ def integer(name: str, argument: str, given: Any) -> int:
     if given.__class__ is int:
         return given
     if isinstance(given, bool) or not hasattr(given, "__index__"):
-        raise TypeError(f"{name}(): argument '{argument}' must be int, not {type(given).__name__}")
+        raise TypeError(f"{name}(): argument '{argument}' must be int, not {given.__class__.__name__}")
     return given.__index__()  # type: ignore[no-any-return]
 
 
@@ -111,6 +113,22 @@ def topk(input: Tensor, k: int, dim: int = -1, largest: bool = True, sorted: boo
     if not 0 <= k <= (input._array.shape[axis] if input._array.ndim else 1):
         raise RuntimeError("selected index k out of range")
     return return_types.topk(*along(ops.topk, input, dim, k=k, largest=largest))
+
+
+@public
+def searchsorted(sorted_sequence: Tensor, input: Any, *, out_int32: bool = False, right: bool = False, side: str | None = None) -> Tensor:
+    """Where numbers belong in sorted ones: before equal ones, or behind them with `right=True`."""
+    if side not in (None, "left", "right"):
+        raise RuntimeError(f"side can only be 'left' or 'right' but got {side}")
+    values = input if isinstance(input, Tensor) else wrap(np.asarray(input, sorted_sequence._array.dtype))
+    found: Tensor = ops.searchsorted(sorted_sequence, values, right=right or side == "right")
+    return ops.cast(found, dtype=INT32) if out_int32 else found
+
+
+@public
+def bucketize(input: Any, boundaries: Tensor, *, out_int32: bool = False, right: bool = False) -> Tensor:
+    """Which interval between sorted boundaries numbers are in."""
+    return searchsorted(boundaries, input, out_int32=out_int32, right=right)
 
 
 @method

@@ -7,12 +7,14 @@ from typing import Any
 import numpy as np
 
 from symgrad import return_types
+from symgrad.coercion import tensors_of
 from symgrad.dispatch import tensors as ops
 from symgrad.dtypes import type_word
 from symgrad.functional.joining import cat
 from symgrad.functional.names import method
 from symgrad.functional.shaping import movedim, narrow
 from symgrad.functional.sorting import along
+from symgrad.ops.foreign import native
 from symgrad.ops.promotion import INT64
 from symgrad.ops.reduction import axes_of
 from symgrad.ops.shapes import normalize_axis
@@ -91,6 +93,8 @@ def _levels(name: str, input: Tensor, q: Any, interpolation: str) -> Tensor:
         raise RuntimeError(f"{name}() input tensor must be either float or double dtype")
     if interpolation not in _INTERPOLATIONS:
         raise RuntimeError(f"{name}() interpolation must be one of linear, lower, higher, midpoint or nearest, but got {interpolation}")
+    if isinstance(q, (list, np.ndarray)) or native(q) is not None:
+        q = tensors_of((q, input))[0]
     if not isinstance(q, Tensor):
         if not 0 <= q <= 1:
             raise RuntimeError(f"{name}() q must be in the range [0, 1] but got {q}")
@@ -139,6 +143,10 @@ def diff(input: Tensor, n: int = 1, dim: int = -1, prepend: Tensor | None = None
     if n < 0:
         raise RuntimeError(f"order must be non-negative but got {n}")
     parts = [t for t in (prepend, input, append) if t is not None]
+    if any(t.ndim != input.ndim for t in parts):
+        raise RuntimeError("diff expects prepend or append to be the same dimension as input")
+    if not n:
+        return input.clone()  # type: ignore[no-any-return]
     x = input if len(parts) == 1 else cat(parts, dim)
     boolean = x._array.dtype.kind == "b"
     for _ in range(n):

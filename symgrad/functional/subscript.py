@@ -11,9 +11,10 @@ import numpy as np
 from symgrad.application import view_of
 from symgrad.computed import gathered, is_computed, known
 from symgrad.dispatch import tensors as ops
+from symgrad.escapes import INDICES, MASK, SCALAR_MASK, escaping
 from symgrad.functional.names import METHODS
 from symgrad.functional.writing import copy_, fill_
-from symgrad.mode import leaving, local
+from symgrad.mode import local
 from symgrad.ops.indexing import as_slices, check_range, index_shape, put
 from symgrad.ops.promotion import BOOL
 from symgrad.ops.table import TABLE
@@ -184,7 +185,7 @@ def _item(item: Any) -> Any:
     else:
         raise IndexError(
             "only integers, slices (`:`), ellipsis (`...`), None and long or byte Variables are valid indices"
-            f" (got {type(item).__name__})"
+            f" (got {item.__class__.__name__})"
         )
     kind = tensor._array.dtype
     if kind.kind == "b":
@@ -204,7 +205,7 @@ def _listed(item: Any) -> Tensor:
     plain, numbers = known(item) if local.mode.capture is not None else (item, [])
     for part in numbers:
         if isinstance(part, Tensor) and part._array.ndim:
-            leaving(part, "a list of tensors as an index")
+            escaping(part, INDICES)
     array = np.array([i._array if isinstance(i, Tensor) else i for i in plain])
     array = array if array.size else array.astype(np.int64)
     return gathered(numbers, array) if any(map(is_computed, numbers)) else wrap(array)
@@ -229,9 +230,9 @@ def _check_mask(mask: Tensor, shape: tuple[int, ...], dim: int) -> None:
 def _coordinates(mask: Tensor) -> tuple[Tensor, ...]:
     """The places where a mask is true, one array for each of its dimensions."""
     if not mask._array.ndim:
-        leaving(mask, "bool(tensor), of a mask without dimensions,")
+        escaping(mask, SCALAR_MASK)
         return (wrap(np.zeros(int(bool(mask._array)), np.int64)),)
-    leaving(mask, "a mask used as an index, which decides the size of the result,")
+    escaping(mask, MASK)
     found = ops.nonzero(mask)
     return tuple(ops.getitem(found, index=((0, len(found._array), 1), i)) for i in range(mask._array.ndim))
 
@@ -240,7 +241,7 @@ def setitem(x: Tensor, index: Any, value: Any) -> None:
     if _written_plainly(x, index, value):
         return
     if not isinstance(value, (Tensor, bool, int, float, complex, np.generic, np.ndarray)):
-        raise TypeError(f"can't assign a {type(value).__name__} to a tensor of {x.dtype}")
+        raise TypeError(f"can't assign a {value.__class__.__name__} to a tensor of {x.dtype}")
     if isinstance(value, np.ndarray):
         value = wrap(value)
     number = not isinstance(value, Tensor) or not value._array.ndim
@@ -322,7 +323,7 @@ def masked_fill_(x: Tensor, mask: Tensor, value: Any) -> Tensor:
 
 def contains(x: Tensor, element: Any) -> bool:
     if not isinstance(element, (Tensor, bool, int, float, complex, np.generic)):
-        raise RuntimeError(f"Tensor.__contains__ only supports Tensor or scalar, but you passed in a {type(element)}.")
+        raise RuntimeError(f"Tensor.__contains__ only supports Tensor or scalar, but you passed in a {element.__class__}.")
     if local.mode.capture is not None:
         return bool(ops.any(ops.eq(x, element), axis=tuple(range(x._array.ndim)), keepdims=False))
     return bool((x._array == (element._array if isinstance(element, Tensor) else element)).any())

@@ -6,14 +6,16 @@ from typing import Any
 
 import numpy as np
 
+from symgrad.coercion import stands_for_tensor, tensor_argument, tensor_of
 from symgrad.errors import describe
-from symgrad.functional.names import METHODS
+from symgrad.functional.names import METHODS, checked
 from symgrad.mode import local
+from symgrad.ops.promotion import written
 from symgrad.ops.shapes import normalize_axis
 from symgrad.ops.shaping import squeezed
 from symgrad.ops.table import TABLE
 from symgrad.ops.writing import replace_type
-from symgrad.tensor import Tensor, root_of, wrap
+from symgrad.tensor import Tensor, root_of
 from symgrad.typing import Dims
 from symgrad.views import mark_written, rearrange, write
 
@@ -24,10 +26,8 @@ _REPLACE, _ZERO = TABLE["replace"], TABLE["zero"]
 
 def copy_(self: Tensor, src: Any, non_blocking: bool = False) -> Tensor:
     """Take on the values of `src`, broadcast and cast; the gradient goes on to `src`."""
-    if isinstance(src, np.ndarray):
-        src = wrap(src)
     if not isinstance(src, Tensor):
-        raise TypeError(f"copy_(): argument 'other' (position 1) must be Tensor, not {type(src).__name__}")
+        src = tensor_argument("copy_", src, "'other' (position 1)", self)
     value = src._array
     if value.shape != self._array.shape:
         replace_type(self._array, value)
@@ -38,11 +38,14 @@ def copy_(self: Tensor, src: Any, non_blocking: bool = False) -> Tensor:
 
 def fill_(self: Tensor, value: Any) -> Tensor:
     """Every element becomes `value`, a number or a tensor without dimensions."""
+    if not isinstance(value, (Tensor, bool, int, float, complex, np.generic)) and stands_for_tensor(value):
+        value = tensor_of(value)
     if isinstance(value, Tensor) and value._array.ndim:
         raise RuntimeError(f"fill_ only supports 0-dimension value tensor but got tensor with {value._array.ndim} dimensions.")
-    number = value._array if isinstance(value, Tensor) else value
     if not isinstance(value, (Tensor, bool, int, float, complex, np.generic)):
         raise TypeError(f"fill_(): argument 'value' (position 1) must be Number or Tensor, got {describe(value)}")
+    value = written(value, self._array.dtype)
+    number = value._array if isinstance(value, Tensor) else value
     return write(self, _REPLACE, (value,), {}, lambda array: array.fill(number), uniform=True)
 
 
@@ -118,6 +121,7 @@ def _grown(array: Any, shape: tuple[int, ...]) -> Any:
     return out
 
 
+@checked
 def resize_as_(self: Tensor, other: Tensor) -> Tensor:
     """Give it the shape of `the_template`."""
     return resize_(self, other._array.shape)
@@ -126,13 +130,6 @@ def resize_as_(self: Tensor, other: Tensor) -> Tensor:
 def is_contiguous(self: Tensor, memory_format: Any = None) -> bool:
     """Whether the elements lie in memory in C order."""
     return self._array.flags.c_contiguous
-
-
-def stride(self: Tensor, dim: int | None = None) -> Any:
-    """How many elements apart neighbours in each dimension (or in `dim`) are in memory."""
-    array = self._array
-    steps = tuple(s // array.itemsize for s in array.strides)
-    return steps if dim is None else steps[normalize_axis(dim, array.ndim)]
 
 
 def storage_offset(self: Tensor) -> int:
@@ -144,5 +141,5 @@ def storage_offset(self: Tensor) -> int:
 METHODS.update(
     copy_=copy_, fill_=fill_, fill_diagonal_=fill_diagonal_, zero_=zero_, t_=t_, transpose_=transpose_, swapaxes_=transpose_,
     swapdims_=transpose_, squeeze_=squeeze_, unsqueeze_=unsqueeze_, resize_=resize_, resize_as_=resize_as_, is_contiguous=is_contiguous,
-    stride=stride, storage_offset=storage_offset,
+    storage_offset=storage_offset,
 )  # fmt: skip

@@ -2,14 +2,22 @@
 
 from __future__ import annotations
 
+import functools
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import numpy as np
 
 from symgrad import dtypes, functional
-from symgrad.from_data import array_of
+from symgrad.escapes import COMPUTE, OUT, Escape, escaping
+from symgrad.lines import user_line
+from symgrad.mode import local
+from symgrad.ops.promotion import kind, promote_types
+from symgrad.ops.weak import is_weak
 from symgrad.tensor import Tensor, wrap
 from symgrad.views import store, tracked
+
+NO_FUNCTION = "symgrad has no such function"
 
 
 def public(name: str) -> Any:
@@ -23,15 +31,73 @@ def operand(x: Any) -> Any:
         return x
     if isinstance(x, np.generic):
         return x.item()
-    if isinstance(x, np.ndarray):
-        dtypes.of(x.dtype)  # refuses what tensors cannot hold
-        return wrap(x)
-    return wrap(array_of(x, None))
+    array = x if isinstance(x, np.ndarray) else np.asarray(x)
+    dtypes.of(array.dtype)  # refuses what tensors cannot hold
+    return wrap(array)
 
 
 def tensor(x: Any) -> Tensor:
+    """A tensor for anything that NumPy would take as an array; tensors in a list are stacked, which is recorded."""
+    if isinstance(x, (list, tuple)) and any(True for _ in tensors_in(x)):
+        return functional.stack(_alike(list(x)))
+    if is_weak(x):
+        number: Tensor = wrap(np.ones(())) * x
+        return number
     x = operand(x)
-    return x if isinstance(x, Tensor) else wrap(array_of(x, None))
+    return x if isinstance(x, Tensor) else wrap(np.asarray(x))
+
+
+def _alike(parts: list[Any]) -> list[Tensor]:
+    """Operands in one type, which Python's numbers do not decide unless they must, as a float beside integers."""
+    found = [tensor(part) for part in parts]
+    strong = [t._array.dtype for t, part in zip(found, parts, strict=True) if not isinstance(part, (bool, int, float, complex))]
+    dtype = functools.reduce(promote_types, strong or [t._array.dtype for t in found])
+    for t in found:
+        if "bifc".index(kind(t._array.dtype)) > "bifc".index(kind(dtype)):
+            dtype = promote_types(dtype, t._array.dtype)
+    return [t.to(dtypes.of(dtype)) for t in found]
+
+
+def pair(x: Any, y: Any) -> tuple[Tensor, Tensor]:
+    """Two operands in one type."""
+    first, second = _alike([x, y])
+    return first, second
+
+
+def floating(x: Any) -> Tensor:
+    """An operand whose numbers are not integers."""
+    t = tensor(x)
+    return t if kind(t._array.dtype) in "fc" else t.to(dtypes.get_default_dtype())
+
+
+def constant(values: Any, like: Tensor) -> Tensor:
+    """Numbers that do not depend on any tensor, in the type of one."""
+    if is_weak(values):
+        number: Tensor = tensor(values).to(like.dtype)
+        return number
+    t = wrap(np.asarray(values).astype(like._array.dtype))
+    if local.mode.capture is not None:
+        local.mode.capture.made(t)
+    return t
+
+
+def as_dtype(dtype: Any) -> Any:
+    """NumPy's dtype as ours."""
+    return None if dtype is None else dtypes.of(np.dtype(dtype))
+
+
+def given(value: Any) -> bool:
+    """Whether an option of NumPy's is given at all."""
+    return value is not None and value is not np._NoValue
+
+
+def lines(x: Tensor, axis: Any) -> tuple[Tensor, tuple[int, ...]]:
+    """The numbers along one axis, several, or all (None), as the last dimension; and the shape with 1 in the place of these axes."""
+    axes = tuple(range(x.ndim)) if axis is None else tuple(a % x.ndim for a in ((axis,) if isinstance(axis, int) else axis))
+    others = [a for a in range(x.ndim) if a not in axes]
+    moved = x.permute((*others, *axes))
+    kept = tuple(1 if a in axes else n for a, n in enumerate(x.shape))
+    return moved.reshape(*(x.shape[a] for a in others), -1), kept
 
 
 def deliver(name: str, result: Any, out: Any) -> Any:
@@ -43,22 +109,47 @@ def deliver(name: str, result: Any, out: Any) -> Any:
     if isinstance(out, Tensor):
         tracked(out, result)
         return store(out, result)
+    escaping(result, OUT)
     if result.requires_grad:
         raise TypeError(
-            f"numpy.{name}: the result requires grad, and an array given as out= (or changed in place, as in `array += tensor`)"
-            " cannot keep its history. Detach the tensor first, or do not give out=."
+            f"{user_line()}: numpy.{name}: the result requires grad, and an array given as out= (or changed in place, as in"
+            " `array += tensor`) cannot keep its history. Detach the tensor first, or do not give out=."
         )
     np.copyto(out, result._array, casting="same_kind")
     return out
 
 
-def any_requires_grad(values: Any) -> bool:
-    """Whether a tensor that requires grad is among the arguments, at any depth of lists and tuples."""
+def tensors_in(values: Any) -> Iterator[Tensor]:
+    """The tensors among the arguments, at any depth of lists and tuples."""
     if isinstance(values, Tensor):
-        return values.requires_grad
-    if isinstance(values, dict):
-        return any_requires_grad(list(values.values()))
-    return isinstance(values, (list, tuple)) and any(any_requires_grad(value) for value in values)
+        yield values
+    elif isinstance(values, dict):
+        yield from tensors_in(list(values.values()))
+    elif isinstance(values, (list, tuple)):
+        for value in values:
+            yield from tensors_in(value)
+
+
+def unsupported(name: str, reason: str = NO_FUNCTION) -> TypeError:
+    """The error for a function of another library that would lose a derivative."""
+    return TypeError(
+        f"{user_line()}: {name} is not supported on tensors: {reason}; use a function of symgrad, or call it on"
+        " tensor.detach().numpy(), which has no derivative"
+    )
+
+
+def option(name: str, text: str) -> TypeError:
+    """The error for an option of a function that is supported without it."""
+    return TypeError(f"{user_line()}: {name} on tensors {text}")
+
+
+def on_arrays(name: str, reason: str, call: Callable[..., Any], args: Any, kwargs: Any) -> Any:
+    """Run a function of another library on the arrays, as PyTorch does: only where neither a trace nor a derivative is lost."""
+    for t in tensors_in((args, kwargs)):
+        escaping(t, Escape(name, f"{reason}: {COMPUTE}"))
+        if t.requires_grad:
+            raise unsupported(name, reason)
+    return call(*as_arrays(args), **as_arrays(kwargs))
 
 
 def as_arrays(values: Any) -> Any:
@@ -67,6 +158,6 @@ def as_arrays(values: Any) -> Any:
         return values._array.view()
     if isinstance(values, dict):
         return {name: as_arrays(value) for name, value in values.items()}
-    if type(values) in (list, tuple):
-        return type(values)(as_arrays(value) for value in values)
+    if isinstance(values, (list, tuple)):
+        return (tuple if isinstance(values, tuple) else list)(as_arrays(value) for value in values)
     return values

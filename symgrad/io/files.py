@@ -85,7 +85,7 @@ def _load_safetensors(path: str, mmap: bool) -> Any:
     try:
         return Decoder(arrays).decode(json.loads(note, object_pairs_hook=unique, parse_constant=_refuse))
     except (ValueError, TypeError, KeyError, IndexError, AttributeError, OverflowError, RuntimeError) as error:
-        raise ValueError(f"its structure is damaged ({type(error).__name__}: {error})") from error
+        raise ValueError(f"its structure is damaged ({error.__class__.__name__}: {error})") from error
 
 
 def _load_index(path: str, mmap: bool) -> OrderedDict[str, Tensor]:
@@ -97,7 +97,7 @@ def _load_index(path: str, mmap: bool) -> OrderedDict[str, Tensor]:
         tensors = {name: t for shard in shards.values() for name, t in _tensors(tensor_file.read(shard, mmap)[0]).items()}
         return OrderedDict((name, tensors[name]) for name in places)
     except (TypeError, KeyError, RecursionError) as error:
-        raise ValueError(f"not an index of safetensors files in the same folder ({type(error).__name__}: {error})") from error
+        raise ValueError(f"not an index of safetensors files in the same folder ({error.__class__.__name__}: {error})") from error
 
 
 def _load_zip(path: str, mmap: bool) -> OrderedDict[str, Tensor]:

@@ -21,6 +21,7 @@ import numpy as np
 
 from symgrad import dtypes
 from symgrad.devices import device
+from symgrad.escapes import SAVE, escaping
 from symgrad.nn.parameter import Parameter
 from symgrad.tensor import Size, Tensor, wrap
 from symgrad.typing import Array
@@ -43,6 +44,11 @@ class Kind(NamedTuple):
     build: Callable[[Any], Any]
 
 
+def _values(t: Tensor) -> Array:
+    escaping(t, SAVE)
+    return t._array
+
+
 _KINDS = {
     "OrderedDict": Kind(OrderedDict, dict, OrderedDict),
     "Counter": Kind(Counter, dict, Counter),
@@ -58,8 +64,8 @@ _KINDS = {
 _LEAVES = {  # their parts are an array, which the file holds outside the JSON
     "array": Kind(np.ndarray, lambda array: array, lambda array: array),
     "bytes": Kind(bytes, lambda b: np.frombuffer(b, np.uint8), lambda array: array.tobytes()),
-    "tensor": Kind(Tensor, lambda t: t._array, wrap),
-    "parameter": Kind(Parameter, lambda p: p._array, lambda array: Parameter(wrap(array), requires_grad=False)),
+    "tensor": Kind(Tensor, _values, wrap),
+    "parameter": Kind(Parameter, _values, lambda array: Parameter(wrap(array), requires_grad=False)),
 }
 _NAMES = {kind.type: name for name, kind in (_KINDS | _LEAVES).items()}
 
@@ -74,7 +80,7 @@ class Encoder:
     def encode(self, obj: Any, path: str = "", depth: int = 0) -> Any:
         if depth > _DEPTH:
             raise ValueError(f"save: the object is nested deeper than {_DEPTH} levels, or holds itself")
-        kind = type(obj)
+        kind = obj.__class__  # of a tensor wherever its memory is
         if kind in _PLAIN or (kind is float and math.isfinite(obj)):
             return obj
         if kind is list:

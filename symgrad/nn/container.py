@@ -22,7 +22,7 @@ class _Listed(Module):
     def extend(self, modules: Iterable[Module]) -> Self:
         """Add modules at the end."""
         if not isinstance(modules, Iterable):
-            raise TypeError(f"{self._get_name()}.extend should be called with an iterable, but got {type(modules).__name__}")
+            raise TypeError(f"{self._get_name()}.extend should be called with an iterable, but got {modules.__class__.__name__}")
         for module in tuple(modules):
             self.append(module)
         return self
@@ -30,7 +30,7 @@ class _Listed(Module):
     def insert(self, index: int, module: Module) -> Any:
         """Put a module in front of the one at `index`."""
         if not isinstance(module, Module):
-            raise AssertionError(f"module should be of type: {Module}, got {type(module).__name__}")
+            raise AssertionError(f"module should be of type: {Module}, got {module.__class__.__name__}")
         if not -len(self) <= index <= len(self):
             raise IndexError(f"Index out of range: {index}")
         modules = list(self)
@@ -107,15 +107,15 @@ class Sequential(_Listed):
 
     def _factor(self, times: int) -> int:
         if not isinstance(times, int):
-            raise TypeError(f"unsupported operand type(s) for *: {type(self)} and {type(times)}")
+            raise TypeError(f"unsupported operand type(s) for *: {self.__class__} and {times.__class__}")
         if times <= 0:
-            raise ValueError(f"Non-positive multiplication factor {times} for {type(self)}")
+            raise ValueError(f"Non-positive multiplication factor {times} for {self.__class__}")
         return times
 
 
 def _sequential(other: Any) -> Sequential:
     if not isinstance(other, Sequential):
-        raise ValueError(f"add operator supports only objects of Sequential class, but {type(other)} is given.")
+        raise ValueError(f"add operator supports only objects of Sequential class, but {other.__class__} is given.")
     return other
 
 
@@ -209,11 +209,11 @@ def pairs(name: str, given: Any) -> list[tuple[str, Any]]:
     if isinstance(given, Mapping) or (isinstance(given, Module) and hasattr(given, "items")):
         return list(given.items())
     if not isinstance(given, Iterable):
-        raise TypeError(f"{name}.update should be called with an iterable of key/value pairs, but got {type(given).__name__}")
+        raise TypeError(f"{name}.update should be called with an iterable of key/value pairs, but got {given.__class__.__name__}")
     entries = list(given)
     for i, entry in enumerate(entries):
         if not isinstance(entry, Iterable):
-            raise TypeError(f"{name} update sequence element #{i} should be Iterable; is {type(entry).__name__}")
+            raise TypeError(f"{name} update sequence element #{i} should be Iterable; is {entry.__class__.__name__}")
         if len(entry) != 2:  # type: ignore[arg-type]
             raise ValueError(f"{name} update sequence element #{i} has length {len(entry)}; 2 is required")  # type: ignore[arg-type]
     return entries

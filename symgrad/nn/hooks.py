@@ -144,7 +144,7 @@ class BackwardHooks:
         self.count = 0
         self.has_input = False
         if local.mode.capture is not None and _hooks(module, "_backward_hooks"):  # they see what comes in and what goes out together
-            local.mode.capture.hooked(None, None, f"a full backward hook of {type(module).__name__}")
+            local.mode.capture.hooked(None, None, f"a full backward hook of {module.__class__.__name__}")
 
     def inputs(self, args: tuple[Any, ...]) -> tuple[Any, ...]:
         gated = _gated(args, self.at_input, zeros=True)
@@ -156,7 +156,7 @@ class BackwardHooks:
             return _gated(result, self.at_output, zeros=False)
         if isinstance(result, Tensor):
             return _gated((result,), self.at_output, zeros=False)[0]
-        words = f"For backward hooks to be called, module output should be a Tensor or a tuple of Tensors but received {type(result)}"
+        words = f"For backward hooks to be called, module output should be a Tensor or a tuple of Tensors but received {result.__class__}"
         warnings.warn(words, stacklevel=4)
         return result
 

@@ -114,7 +114,10 @@ class _BatchNorm(_Tracked):
             self.num_batches_tracked.add_(1)
             if self.momentum is None:
                 batches = self.num_batches_tracked
-                return 1 / (float(batches) if local.mode.capture is None else batches.double())
+                if local.mode.capture is None:
+                    return 1 / float(batches)
+                rate = 1 / batches.double()
+                return rate if self.running_mean is None else rate.to(self.running_mean.dtype)
         return 0.0 if self.momentum is None else self.momentum
 
 

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from typing import Any
 
-from symgrad.conversion import PICKLING
+from symgrad.coercion import stands_for_tensor, tensor_of
 from symgrad.creation import empty
-from symgrad.mode import leaving, local
+from symgrad.escapes import PICKLE, escaping
+from symgrad.mode import local
+from symgrad.ops.foreign import class_name, hint
 from symgrad.tensor import Tensor, fill, wrap
 from symgrad.views import count_together
 
@@ -29,7 +31,9 @@ class Parameter(Tensor, metaclass=_Marked):
     def __new__(cls, data: Any = None, requires_grad: bool = True) -> Any:
         source = empty(0) if data is None else data
         if not isinstance(source, Tensor):
-            raise TypeError(f"Parameter data must be a Tensor, got {type(data).__name__}")
+            if not stands_for_tensor(source):
+                raise TypeError(f"Parameter data must be a Tensor, got {class_name(data)}{hint(data)}")
+            source = tensor_of(source).clone()  # a parameter is written to: not in memory of NumPy's
         if requires_grad and not (source.is_floating_point() or source.is_complex()):
             raise RuntimeError("Only Tensors of floating point and complex dtype can require gradients")
         if source.__class__ in (Tensor, Parameter):
@@ -52,7 +56,7 @@ class Parameter(Tensor, metaclass=_Marked):
         return copy
 
     def __reduce_ex__(self, protocol: Any) -> Any:
-        leaving(self, PICKLING)
+        escaping(self, PICKLE)
         return type(self), (wrap(self._array), self._requires_grad)
 
 

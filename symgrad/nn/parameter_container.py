@@ -21,7 +21,7 @@ def _owned(value: Any) -> Any:
 
 def _described(name: Any, value: Any, dtype: str) -> str:
     if not isinstance(value, Tensor):
-        return f"  ({name}): Object of type: {type(value).__name__}"
+        return f"  ({name}): Object of type: {value.__class__.__name__}"
     kind = "Parameter" if isinstance(value, Parameter) else "Tensor"
     return f"  ({name}): {kind} containing: [{dtype} of size {'x'.join(map(str, value.shape))}]"
 
@@ -67,7 +67,7 @@ class ParameterList(Module):
     def extend(self, values: Iterable[Any]) -> Self:
         """Add parameters at the end."""
         if isinstance(values, Tensor) or not isinstance(values, Iterable):
-            raise TypeError(f"ParameterList.extend should be called with an iterable, but got {type(values).__name__}")
+            raise TypeError(f"ParameterList.extend should be called with an iterable, but got {values.__class__.__name__}")
         for value in tuple(values):
             self.append(value)
         return self
@@ -186,7 +186,7 @@ class ParameterDict(Module):
 def _checked(key: Any) -> str:
     if not isinstance(key, str):
         raise TypeError(
-            f"Index given to ParameterDict cannot be used as a key as it is not a string (type is '{type(key).__name__}'): names of"
+            f"Index given to ParameterDict cannot be used as a key as it is not a string (type is '{key.__class__.__name__}'): names of"
             " parameters are strings"
         )
     return key

@@ -10,6 +10,7 @@ from symgrad.nn import functional as F
 from symgrad.nn.functional.convolution import Sizes
 from symgrad.nn.module import Module
 from symgrad.nn.options import Options
+from symgrad.ops.foreign import class_name
 from symgrad.tensor import Tensor
 
 __all__ = [
@@ -40,10 +41,10 @@ class Unflatten(Options):
         super().__post_init__()
         sizes = self.unflattened_size
         if not isinstance(sizes, (tuple, list)):
-            raise TypeError(f"unflattened_size must be a tuple of ints, but found type {type(sizes).__name__}")
+            raise TypeError(f"unflattened_size must be a tuple of ints, but found type {sizes.__class__.__name__}")
         for place, size in enumerate(sizes):
             if not isinstance(size, int):
-                raise TypeError(f"unflattened_size must be tuple of ints, but found element of type {type(size).__name__} at pos {place}")
+                raise TypeError(f"unflattened_size must be tuple of ints, but found element of type {class_name(size)} at pos {place}")
 
     def forward(self, input: Tensor) -> Tensor:
         return input.unflatten(self.dim, self.unflattened_size)  # type: ignore[no-any-return]

@@ -28,7 +28,7 @@ GATES = {"RNN_TANH": 1, "RNN_RELU": 1, "LSTM": 4, "GRU": 3}
 
 def _require(name: str, value: Any, kind: type) -> None:
     if not isinstance(value, kind):
-        raise TypeError(f"{name} should be of type {kind.__name__}, got: {type(value).__name__}")
+        raise TypeError(f"{name} should be of type {kind.__name__}, got: {value.__class__.__name__}")
 
 
 def _is_probability(value: Any) -> bool:

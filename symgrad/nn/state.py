@@ -111,10 +111,10 @@ def _like(key: str, others: list[str]) -> list[str]:
 def load(module: Any, state_dict: Mapping[str, Any], strict: bool, assign: bool) -> IncompatibleKeys:
     """See `Module.load_state_dict`."""
     if not isinstance(state_dict, Mapping):
-        raise TypeError(f"Expected state_dict to be dict-like, got {type(state_dict)}.")
+        raise TypeError(f"Expected state_dict to be dict-like, got {state_dict.__class__}.")
     loading = _Loading(getattr(state_dict, "_metadata", None), assign)
     loading.walk(module, OrderedDict(state_dict), "")
-    return loading.finish(type(module).__name__, strict)
+    return loading.finish(module.__class__.__name__, strict)
 
 
 def load_own(
@@ -155,7 +155,7 @@ def _load_one(
     if not isinstance(value, Tensor):
         errors.append(
             f'While copying the parameter named "{key}", expected torch.Tensor or Tensor-like object from checkpoint but received'
-            f" {type(value)}"
+            f" {value.__class__}"
         )
         return
     if target.ndim == 0 and value.shape == (1,):  # files from before there were tensors without dimensions

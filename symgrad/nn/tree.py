@@ -128,7 +128,7 @@ class Tree:
         if param is not None:
             if not isinstance(param, Parameter):
                 raise TypeError(f"cannot assign '{typename(param)}' object to parameter '{name}' (torch.nn.Parameter or None required)")
-            if param.grad_fn is not None:
+            if not param.is_leaf:
                 raise ValueError(
                     f"Cannot assign non-leaf Tensor to parameter '{name}'. Model parameters must be created explicitly. To express"
                     f" '{name}' as a function of another Tensor, compute the value in the forward() method."
@@ -247,7 +247,7 @@ class Tree:
         if not target:
             raise ValueError("Cannot set the submodule without a target name!")
         if not isinstance(module, Tree):
-            raise ValueError(f"`module` is not an nn.Module, found {type(module)}")
+            raise ValueError(f"`module` is not an nn.Module, found {module.__class__}")
         path, _, name = target.rpartition(".")
         parent = self.get_submodule(path)
         if (strict or hasattr(parent, name)) and not isinstance(_attribute(parent, name), Tree):

@@ -9,6 +9,7 @@ import numpy as np
 
 from symgrad.ops.exact import PI, root
 from symgrad.ops.kernels.blocks import in_blocks
+from symgrad.ops.kernels.layout import fresh
 from symgrad.ops.kernels.select import select
 from symgrad.ops.spec import Meta
 from symgrad.ops.table import elementwise, row
@@ -46,7 +47,7 @@ def _softplus_in_jax(x, *, beta, threshold):
 def _softplus_rule(xp, g, out, x, *, beta, threshold):
     """Beyond the threshold the function is the identity; the second derivative ends at the threshold itself."""
     scaled = x * beta
-    return xp.where(scaled > threshold, g, g * xp.sigmoid(xp.where(scaled < threshold, scaled, threshold)))
+    return xp.where(scaled > threshold, g, g * xp.sigmoid(xp.where(scaled >= threshold, threshold, scaled)))
 
 
 ERF = (1.128379464149475, 0.10276727378368378, -0.0001879251649370417, -0.0006229861173778772, 8.87758142198436e-05, -5.844329280080274e-06,
@@ -60,10 +61,10 @@ def _normal_cdf(x):
         from scipy.special import ndtr  # first use
 
         return ndtr(x)
-    t = np.multiply(x, ROOT_HALF, out=np.empty_like(x))
+    t = np.multiply(x, ROOT_HALF, out=fresh(x))
     np.minimum(np.maximum(t, -3.95, out=t), 3.95, out=t)
-    s = np.multiply(t, t, out=np.empty_like(x))
-    y = np.multiply(s, ERF[-1], out=np.empty_like(x))
+    s = np.multiply(t, t, out=fresh(x))
+    y = np.multiply(s, ERF[-1], out=fresh(x))
     for coefficient in ERF[-2:0:-1]:
         y += coefficient
         y *= s
@@ -104,7 +105,7 @@ def _elu(x, *, alpha, scale, rate):
 @in_blocks
 def _elu_rule(xp, g, out, x, *, alpha, scale, rate):
     """The left branch holds at 0, where its second derivative is 0; its exponential never sees a positive argument."""
-    return xp.where(x > 0, g * scale, g * (scale * alpha * rate) * xp.exp(xp.where(x < 0, x, 0) * rate))
+    return xp.where(x <= 0, g * (scale * alpha * rate) * xp.exp(xp.where(x < 0, x, 0) * rate), g * scale)
 
 
 def _elu_jax(x: str, *, alpha: float, scale: float, rate: float) -> str:
@@ -210,7 +211,7 @@ def _number(value: float) -> str:
 
 elementwise(
     "hardtanh", "x / low high", lambda x, *, low, high: np.clip(x, low, high).astype(x.dtype, copy=False),
-    (lambda xp, g, out, x, *, low, high: xp.where(xp.logical_and(x > low, x < high), g, 0),), kinds="if", saves="x",
+    (lambda xp, g, out, x, *, low, high: xp.where(xp.logical_or(x <= low, x >= high), 0, g),), kinds="if", saves="x",
     sympy=lambda sp, x, low, high: sp.Piecewise((low, x < low), (high, x > high), (x, True)),
     jax=lambda x, *, low, high: f"jnp.clip({x}, {low!r}, {high!r})", special=(-1.0, 1.0),
     tie=True,
@@ -230,21 +231,21 @@ elementwise(
 )  # fmt: skip
 elementwise(
     "softshrink", "x / lambd", lambda x, *, lambd: select(x > lambd, x - lambd, select(x < -lambd, x + lambd, x * 0)),
-    (lambda xp, g, out, x, *, lambd: xp.where(xp.logical_or(x > lambd, x < -lambd), g, 0),), kinds="f", saves="x",
+    (lambda xp, g, out, x, *, lambd: xp.where(xp.abs(x) <= lambd, 0, g),), kinds="f", saves="x",
     sympy=lambda sp, x, lambd: sp.Piecewise((x - lambd, x > lambd), (x + lambd, x < -lambd), (0, True)), special=(0.5, -0.5),
     jax=lambda x, *, lambd: f"jnp.where({x} > {lambd!r}, {x} - {lambd!r}, jnp.where({x} < -{lambd!r}, {x} + {lambd!r}, 0 * {x}))",
     tie=True,
 )  # fmt: skip
 elementwise(
     "hardshrink", "x / lambd", lambda x, *, lambd: select(np.abs(x) <= lambd, 0, x),
-    (lambda xp, g, out, x, *, lambd: xp.where(xp.logical_or(x > lambd, x < -lambd), g, 0),), kinds="f", saves="x",
+    (lambda xp, g, out, x, *, lambd: xp.where(xp.abs(x) <= lambd, 0, g),), kinds="f", saves="x",
     sympy=lambda sp, x, lambd: sp.Piecewise((x, sp.Or(x > lambd, x < -lambd)), (0, True)), special=(0.5, -0.5),
     jax=lambda x, *, lambd: f"jnp.where(jnp.abs({x}) <= {lambd!r}, 0, {x})",
     tie=True,
 )  # fmt: skip
 elementwise(
     "threshold", "x / threshold value", lambda x, *, threshold, value: select(x <= threshold, value, x).astype(x.dtype, copy=False),
-    (lambda xp, g, out, x, *, threshold, value: xp.where(x > threshold, g, 0),), kinds="if", saves="x",
+    (lambda xp, g, out, x, *, threshold, value: xp.where(x <= threshold, 0, g),), kinds="if", saves="x",
     sympy=lambda sp, x, threshold, value: sp.Piecewise((x, x > threshold), (value, True)), special=(0.0,),
     jax=lambda x, *, threshold, value: f"jnp.where({x} <= {threshold!r}, {value!r}, {x})",
     tie=True,

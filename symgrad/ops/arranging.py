@@ -41,7 +41,7 @@ def _flip(x, *, axes):
 
 
 def _roll(x, *, shifts, axes):
-    return np.roll(x, shifts, axes or None)
+    return np.asarray(np.roll(x, shifts, axes or None), order="C")  # ascontiguousarray would give a number a dimension
 
 
 def _tile(x, *, reps):

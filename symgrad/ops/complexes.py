@@ -18,6 +18,11 @@ def real_type_of(dtype: np.dtype[Any]) -> np.dtype[Any]:
     return np.empty(0, dtype).real.dtype
 
 
+def complex_type_of(dtype: np.dtype[Any]) -> np.dtype[Any]:
+    """The complex type whose parts have this one."""
+    return COMPLEX128 if dtype in (FLOAT64, COMPLEX128) else COMPLEX64
+
+
 def _real_part_type(x: Any) -> Meta:
     return Meta(x.shape, real_type_of(x.dtype))
 
@@ -88,6 +93,8 @@ def _as_real(x):
 
 
 def _as_complex(x):
+    if x.strides[-1] != x.itemsize:  # a cotangent may be one number for all elements; the public function refuses such tensors
+        x = np.ascontiguousarray(x)
     return x.view(COMPLEX128 if x.dtype == FLOAT64 else COMPLEX64)[..., 0]
 
 

@@ -37,7 +37,7 @@ def flat_rows(xp: Any, x: Any) -> Any:
 def matmul_type(x: Any, y: Any) -> Meta:
     for position, (argument, value) in enumerate({"input": x, "other": y}.items(), start=1):
         if not hasattr(value, "shape"):
-            raise TypeError(f"matmul(): argument '{argument}' (position {position}) must be Tensor, not {type(value).__name__}")
+            raise TypeError(f"matmul(): argument '{argument}' (position {position}) must be Tensor, not {value.__class__.__name__}")
     if not x.shape or not y.shape:
         raise RuntimeError(f"both arguments to matmul need to be at least 1D, but they are {len(x.shape)}D and {len(y.shape)}D")
     if x.dtype != y.dtype:
@@ -256,7 +256,7 @@ def _cross(x, y, *, axis):
     for i in range(3):
         j, k = (i + 1) % 3, (i + 2) % 3
         out[i] = x[j] * y[k] - x[k] * y[j]
-    return np.moveaxis(out, 0, axis)
+    return np.ascontiguousarray(np.moveaxis(out, 0, axis))
 
 
 row("eye", " / rows columns dtype", lambda *, rows, columns, dtype: np.eye(rows, columns, dtype=dtype),

@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 
 from symgrad.ops.exact import PI, is_exact, logarithm
+from symgrad.ops.kernels.layout import fresh
 from symgrad.ops.promotion import FLOAT64, kind, result_type
 from symgrad.ops.shapes import elementwise_type
 from symgrad.ops.spec import Meta
@@ -135,7 +136,7 @@ elementwise(
 def _cast(x, *, dtype):
     if x.dtype.kind == "c" and dtype.kind != "c":
         x = x.real
-    return x.astype(dtype)
+    return x.astype(dtype, "C" if 0 in x.strides else "K")
 
 
 elementwise(
@@ -144,8 +145,8 @@ elementwise(
     jax=lambda x, *, dtype: f"{x}.astype({dtype.name!r})",
 )  # fmt: skip
 elementwise(  # x, whose derivative in y is known to be zero: how a cotangent that is constant stays part of a history
-    "tied", "x y", lambda x, y: np.array(x), (lambda xp, g, out, x, y: g, lambda xp, g, out, x, y: g * 0), policy="each", complex="own",
-    sympy=lambda sp, x, y: x, jax=lambda x, y: x, type=lambda x, y: Meta(x.shape, x.dtype),
+    "tied", "x y", lambda x, y: np.array(x), (lambda xp, g, out, x, y: g, lambda xp, g, out, x, y: xp.zero(g)), policy="each",
+    complex="own", sympy=lambda sp, x, y: x, jax=lambda x, y: x, type=lambda x, y: Meta(x.shape, x.dtype),
 )  # fmt: skip
 elementwise("detach", "x", np.array, policy="each", complex="own", sympy=lambda sp, x: x, jax="jax.lax.stop_gradient")
 
@@ -154,7 +155,7 @@ elementwise("detach", "x", np.array, policy="each", complex="own", sympy=lambda 
 
 
 def _rsqrt(x):
-    out = np.sqrt(x, np.empty_like(x))
+    out = np.sqrt(x, fresh(x))
     return np.reciprocal(out, out)
 
 
@@ -223,9 +224,10 @@ def _pow_x(xp, g, out, x, y):
 
 def _pow_y(xp, g, out, x, y):
     """At x = 0 the derivative is 0 for y >= 0, as in PyTorch, not 0 * log 0."""
+    size = xp.real(y) if is_complex(y) else y
     if not hasattr(x, "shape"):
-        return xp.where(y >= 0, 0, out * -math.inf * g) if x == 0 else out * _logarithm(x) * g
-    zero = xp.logical_and(x == 0, (xp.real(y) if is_complex(y) else y) >= 0)
+        return xp.where(size >= 0, 0, out * -math.inf * g) if x == 0 else out * _logarithm(x) * g
+    zero = xp.logical_and(x == 0, size >= 0)
     return xp.where(zero, 0, xp.log(xp.where(zero, 1, x)) * out * g)
 
 
@@ -238,7 +240,8 @@ elementwise(
     kinds="ifc", display=lambda node: f"PowBackward{1 if hasattr(node.inputs[0], 'shape') else 2}",
 )  # fmt: skip
 elementwise(
-    "square", "x", np.square, (lambda xp, g, out, x: x * 2 * g,), saves="x", sympy=lambda sp, x: x**2, display="PowBackward0", kinds="ifc",
+    "square", "x", np.square, (lambda xp, g, out, x: x * 2 * g,), saves="x", sympy=lambda sp, x: x**2, display="PowBackward0",
+    kinds="ifc", tie=True,
 )  # fmt: skip
 elementwise(
     "sqrt", "x", np.sqrt, (lambda xp, g, out, x: g / out / 2,), saves="out", policy="float", domain=(0.1, 3.0),
@@ -272,7 +275,7 @@ elementwise(
 
 def _sigmoid(x):
     """In the memory of one array; exp overflows to infinity, whose reciprocal is the right 0."""
-    out = np.negative(x, np.empty_like(x))
+    out = np.negative(x, fresh(x))
     np.exp(out, out)
     out += 1
     return np.reciprocal(out, out)
@@ -289,7 +292,7 @@ elementwise(
 
 def _tanh_backward(x, y):
     """(1 - y²) x in the memory of one array."""
-    out = np.multiply(y, y, np.empty_like(y))
+    out = np.multiply(y, y, fresh(y))
     np.subtract(1, out, out)
     return np.multiply(out, x, out) if np.shape(x) == out.shape else out * x
 

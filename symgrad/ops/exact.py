@@ -40,6 +40,9 @@ class Exact(float):
         return _combined("mul", self, -1)
 
 
+Exact.__name__ = float.__name__  # in Python's own messages, too; its __qualname__ is what pickle looks up
+
+
 def exact(x: int | Fraction | Exact) -> int | Exact:
     """A number in the form that graphs take; a Fraction is a quotient."""
     if not isinstance(x, Fraction):

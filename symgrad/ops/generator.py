@@ -39,7 +39,7 @@ class Generator:
 
     def manual_seed(self, seed: int) -> Generator:
         integer = hasattr(seed, "__index__") and not isinstance(seed, bool)
-        require(integer, f"manual_seed expected a long, but got {type(seed).__name__}")
+        require(integer, f"manual_seed expected a long, but got {seed.__class__.__name__}")
         require(INT64_MIN <= seed < 2**64, f"Overflow when unpacking long long: the seed {seed}", ValueError)
         with self._lock:
             self.uses += 1

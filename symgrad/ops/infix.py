@@ -25,13 +25,15 @@ def reflected(op: Any) -> Any:
     return reflect
 
 
-def comparison(op: Any) -> Any:
+def comparison(op: Any, ordered: bool) -> Any:
     """What is no number is left to Python: `x == None` is False, `x < None` a TypeError."""
 
     def compare(self: Any, other: Any) -> Any:
         try:
             return op(self, other)
         except TypeError:
+            if ordered and isinstance(other, list):
+                raise
             return NotImplemented
 
     return compare
@@ -59,14 +61,25 @@ def install(cls: Any, ops: Any) -> None:
         if word in BINARY:
             setattr(cls, f"__r{word}__", op if word in COMMUTATIVE else reflected(op))
     for word, name in COMPARE.items():
-        setattr(cls, f"__{word}__", comparison(getattr(ops, name)))
+        setattr(cls, f"__{word}__", comparison(getattr(ops, name), word not in ("eq", "ne")))
     cls.__pow__, cls.__rpow__ = power_operator(ops), reflected(ops.pow)
     cls.__rsub__, cls.__rtruediv__ = ops.rsub, ops.rdiv
     cls.__pos__ = lambda self: self
 
 
 def install_inplace(cls: Any, methods: Mapping[str, Any]) -> None:
-    """`x += y` is `x.add_(y)`; `x @= y` stays `x = x @ y`, as in PyTorch."""
+    """`x += y` is `x.add_(y)`, but takes no list; `x @= y` stays `x = x @ y`, as in PyTorch."""
     for word, name in {**BINARY, "pow": "pow"}.items():
-        if word != "matmul":
-            setattr(cls, f"__i{word}__", methods[f"{name}_"])
+        if word != "matmul" and f"__i{word}__" not in methods:
+            setattr(cls, f"__i{word}__", without_lists(methods[f"{name}_"]))
+
+
+def without_lists(method: Any) -> Any:
+    """The operator of an in-place method."""
+
+    def operator(self: Any, other: Any) -> Any:
+        if isinstance(other, list):
+            raise TypeError(f"{method.__name__}(): an operator takes no list; write sg.tensor(list)")
+        return method(self, other)
+
+    return operator

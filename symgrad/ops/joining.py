@@ -112,7 +112,7 @@ def unbind_type(x: Any, *, axis: int) -> tuple[Meta, ...]:
 
 
 row(
-    "cat", "*tensors / axis", lambda *tensors, axis: np.concatenate(tensors, axis), (_cat_rule,), type=cat_type,
+    "cat", "*tensors / axis", lambda *tensors, axis: np.ascontiguousarray(np.concatenate(tensors, axis)), (_cat_rule,), type=cat_type,
     jax=lambda *tensors, axis: f"jnp.concatenate([{', '.join(tensors)}], axis={axis})",
 )  # fmt: skip
 row(

@@ -151,9 +151,10 @@ def _vector_norm_rule(xp, g, out, x, *, ord, axis, keepdims):
         return restore(xp, g, x, axis, keepdims) * xp.sgn(x)
     if abs(ord) == inf:
         return share(xp, g, xp.abs(x) == restore(xp, out, x, axis, keepdims), x, axis, keepdims) * xp.sgn(x)
+    length = xp.where(out == 0, 1, out)  # so that what is linear in g is finite at the origin: forward mode is its transpose
     if ord == 2:
-        return x * restore(xp, xp.where(out == 0, 0, g / out), x, axis, keepdims)
-    scale = xp.where(out == 0, 0, g * xp.power(out, exponent=1 - ord))
+        return x * restore(xp, xp.where(out == 0, 0, g / length), x, axis, keepdims)
+    scale = xp.where(out == 0, 0, g * xp.power(length, exponent=1 - ord))
     if ord < 2:
         direction = xp.where(x == 0, 0, xp.sgn(x) * xp.power(xp.abs(x), exponent=ord - 1))
     else:

@@ -21,6 +21,7 @@ from symgrad.ops import (  # noqa: F401  (entering the rows)
     convolution,
     einsum,
     elementwise,
+    fourier,
     indexing,
     joining,
     linalg,

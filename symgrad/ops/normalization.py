@@ -25,7 +25,7 @@ def same_type(x: Any, **attrs: Any) -> Meta:
 
 def _shifted(x, axis):
     """x minus its largest element, in fresh memory."""
-    return np.subtract(x, np.maximum.reduce(x, axis, keepdims=True, initial=None if x.size else 0), out=np.empty_like(x))
+    return np.subtract(x, np.maximum.reduce(x, axis, keepdims=True, initial=None if x.size else 0), out=np.empty(x.shape, x.dtype))
 
 
 @in_rows

@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 
+from symgrad.ops.kernels.layout import fresh
 from symgrad.ops.kernels.select import select
 from symgrad.ops.promotion import compute_type, kind, result_type
 from symgrad.ops.shapes import broadcast_shapes
@@ -101,7 +102,7 @@ def _clamp(x, *, min, max):
         return np.minimum(x, max)
     if max is None:
         return np.maximum(x, min)
-    out = np.maximum(x, min, out=np.empty_like(x))
+    out = np.maximum(x, min, out=fresh(x))
     return np.minimum(out, max, out=out)
 
 

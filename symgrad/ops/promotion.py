@@ -82,6 +82,24 @@ def scalar_type(value: object) -> np.dtype[Any]:
     return _COMPLEX_OF.get(_default, COMPLEX64)
 
 
+def wrapped(value: Any, dtype: np.dtype[Any]) -> Any:
+    """A Python number as an operand of type `dtype`: a whole one that an integer type cannot hold wraps around, as in PyTorch."""
+    if dtype.kind not in "iu" or type(value) is not int:
+        return value
+    low, count = int(np.iinfo(dtype).min), 1 << 8 * dtype.itemsize
+    return (value - low) % count + low
+
+
+def written(value: Any, dtype: np.dtype[Any]) -> Any:
+    """A Python number that is to be stored in a tensor of type `dtype`: it has to fit, or may be negative for an unsigned type."""
+    if dtype.kind not in "iu" or not isinstance(value, (int, float)):
+        return value
+    high = int(np.iinfo(dtype).max)
+    if not (-high if dtype.kind == "u" else -high - 1) <= value <= high:
+        raise RuntimeError(f"value cannot be converted to type {dtype.name} without overflow: {value}")
+    return wrapped(value, dtype)
+
+
 def _combine(higher: np.dtype[Any] | None, lower: np.dtype[Any] | None) -> np.dtype[Any] | None:
     """The type of the higher rank, unless the lower is of a richer kind."""
     if higher is None or lower is None:

@@ -144,3 +144,39 @@ row(
     "bincount", "x weights / minlength", _bincount, policy="each", type=_no_shape("bincount"),
     jax=lambda x, weights, *, minlength: f"jnp.bincount({x}, {weights}, {minlength})",
 )  # fmt: skip
+
+
+# Where numbers belong in sorted ones: (how many are less, or at most as large).
+
+
+def searchsorted_type(sequence: Any, values: Any, *, right: bool) -> Meta:
+    if len(sequence.shape) > 1 and sequence.shape[:-1] != values.shape[:-1]:
+        raise RuntimeError(
+            "searchsorted(): boundary tensor should be 1 dimension or the first N-1 dimensions of boundaries tensor and input value tensor"
+            f" must match, but we got boundaries tensor {list(sequence.shape)} and input value tensor {list(values.shape)}"
+        )
+    return Meta(tuple(values.shape), INT64)
+
+
+def _searchsorted(sequence, values, *, right):
+    side = "right" if right else "left"
+    if sequence.ndim == 1:
+        return np.asarray(sequence.searchsorted(values, side), INT64)
+    searchsorted_type(sequence, values, right=right)
+    out = np.empty(values.shape, INT64)
+    for i in np.ndindex(*values.shape[:-1]):
+        out[i] = sequence[i].searchsorted(values[i], side)
+    return out
+
+
+def _searchsorted_text(sequence, values, *, right):
+    """JAX's takes one sequence; NaN is the largest number in both."""
+    one = f"lambda s, v: jnp.searchsorted(s, v, side={'right' if right else 'left'!r}).astype(jnp.int64)"
+    whole = f"jnp.searchsorted({sequence}, {values}, side={'right' if right else 'left'!r}).astype(jnp.int64)"
+    return f"{whole} if {sequence}.ndim == 1 else jnp.vectorize({one}, signature='(n),(m)->(m)')({sequence}, {values})"
+
+
+row(
+    "searchsorted", "sequence values / right", _searchsorted, (None, None), policy="compare", kinds="bif", type=searchsorted_type,
+    jax=_searchsorted_text,
+)  # fmt: skip

@@ -29,7 +29,7 @@ def accumulate(ufunc: Any, x: Any, axis: int, reverse: bool) -> Any:
     """A running fold: integers in int64, floats in float64, so that a million terms do not pile up float32's error."""
     turn = backwards(axis) if reverse else ()
     if kind(x.dtype) == "f" and x.dtype != FLOAT64:
-        wide = x.astype(FLOAT64)
+        wide = x.astype(FLOAT64, "C")
         ufunc.accumulate(wide[turn], axis, out=wide[turn])  # in place: a new array of this size takes longer than the sum
         return wide.astype(x.dtype)
     result = ufunc.accumulate(x[turn], axis, INT64 if kind(x.dtype) in "bi" else None)

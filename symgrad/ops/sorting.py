@@ -52,7 +52,7 @@ def _scatter_along(g, indices, *, axis, size):
         return out
     inner = int(np.prod(g.shape[axis + 1 :], dtype=np.int64))
     outer = int(np.prod(g.shape[:axis], dtype=np.int64))
-    places = indices.reshape(outer, -1, inner)
+    places = indices.reshape(outer, indices.shape[axis], inner)
     if (indices < 0).any():
         places = np.where(places < 0, places + size, places)
     if ((places < 0) | (places >= size)).any():

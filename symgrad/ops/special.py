@@ -60,10 +60,51 @@ elementwise(
 
 # --- the gamma function
 
-_polygamma = scipy_kernel("polygamma")
+_gammaln, _positive_polygamma = scipy_kernel("gammaln"), scipy_kernel("polygamma")
+
+
+def _lgamma(x):
+    """SciPy has -inf at -inf."""
+    out = _gammaln(x)
+    return np.where(np.isinf(x), np.inf, out) if np.any(np.isneginf(x)) else out
+
+
+def _cot_coefficients(n: int) -> list[int]:
+    """The n-th derivative of cot as a polynomial in cot, the highest power first: cot' = -(1 + cot²)."""
+    poly = np.polynomial.Polynomial([0, 1])
+    for _ in range(n):
+        poly = poly.deriv() * np.polynomial.Polynomial([-1, 0, -1])
+    return [round(c) for c in reversed(poly.coef)]
+
+
+def _cot_pi(r):
+    """cot(πr) for abs(r) <= 1/2, exactly 0 at its ends."""
+    return np.where(np.abs(r) < 0.25, 1 / np.tan(np.pi * r), np.sign(r) * np.tan(np.pi * (0.5 - np.abs(r))))
+
+
+def _polygamma(x, *, n):
+    """Reflection for x < 0: ψₙ(x) = (-1)ⁿ ψₙ(1 - x) - π dⁿ/dxⁿ cot(πx). SciPy's recurrence would take one step for each unit."""
+    negative = x < 0
+    if not np.any(negative):
+        return np.asarray(_positive_polygamma(n, x), x.dtype)
+    positive = _positive_polygamma(n, np.where(negative, 1 - x, x))
+    slopes = np.polyval(_cot_coefficients(n), _cot_pi(x - np.round(x)))
+    out = np.where(negative, (-1) ** n * positive - np.pi ** (n + 1) * slopes, positive)
+    return np.asarray(np.where(negative & (np.floor(x) == x), (-1) ** (n + 1) * np.inf, out), x.dtype)
+
+
+def _polygamma_jax(x: str, *, n: int) -> str:
+    """The same: what JAX computes below -7 is wrong, and it gives NaN at poles and at infinity."""
+    cot = "jnp.where(jnp.abs(r) < 0.25, 1 / jnp.tan(jnp.pi * r), jnp.sign(r) * jnp.tan(jnp.pi * (0.5 - jnp.abs(r))))"
+    slopes = f"jnp.polyval(jnp.asarray({_cot_coefficients(n)!r}, r.dtype), {cot})"
+    reflected = f"(lambda r: {(-1) ** n} * y - {math.pi ** (n + 1)!r} * {slopes})(x - jnp.round(x))"
+    signed = f"jnp.where((x <= 0) & (jnp.floor(x) == x), {(-1) ** (n + 1)} * jnp.inf, jnp.where(x < 0, {reflected}, y))"
+    positive = f"jnp.where(x == jnp.inf, {(-1) ** (n + 1)} * 0.0, jax.scipy.special.polygamma({n}, jnp.where(x < 0, 1 - x, x)))"
+    return f"(lambda x: (lambda x, y: {signed})(x, {positive}))({_at_least_single(x)}).astype({x}.dtype)"
+
 
 elementwise(
-    "lgamma", "x", scipy_kernel("gammaln"), (lambda xp, g, out, x: xp.digamma(x) * g,), saves="x", policy="float", kinds="bif",
+    "lgamma", "x", _lgamma, (lambda xp, g, out, x: xp.digamma(x) * g,), saves="x", policy="float", kinds="bif",
     sympy=lambda sp, x: sp.loggamma(x), domain=(0.3, 4.0), jax="jax.scipy.special.gammaln",
 )  # fmt: skip
 elementwise(
@@ -72,9 +113,8 @@ elementwise(
     jax=lambda x: f"jnp.where({x} == 0, jnp.copysign(jnp.inf, -{x}), jax.scipy.special.digamma({x}))",
 )  # fmt: skip
 elementwise(
-    "polygamma", "x / n", lambda x, *, n: np.asarray(_polygamma(n, x), x.dtype),
-    (lambda xp, g, out, x, *, n: xp.polygamma(x, n=n + 1) * g,), saves="x", policy="float", kinds="bif",
-    sympy=lambda sp, x, n: sp.polygamma(n, x), domain=(0.3, 4.0), jax=lambda x, *, n: f"jax.scipy.special.polygamma({n}, {x})",
+    "polygamma", "x / n", _polygamma, (lambda xp, g, out, x, *, n: xp.polygamma(x, n=n + 1) * g,), saves="x", policy="float", kinds="bif",
+    sympy=lambda sp, x, n: sp.polygamma(n, x), domain=(0.3, 4.0), jax=_polygamma_jax,
 )  # fmt: skip
 
 

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from symgrad.errors import LinAlgError
-from symgrad.ops.complexes import real_type_of
+from symgrad.ops.complexes import complex_type_of, real_type_of
 from symgrad.ops.linalg import adjoint, first_failure, require_matrix, require_square
 from symgrad.ops.spec import Meta
 from symgrad.ops.table import row
@@ -84,6 +84,42 @@ def _eigh_rule(xp, g, out, x, *, uplo):
 row(
     "eigh", "x / uplo", _eigh, (_eigh_rule,), saves="out", policy="each", type=eigh_type, outputs=2, complex="own",
     display="LinalgEighBackward0", jax=lambda x, *, uplo: f"jnp.linalg.eigh({x}, UPLO={uplo!r}, symmetrize_input=False)",
+)  # fmt: skip
+
+# --- eigenvalues of any square matrix: complex, also those of a real one
+
+
+def eig_type(x: Any) -> tuple[Meta, Meta]:
+    require_square("linalg.eig", x)
+    dtype = complex_type_of(np.dtype(x.dtype))
+    return Meta(tuple(x.shape[:-1]), dtype), Meta(tuple(x.shape), dtype)
+
+
+def _eig(x):
+    require_square("linalg.eig", x)
+    dtype = complex_type_of(x.dtype)
+    values, vectors = _factors("linalg.eig", np.linalg.eig, x)
+    return values.astype(dtype, copy=False), vectors.astype(dtype, copy=False)
+
+
+def _eig_rule(xp, g, out, x):
+    """V⁻ᴴ (diag(g of the values) + (W - Vᴴ V diag(Re diag W)) / conj(gaps)) Vᴴ with W = Vᴴ (g of the vectors)"""
+    values, vectors = out
+    g_values, g_vectors = g
+    back, eye = adjoint(xp, vectors), _eye(xp, vectors, vectors.shape[-1], vectors.shape[-1])
+    total = None if g_values is None else eye * _in_columns(xp, g_values)
+    if g_vectors is not None:
+        inner = xp.matmul(back, g_vectors)
+        lengths = xp.real(xp.sum(inner * eye, axis=(inner.ndim - 2,), keepdims=True))
+        turn = (inner - xp.matmul(back, vectors * lengths)) * xp.conj(_reciprocal_gaps(xp, values))
+        total = turn if total is None else total + turn
+    result = xp.solve(back, xp.matmul(total, back))
+    return result if is_complex(x) else xp.real(result)
+
+
+row(
+    "eig", "x", _eig, (_eig_rule,), saves="out", policy="each", type=eig_type, outputs=2, complex="own", display="LinalgEigBackward0",
+    jax=lambda x: f"tuple(jnp.linalg.eig({x}))",
 )  # fmt: skip
 
 # --- singular values

@@ -24,6 +24,15 @@ def is_half(dtype: np.dtype[Any]) -> bool:
     return dtype.itemsize == 2 and dtype.kind in "fV"
 
 
+_UNROUNDED = {"mul": (0, 1), "div": (0, 1), "floor_divide": (1,), "lerp": (0, 1, 2)}
+"""Operands that half precision takes as they are if they are Python numbers."""
+
+
+def rounds_number(row: Row, place: int) -> bool:
+    """Whether a Python number as that operand is rounded to half precision before the row computes in float32, as PyTorch does it."""
+    return place not in _UNROUNDED.get(row.name, ())
+
+
 def is_complex(value: Any) -> bool:
     """Of an array, an edge, a recorded tensor or a Python number; in a rule, this may be tested."""
     dtype = getattr(value, "dtype", None)

@@ -32,6 +32,12 @@ class Weak:
 
     __slots__ = ("_ask", "form", "number", "value")
 
+    def __new__(cls, number: Any = 0.0, *made_of: Any) -> Any:
+        """`type(x)(number)` in code for any kind of number is a Python number."""
+        if made_of:
+            return super().__new__(cls)
+        return (int if issubclass(cls, WeakInt) else float)(number)
+
     def __init__(self, number: Any, form: Any, ask: Callable[[Condition], None]) -> None:
         self.number, self.form, self._ask = number, form, ask
         self.value: Any = None
@@ -84,6 +90,10 @@ class WeakInt(Weak):
 
     def __index__(self) -> int:
         return int(self.itself())
+
+
+for _cls, _kind in ((Weak, float), (WeakInt, int)):  # messages of Python and of libraries call them so, too
+    _cls.__name__, _cls.__qualname__, _cls.__module__ = _kind.__name__, _kind.__qualname__, _kind.__module__
 
 
 def is_weak(x: Any) -> bool:

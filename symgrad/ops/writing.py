@@ -9,6 +9,7 @@ import numpy as np
 from symgrad.ops.shapes import broadcast_shapes
 from symgrad.ops.spec import Meta
 from symgrad.ops.table import TABLE, row
+from symgrad.ops.variants import is_complex
 
 
 def _like(x: Any, *rest: Any, **attrs: Any) -> Meta:
@@ -41,6 +42,9 @@ def follow(xp: Any, x: Any, path: Any) -> Any:
 def _view_write(base, value, *, path):
     from symgrad.ops.namespace import raw
 
+    parted = write_parts(raw, base, value, path)
+    if parted is not None:
+        return parted
     out = np.asarray(base.copy())  # of a number without dimensions, too
     if any(name in _LAYOUT for name, _ in path):
         places = follow(raw, np.arange(base.size).reshape(base.shape), path)
@@ -50,6 +54,24 @@ def _view_write(base, value, *, path):
     return out
 
 
+def write_parts(xp: Any, base: Any, value: Any, path: Any) -> Any:
+    """A write through a view of real or imaginary parts, as writes that change no type; None if the path has no such view."""
+    step = next((i for i, (name, _) in enumerate(path) if name in _PARTS), None)
+    if step is None:
+        return None
+    part, rest = follow(xp, base, path[:step]), path[step + 1 :]
+    write = lambda x: xp.view_write(x, value, path=rest) if rest else value
+    whole = _PARTS[path[step][0]](xp, part, write)
+    return xp.view_write(base, whole, path=path[:step]) if step else whole
+
+
+_PARTS: dict[str, Any] = {
+    "real": lambda xp, x, write: xp.complex(write(xp.real(x)), xp.imag(x)) if is_complex(x) else write(x),
+    "imag": lambda xp, x, write: xp.complex(xp.real(x), write(xp.imag(x))),
+    "view_as_real": lambda xp, x, write: xp.view_as_complex(write(xp.view_as_real(x))),
+    "view_as_complex": lambda xp, x, write: xp.view_as_real(write(xp.view_as_complex(x))),
+}
+"""Views of another type, and how their base is made of what is written to them."""
 _LAYOUT = frozenset(("reshape", "expand"))
 """Rows that give a view of one layout and a copy of another."""
 
@@ -76,5 +98,5 @@ row(
 )  # fmt: skip
 row(
     "view_write", "base value / path", _view_write, (_outside, lambda xp, g, out, base, value, *, path: follow(xp, g, path)),
-    policy="first", type=_like, display="CopySlices", jax=_view_write_text,
+    policy="each", type=_like, complex="own", display="CopySlices", jax=_view_write_text,
 )  # fmt: skip

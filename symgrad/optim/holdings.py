@@ -111,9 +111,9 @@ class Holdings:
         now = self.optimizer
         same = len(now.param_groups) == len(self.groups) and all(map(operator.is_, now.param_groups, self.groups))
         if now.state is not self.state or not _same(self._kept(), self.kept) or not same:
-            return f"{type(now).__name__}: other state, or other groups of parameters"
+            return f"{now.__class__.__name__}: other state, or other groups of parameters"
         if self._hooks() != self.hooks:
-            return f"{type(now).__name__}: other hooks of its steps"
+            return f"{now.__class__.__name__}: other hooks of its steps"
         for before, group in zip(self.before, self.groups, strict=True):
             if len(group["params"]) != len(before["params"]) or not all(map(operator.is_, group["params"], before["params"])):
                 return "optimizer: other parameters in a group"

@@ -105,7 +105,7 @@ class Optimizer:
     def add_param_group(self, param_group: dict[str, Any]) -> None:
         """Add parameters with options of their own; what is not given is taken from the defaults."""
         if not isinstance(param_group, dict):
-            raise TypeError(f"param_group must be a dict, but got {type(param_group)}")
+            raise TypeError(f"param_group must be a dict, but got {param_group.__class__}")
         group = Options({**self.defaults, **param_group, **_named(param_group["params"])})
         for p in group["params"]:
             self._check_parameter(p)
@@ -127,7 +127,7 @@ class Optimizer:
 
     def _check_parameter(self, p: Any) -> None:
         if not isinstance(p, Tensor):
-            raise TypeError(f"optimizer can only optimize Tensors, but one of the params is {type(p).__name__}")
+            raise TypeError(f"optimizer can only optimize Tensors, but one of the params is {p.__class__.__name__}")
         if not (self.defaults.get("differentiable") or p.is_leaf or p.retains_grad):
             raise ValueError("can't optimize a non-leaf Tensor")
 

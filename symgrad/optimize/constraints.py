@@ -55,5 +55,5 @@ class Weighted:
     def hessian(self, x: Any, v: Any) -> Any:
         if not hasattr(self, "kernels"):
             self.kernels = Kernels(self.function, self.packing, (), self.backend, lambda result: result)
-        self.kernels.args, self.kernels.at, self.kernels.program = (np.array(v, np.float64),), None, None  # another v
+        self.kernels.args, self.kernels.at = (np.array(v, np.float64),), None  # another v
         return self.kernels.hessian(x)

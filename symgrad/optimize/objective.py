@@ -2,18 +2,21 @@
 
 from __future__ import annotations
 
+import weakref
 from collections.abc import Callable
+from types import FunctionType
 from typing import Any
 
 import numpy as np
 
 from symgrad.compiler.api import compile
+from symgrad.compiler.function.compiled import Compiled
 from symgrad.compiler.tracing.capture import user_line
 from symgrad.compiler.tracing.tree import flatten, settings
 from symgrad.errors import describe
 from symgrad.functional import cat
 from symgrad.optimize.packing import Packing
-from symgrad.tensor import Tensor, wrap
+from symgrad.tensor import Tensor
 
 
 class Kernels:
@@ -21,22 +24,16 @@ class Kernels:
     What is given out is a copy: SciPy writes to what it gets."""
 
     def __init__(self, function: Callable[..., Any], packing: Packing, args: Any, backend: str, result: Any) -> None:
-        def packed(vector: Any, *args: Any) -> Any:
-            return result(function(packing.tensors(vector), *args))
-
-        packed.__name__ = packed.__qualname__ = getattr(function, "__name__", "function")
         self.args = args if isinstance(args, tuple) else (args,)  # as SciPy takes it
-        self.compiled = compile(packed, backend=backend)
-        self.program: Any = None
-        """The program, if there is one for all values, and its inputs behind the vector."""
+        self.compiled = _compiled(function, packing, backend, result)
         self.at: Any = None
         self.known: dict[str, Any] = {}
 
-    def _found(self, what: str, x: Any, find: Callable[[Tensor], Any]) -> Any:
+    def _found(self, what: str, x: Any, find: Callable[[Any], Any]) -> Any:
         if self.at is None or not np.array_equal(self.at, x):
             self.at, self.known = np.array(x, np.float64), {}
         if what not in self.known:
-            self.known[what] = find(wrap(np.array(x, np.float64)))  # a copy: optimizers write to their vectors
+            self.known[what] = find(self.at)
         return self.known[what]
 
     def value(self, x: Any) -> Any:
@@ -45,32 +42,62 @@ class Kernels:
         return self._found("value", x, lambda v: _array(self.compiled(v, *self.args))).copy()
 
     def value_and_grad(self, x: Any) -> Any:
-        value, gradient = self._found("value_and_grad", x, lambda v: self._computed("value_and_grad", v))
-        return value.copy(), gradient.copy()
+        found = self._found("value_and_grad", x, lambda v: [*map(_array, self.compiled.value_and_grad(v, *self.args, wrt=0))])
+        return found[0].copy(), found[1].copy()
 
     def jacobian(self, x: Any) -> Any:
-        return self._found("jacobian", x, lambda v: self._computed("jacobian", v)[0]).copy()
+        return self._found("jacobian", x, lambda v: _array(self.compiled.jacobian(v, *self.args, wrt=0))).copy()
 
     def hessian(self, x: Any) -> Any:
-        return self._found("hessian", x, lambda v: self._computed("hessian", v)[0]).copy()
+        return self._found("hessian", x, lambda v: _array(self.compiled.hessian(v, *self.args, wrt=0))).copy()
 
     def hessian_times(self, x: Any, p: Any) -> Any:
         """Forward over reverse: no Hessian is made."""
-        return self._computed("hvp", wrap(np.array(x, np.float64)), wrap(np.array(p, np.float64)))[0]
-
-    def _computed(self, what: str, vector: Tensor, *directions: Tensor) -> list[Any]:
-        """A derivative in the vector. Where no path depends on values, the program is looked up once."""
-        program, rest = self.program or (None, [])
-        if program is None or not program.holds():
-            call, program = self.compiled._prepare((vector, *self.args), {}, what)
-            _, *rest = program.inputs(call)
-            settled = not program.guards.conditions and not program.answers
-            self.program = (program, rest) if settled else None
-        return [_array(t) for t in program.compute(what, (0,), [vector, *rest, *directions])]
+        return _array(self.compiled.hvp(np.array(x, np.float64), *self.args, v=np.array(p, np.float64), wrt=0))
 
 
-def _array(t: Tensor) -> Any:
-    return np.array(t.detach().numpy(), np.float64)
+_KEPT = "__symgrad_optimize__"
+
+
+class _Programs(dict[Any, Any]):
+    """Compiled functions of a vector, kept with the function that they were made from, by the form of the vector. A wrapper that copies the
+    attributes of a function gets them, too, and must not use them."""
+
+    def __init__(self, function: Any) -> None:
+        super().__init__()
+        self.function = weakref.ref(function)
+
+    def __reduce__(self) -> Any:
+        """A copy of the function, in another process, say, makes its own."""
+        return dict, ()
+
+
+def _compiled(function: Callable[..., Any], packing: Packing, backend: str, result: Callable[[Any], Any]) -> Any:
+    """The function of a vector, compiled; it is traced and compiled once, however often it is optimized."""
+    inner = function.signature.function if isinstance(function, Compiled) else function
+    place = vars(inner) if isinstance(inner, FunctionType) else None
+    if place is None:
+        return _packed(inner, packing, backend, result)
+    kept = place.get(_KEPT)
+    if not isinstance(kept, _Programs) or kept.function() is not inner:
+        kept = place[_KEPT] = _Programs(inner)
+    key = backend, getattr(result, "__qualname__", None), packing.key
+    if key not in kept:
+        kept[key] = _packed(inner, packing, backend, result)
+    return kept[key]
+
+
+def _packed(function: Callable[..., Any], packing: Packing, backend: str, result: Callable[[Any], Any]) -> Any:
+    def packed(vector: Any, *args: Any) -> Any:
+        return result(function(packing.tensors(vector), *args))
+
+    packed.__name__ = packed.__qualname__ = getattr(function, "__name__", "function")
+    packed.__module__ = str(getattr(function, "__module__", __name__))  # so that what the user's function reads is looked for
+    return compile(packed, backend=backend)
+
+
+def _array(found: Any) -> Any:
+    return np.array(found.detach().numpy() if isinstance(found, Tensor) else found, np.float64)
 
 
 def scalar(name: str) -> Callable[[Any], Tensor]:

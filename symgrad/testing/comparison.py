@@ -65,7 +65,7 @@ def _compare(actual: Any, expected: Any, tolerances: Any, equal_nan: bool, check
         for i, (x, y) in enumerate(zip(actual, expected, strict=True)):
             _compare(x, y, *rest, f"{where}[{i}]")
     else:
-        raise TypeError(f"No comparison pair was able to handle inputs of type {type(actual)} and {type(expected)}.")
+        raise TypeError(f"No comparison pair was able to handle inputs of type {actual.__class__} and {expected.__class__}.")
 
 
 def _array(value: Any) -> Any:

@@ -13,6 +13,7 @@ from symgrad.dtypes import int64
 from symgrad.errors import describe
 from symgrad.from_data import tensor
 from symgrad.func.tree import apply, leaves, rebuild
+from symgrad.ops.foreign import class_name
 from symgrad.tensor import Tensor
 from symgrad.utils.data import BatchSampler, DataLoader, Dataset, IterableDataset, RandomSampler, SequentialSampler, TensorDataset
 
@@ -113,7 +114,7 @@ def feed(
     if not isinstance(x, Dataset) and not hasattr(x, "__iter__"):
         raise TypeError(f"x must be an array, a tuple or dict of arrays, or give batches (x, y) when iterated over; got {describe(x)}")
     if y is not None or weight is not None:
-        raise ValueError(f"y and sample_weight belong to arrays; a {type(x).__name__} gives its own, as batches (x, y) or (x, y, weight)")
+        raise ValueError(f"y and sample_weight belong to arrays; a {class_name(x)} gives its own, as batches (x, y) or (x, y, weight)")
     if isinstance(x, Dataset):
         x = DataLoader(x, batch_size, shuffle=shuffle and not isinstance(x, IterableDataset))
     return Feed(x, dtype, steps, afresh)

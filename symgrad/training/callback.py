@@ -57,7 +57,7 @@ class LambdaCallback(Callback):
             if name not in HOOKS:
                 raise TypeError(f"LambdaCallback: there is no {name!r}; there are {', '.join(HOOKS)}")
             if not callable(function):
-                raise TypeError(f"LambdaCallback: {name} must be a function, got {type(function).__name__}")
+                raise TypeError(f"LambdaCallback: {name} must be a function, got {function.__class__.__name__}")
             setattr(self, name, function)
 
 
@@ -87,5 +87,5 @@ def checked(callbacks: Any) -> list[Callback]:
     for callback in given:
         if not isinstance(callback, Callback):
             hint = "; a function goes into LambdaCallback(on_epoch_end=...)" if callable(callback) else ""
-            raise TypeError(f"callbacks must be Callback objects, got {type(callback).__name__}{hint}")
+            raise TypeError(f"callbacks must be Callback objects, got {callback.__class__.__name__}{hint}")
     return given

@@ -118,7 +118,7 @@ def is_of_binary_logits(loss: Any) -> bool:
 
 def name_of(loss: Any) -> str:
     """The name of a function, or of the class of a module."""
-    return str(getattr(loss, "__name__", type(loss).__name__))
+    return str(getattr(loss, "__name__", loss.__class__.__name__))
 
 
 def weighted(loss: Loss, prediction: Any, target: Any, weight: Tensor) -> Tensor:

@@ -39,7 +39,7 @@ class Mean(Metric):
 
     def __init__(self, function: Callable[[Any, Any], Any], name: str | None = None) -> None:
         self.function = function
-        self.name = name or getattr(function, "__name__", type(function).__name__).strip("<>")
+        self.name = name or getattr(function, "__name__", function.__class__.__name__).strip("<>")
         self.reset()
 
     def reset(self) -> None:

@@ -12,6 +12,7 @@ from symgrad.dtypes import get_default_dtype
 from symgrad.errors import describe
 from symgrad.io import load, save
 from symgrad.nn import Module
+from symgrad.ops.foreign import class_name
 from symgrad.optim import LBFGS
 from symgrad.random import get_rng_state, set_rng_state
 from symgrad.tensor import Tensor
@@ -186,7 +187,7 @@ class Model:
         if not fraction:
             return (x, y, weight), None
         if not is_arrays(x, y):
-            raise ValueError(f"validation_split cuts arrays; for a {type(x).__name__} pass validation_data")
+            raise ValueError(f"validation_split cuts arrays; for a {x.__class__.__name__} pass validation_data")
         return split(arrays(x, y, weight, self._dtype), fraction)
 
     def evaluate(
@@ -313,7 +314,7 @@ class Model:
 
 def _check_read_again(source: Feed | None, steps: str) -> None:
     if source is not None and source.read_once and source.limit is None:
-        raise ValueError(f"a {type(source.source).__name__} can be read once only: for more epochs give {steps}, or a DataLoader or a list")
+        raise ValueError(f"a {class_name(source.source)} can be read once only: for more epochs give {steps}, or a DataLoader or a list")
 
 
 def _check_counts(*, least: int = 1, **counts: Any) -> None:

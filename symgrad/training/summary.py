@@ -18,7 +18,7 @@ def table(net: Module, run: Any) -> str:
     for path, module in net.named_modules():
         depth = path.count(".") + 1 if path else 0
         name = path.rpartition(".")[2]
-        label = f"{name} ({type(module).__name__})" if path else type(module).__name__
+        label = f"{name} ({module.__class__.__name__})" if path else module.__class__.__name__
         own = sum(p.numel() for p in module.parameters(recurse=False))
         rows.append(("  " * depth + label, shapes.get(module, "?"), f"{own:,}" if own else "-"))
     first, second, third = (max(map(len, column)) for column in zip(*rows, strict=True))

@@ -18,7 +18,7 @@ from symgrad.application import edge_of
 from symgrad.autograd.function import FunctionNode
 from symgrad.autograd.grad_mode import enable_grad
 from symgrad.autograd.hooks import hooks_of
-from symgrad.engine import is_leaf, node_of
+from symgrad.engine import first_write, is_leaf, node_of
 from symgrad.graph import Node, Output, next_sequence
 from symgrad.mode import local
 from symgrad.random import default_generator
@@ -93,7 +93,7 @@ def _tensors(value: Any) -> list[Tensor]:
 
 def _recorded_since(start: int, result: Any) -> list[Node]:
     """The nodes behind the result that are newer than `start`, oldest first."""
-    stack = [node_of(t._node) for t in _tensors(result) if t.grad_fn is not None]
+    stack = [node_of(t._node) for t in _tensors(result) if not t.is_leaf]
     found: dict[Node, None] = {}
     while stack:
         node = stack.pop()
@@ -133,7 +133,7 @@ class _Segment:
 
     def __call__(self) -> None:
         """Run the function again and hand what it saves to the nodes of the first run."""
-        if any(self.cells):
+        if any(map(first_write, self.cells)):
             raise RuntimeError(DIFFERS.format("a tensor that it used has been modified by an inplace operation since"))
         olds, news = [reference() for reference in self.nodes], self._run_again()
         if len(news) != len(olds):

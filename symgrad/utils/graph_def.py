@@ -74,14 +74,14 @@ class Scopes:
 
     def __init__(self, model: Any) -> None:
         modules = _modules(model)
-        self.root = _word(type(model).__name__ if modules else getattr(model, "__name__", type(model).__name__))
+        self.root = _word(model.__class__.__name__ if modules else getattr(model, "__name__", model.__class__.__name__))
         self.of: dict[Value, str] = {}
         self.states: dict[int, tuple[str, str]] = {}
         """By id, the name and kind of each parameter and buffer."""
         paths: dict[str, str] = {}
         for path, module in modules:
             parent, _, name = path.rpartition(".")
-            paths[path] = scope = f"{paths[parent]}/{type(module).__name__}[{_word(name)}]" if path else self.root
+            paths[path] = scope = f"{paths[parent]}/{module.__class__.__name__}[{_word(name)}]" if path else self.root
             for kind, named in (("Parameter", module.named_parameters), ("Buffer", module.named_buffers)):
                 for name, t in named(recurse=False):
                     self.states.setdefault(id(t), (f"{scope}/{_word(name)}", kind))

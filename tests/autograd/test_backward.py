@@ -100,6 +100,21 @@ def test_unused_inputs(x):
     same(grad(y, (x, other), materialize_grads=True)[1], [0])
 
 
+def test_gradient_in_one_output_of_a_node_with_several(x):
+    a, b = (x * 2).unbind()
+    y = a * b + a * a
+    same(grad(y, a, retain_graph=True)[0], 2 * a._array + b._array)
+    same(grad(y, (b, x))[0], a._array)
+
+
+def test_batched_cotangents_of_unused_inputs(x):
+    other = sg.tensor([1.0], requires_grad=True)
+    rows, unused = grad(x * x, (x, other), sg.tensor([[1.0, 0.0], [0.0, 1.0]]), is_grads_batched=True, allow_unused=True)
+    same(rows, np.diag(2 * x._array))
+    assert unused is None
+    same(grad(x * x, x, sg.ones(1, 2), is_grads_batched=True)[0], [2 * x._array])
+
+
 def test_batched_cotangents(x):
     y = x * x
     (rows,) = grad(y, x, sg.tensor([[1.0, 0.0], [0.0, 1.0]]), is_grads_batched=True)

@@ -169,7 +169,7 @@ def test_random_numbers_in_vmap(m):
         (lambda x, m: grad(lambda a: 3.0)(x), RuntimeError, "Expected f.* to return a Tensor, got <class 'float'>"),
         (lambda x, m: grad(lambda a: a.sum(), has_aux=True)(x), RuntimeError, r"should be a tuple: \(output, aux\) if has_aux"),
         (lambda x, m: grad(lambda a: a.sum(), argnums=2)(x), RuntimeError, "Got argnum=2, but only 1 positional inputs"),
-        (lambda x, m: grad(lambda a: a)(1.0), ValueError, "must be Tensor, got <class 'float'>"),
+        (lambda x, m: grad(lambda a: a)("a"), ValueError, "must be Tensor, got <class 'str'>"),
         (lambda x, m: grad(lambda a: a.sum())(sg.tensor([1])), RuntimeError, "only Tensors of floating point dtype"),
         (lambda x, m: jvp(lambda a: a, x, (x,)), RuntimeError, "Expected primals to be a tuple"),
         (lambda x, m: jvp(lambda a: a, (x,), (m,)), RuntimeError, r"size \[3\] while the given forward gradient is of size \[2, 3\]"),

@@ -280,6 +280,8 @@ def test_forward_does_not_record(x):
         (lambda g: [g, None], r"returned an incorrect number of gradients \(expected 2, got 1\)"),
         (lambda g: (g, g), "returned a gradient different than None at position 2, but the corresponding forward input was not"),
         (lambda g: (sg.tensor([1.0, 1.0, 1.0]), None), r"returned an invalid gradient at index 0 - got \[3\] but expected .* \[2\]"),
+        (lambda g: (g.sum(), None), r"returned an invalid gradient at index 0 - got \[\] but expected .* \[2\]"),
+        (lambda g: (sg.ones(2, 3), None), r"returned an invalid gradient at index 0 - got \[2, 3\] but expected .* \[2\]"),
         (lambda g: (1.0, None), r"expected Variable or None \(got float\)"),
     ],
 )  # fmt: skip
@@ -296,6 +298,23 @@ def test_what_backward_returns_is_checked(x, result, text):
     with pytest.raises(RuntimeError, match=text):
         Bad.apply(x, 2.0).sum().backward()
     assert x.grad is None
+
+
+@pytest.mark.parametrize(("shape", "of"), [((3, 2), (2,)), ((3, 2), (1, 2)), ((3, 2), (3, 1)), ((2,), ())])
+def test_a_gradient_that_the_input_broadcasts_to_is_summed(shape, of):
+    class Wide(Function):
+        @staticmethod
+        def forward(ctx, a):
+            return a * 1
+
+        @staticmethod
+        def backward(ctx, g):
+            return sg.ones(shape)
+
+    x = sg.ones(of, requires_grad=True)
+    Wide.apply(x).sum().backward()
+    assert tuple(x.grad.shape) == of
+    close(x.grad, np.full(of, np.prod(shape) / np.prod(of)))
 
 
 def test_a_gradient_that_broadcasts_is_summed_and_extra_nones_are_ignored(x):

@@ -97,6 +97,24 @@ def test_retain_grad_keeps_what_the_other_hooks_made_of_it(x):
     np.testing.assert_array_equal(y.grad._array, [6, 6])
 
 
+def test_retain_grad_of_an_output_that_gets_no_gradient(x):
+    a, b = (x * 2).unbind()
+    a.retain_grad()
+    b.retain_grad()
+    b.sum().backward()
+    assert a.grad is None
+    assert b.grad.item() == 1
+
+
+def test_retain_grad_of_a_tensor_that_is_gone(x):
+    y = x * 2
+    y.retain_grad()
+    z = y.sum()
+    del y
+    z.backward()
+    np.testing.assert_array_equal(x.grad._array, [2, 2])
+
+
 def test_retained_gradient_is_a_copy(x):
     y = x + 1
     z = y + 1

@@ -307,7 +307,7 @@ def test_gradients_in_tensors_beside_floats():
         assert fast.grad(x, s)[0].tolist() == wanted
         assert fast.grad(x, s, wrt="x").tolist() == wanted
         assert fast.grad(x, s, wrt="s").item() == (4.0 if s > 0 else 5.0)
-    assert len(runs) == 2
+    assert len(runs) == 4  # two paths, in which s requires grad or does not
 
 
 def test_floats_in_training_steps():
@@ -467,3 +467,15 @@ THROUGH_XLA = (
     test_a_float_is_an_input_without_a_type_of_its_own, test_complex_numbers, test_floats_in_training_steps,
     test_gradients_in_tensors_beside_floats, test_arrays_of_numpy_and_jax,
 )  # fmt: skip
+
+
+def test_a_float_leaves_other_objects_their_reflected_operators():
+    class Scale:
+        def __rmul__(self, number):
+            return number + 3
+
+    fast = sg.compile(lambda x, rate: x * (rate * Scale()))
+    np.testing.assert_array_equal(fast(sg.ones(2), 0.5).numpy(), [3.5, 3.5])
+    np.testing.assert_array_equal(fast(sg.ones(2), 1.5).numpy(), [4.5, 4.5])
+    with pytest.raises(TypeError):
+        fast(sg.ones(2), None)

@@ -105,3 +105,13 @@ def test_operands_that_are_no_values():
 def test_shape_errors_are_the_rows_own():
     with pytest.raises(RuntimeError, match="must match the size of tensor b"):
         X + input_value(1, (2,), np.float64)
+
+
+@pytest.mark.parametrize("backend", ["numpy", "xla"])
+@pytest.mark.parametrize("zero", [0.0, -0.0, 0])
+def test_zero_times_what_is_not_finite_is_nan_as_in_eager_code(backend, zero):
+    x = sg.tensor([float("nan"), float("inf"), -1.0, 2.0])
+    for scale in (lambda x: x * zero, lambda x: zero * x, lambda x: x * sg.full_like(x, zero)):
+        found, wanted = sg.compile(scale, backend=backend)(x).numpy(), scale(x).numpy()
+        np.testing.assert_array_equal(found, wanted)
+        np.testing.assert_array_equal(np.signbit(found[2:]), np.signbit(wanted[2:]))

@@ -128,7 +128,7 @@ def runs_backward(x):
     [
         (leaves_by_bool, 1, r"bool\(tensor\)"),
         (leaves_by_item, 1, r"item\(\)"),
-        (leaves_by_numpy, 1, r"numpy\(\)"),
+        (leaves_by_numpy, 1, r"numpy\.asarray\(tensor\)"),
         (copies, 1, r"tensor\(\[t, \.\.\.\]\)"),
         (draws, 2, "random numbers are drawn"),
         (writes, 1, "written to in place"),

@@ -137,7 +137,7 @@ def test_tensors_closed_over_are_read_at_each_call_and_get_gradients():
 
 def test_arrays_are_taken_and_specs_are_not():
     fast = sg.compile(lambda x: x * 2)
-    np.testing.assert_array_equal(fast(np.arange(3.0)).numpy(), [0, 2, 4])
+    np.testing.assert_array_equal(fast(np.arange(3.0)), [0, 2, 4])
     with pytest.raises(TypeError, match="x is a spec"):
         fast(sg.spec((3,)))
 
@@ -233,8 +233,8 @@ def test_arrays_of_another_width_are_another_program(types, wrapped):
     fast = sg.compile(lambda x: x * 2)
     for dtype in (types[0], types[0], types[1], types[1], types[0]):
         result = fast(wrapped(np.full(3, 2**24 + 1, dtype)))
-        assert str(result.numpy().dtype) == dtype
-        assert result.numpy()[0] == np.full(3, 2**24 + 1, dtype)[0] * 2
+        assert str(np.asarray(result).dtype) == dtype
+        assert np.asarray(result)[0] == np.full(3, 2**24 + 1, dtype)[0] * 2
 
 
 @pytest.mark.parametrize("backend", ["xla", "numpy"])

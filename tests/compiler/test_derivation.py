@@ -26,7 +26,7 @@ def test_steps_of_a_net():
     ]  # fmt: skip
     assert [(s.name, s.text, s.rule) for s in steps.derivatives] == [
         ("v̄5", "1", "∂f/∂f = 1"),
-        ("v̄4", "v̄5 1", "every term has slope 1"),
+        ("v̄4", "v̄5 𝟏 𝟏ᵀ", "every term has slope 1"),
         ("v̄3", "2 (v3 ∘ v̄4)", "square′(u) = 2*u"),
         ("v̄2", "v̄3", "sum rule"),
         ("v̄1", "(0 if v2 <= 0 else v̄2)", "relu′(u) = H(u)"),
@@ -43,7 +43,7 @@ def test_a_value_that_is_used_twice_gets_both_parts():
 
 def test_what_is_broadcast_is_summed_in_its_step():
     steps = sg.derive(lambda x, b: (x + b).exp().sum(), wrt="b")(sg.spec((4, 3)), sg.spec(3)).steps()
-    assert steps[-1].text == "v̄1ᵀ 1"
+    assert steps[-1].text == "v̄1ᵀ 𝟏"
     assert steps[-1].rule == "sum rule"
 
 
@@ -208,3 +208,25 @@ def test_a_formula_that_is_wrong_is_not(monkeypatch):
             assert not certificate
             assert "does NOT agree" in str(certificate)
             assert not any(c.ok for c in certificate.comparisons), certificate
+
+
+@pytest.mark.parametrize(
+    "f",
+    [
+        lambda a, b: a @ b / (a.norm() * b.norm()),
+        lambda a, b: a @ b / a.norm(),
+        lambda a, b: (a.norm() * b).sum(),
+        lambda a, b: (a.abs() * b).sum(),
+    ],
+)
+def test_certify_takes_no_complex_step_through_norms(f):
+    """A norm is the root of a sum of squares in the graph, but not analytic in eager code."""
+    certificate = sg.derive(f)(sg.spec(3), sg.spec(3)).certify()
+    assert certificate.ok, certificate
+    assert {c.beside for c in certificate.comparisons} == {"eager", "central differences"}
+
+
+def test_certify_takes_the_complex_step_of_analytic_functions():
+    certificate = sg.derive(lambda a: a.sin().sum() / (a * a).sum().sqrt())(sg.spec(3)).certify()
+    assert certificate.ok, certificate
+    assert {c.beside for c in certificate.comparisons} == {"eager", "complex step"}

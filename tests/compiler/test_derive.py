@@ -59,7 +59,8 @@ def test_powers_in_latex():
 @pytest.mark.parametrize(
     ("function", "shapes", "wanted"),
     [
-        (lambda a: a.trace() ** 2 + a.inverse().sum(), [(3, 3)], r"2 \operatorname{tr}\left(a\right) I - a^{-\top} \mathbf{1} a^{-\top}"),
+        (lambda a: a.trace() ** 2 + a.inverse().sum(), [(3, 3)],
+         r"2 \operatorname{tr}\left(a\right) I - a^{-\top} \mathbf{1} \mathbf{1}^{\top} a^{-\top}"),
         (lambda a, b: (3 * sg.linalg.solve(a @ a.T, b)).sum(), [(3, 3), (3, 2)], None),
         (lambda a, b: sg.linalg.solve(2 * a.T, b).square().sum() / (a @ a).trace(), [(3, 3), (3, 2)], None),
         (lambda a, b: (a.inverse().T @ b).exp().sum(), [(3, 3), (3,)], None),
@@ -101,7 +102,7 @@ def test_parameters_of_modules_keep_their_names():
 
     derivation = sg.derive(Net(), wrt="inner")(sg.spec((4, 3)))
     assert str(derivation).splitlines() == [
-        "f(x) = sum(x inner.weightᵀ + 1 inner.biasᵀ)", "∂f/∂inner.weight = 1 x", "∂f/∂inner.bias = 4 1",
+        "f(x) = sum(x inner.weightᵀ + 𝟏 inner.biasᵀ)", "∂f/∂inner.weight = 𝟏 𝟏ᵀ x", "∂f/∂inner.bias = 4 𝟏",
     ]  # fmt: skip
 
 

@@ -56,9 +56,10 @@ def test_eagerly_they_are_floats_which_leave_the_type_to_the_tensor():
     assert math.isnan(sg.sqrt(-1))
     assert x.clamp(min=Fraction(3, 2)).tolist() == [1.5, 2.0]
     assert sg.compile(lambda x: x * sg.sqrt(2))(x).tolist() == (x * sg.sqrt(2)).tolist()
-    for bad in (True, 2.0, "2"):
-        with pytest.raises(TypeError, match="must be Tensor"):
-            sg.sqrt(bad)
+    for inexact in (True, 2.0):  # as tensors, not as numbers: an exact number is an integer or a fraction
+        assert sg.sqrt(inexact).item() == pytest.approx(math.sqrt(inexact))
+    with pytest.raises(TypeError, match="must be Tensor"):
+        sg.sqrt("2")
 
 
 def test_exact_numbers_are_copied_and_saved_as_they_are():

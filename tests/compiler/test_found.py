@@ -7,6 +7,7 @@ import warnings
 
 import numpy as np
 import pytest
+from lives import assert_same_in_all_lives
 
 import symgrad as sg
 
@@ -371,3 +372,47 @@ def test_what_made_xla_give_up():
     wanted = sg.tensor([0.5, 1.5, 2.0], dtype=sg.float64, requires_grad=True)
     f(wanted).sum().backward()
     assert x.grad.tolist() == pytest.approx(wanted.grad.tolist(), rel=1e-12)
+
+
+@pytest.mark.parametrize("wrap", [lambda f: f, sg.compile], ids=["eager", "compiled"])
+def test_a_view_of_state_whose_history_was_dropped_is_written_to_under_no_grad(wrap):
+    """Program 1597: neither has a history, so there is nothing to refuse."""
+    state = sg.tensor([[2.0, 2.0], [1.5, 0.5]])
+
+    def f(x):
+        state[1:] *= 2
+        state.select(0, 0).copy_(x)
+        return state * 2
+
+    run, x = wrap(f), sg.tensor([1.5, -1.5], requires_grad=True)
+    run(x).sum().backward()
+    state.detach_()
+    with sg.no_grad():
+        assert run(x).tolist() == [[3, -3], [12, 4]]
+    assert x.grad.tolist() == [2, 2]
+
+
+class Times(sg.autograd.Function):
+    """x y, whose backward leaves it to autograd to sum what was broadcast, as PyTorch allows."""
+
+    @staticmethod
+    def forward(ctx, x, y):
+        ctx.save_for_backward(x, y)
+        return x * y
+
+    @staticmethod
+    def backward(ctx, g):
+        x, y = ctx.saved_tensors
+        return g * y, g * x
+
+
+@pytest.mark.parametrize("shapes", [((2,), (3, 2)), ((3, 1), (3, 2)), ((), (2,)), ((1, 2), (3, 2))])
+def test_a_gradient_of_a_function_that_is_too_large_is_summed(shapes):
+    x, y = (sg.tensor(np.arange(1.0, 1 + np.prod(shape)).reshape(shape)) for shape in shapes)
+    assert_same_in_all_lives(lambda x, y: (Times.apply(x, y) * 2).sin(), x, y, backends=("numpy", "xla"))
+
+
+@pytest.mark.parametrize("x", [True, 2, 1.5])
+def test_a_number_is_rolled_onto_itself(x):
+    x = sg.tensor(x)
+    assert sg.compile(lambda x: x.roll(1), backend="numpy")(x).shape == x.roll(1).shape == ()

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from contextlib import ExitStack
+
 import numpy as np
 import pytest
 from interpreted import interpret
 
 import symgrad as sg
-from symgrad.errors import TraceError
+from symgrad.errors import GraphError, TraceError
 
 
 @pytest.fixture(autouse=True)
@@ -36,7 +38,7 @@ def test_a_hook_of_a_tensor_that_the_function_makes_changes_its_gradient():
     for values in ((0.25, 2.0), (3.0, -0.5)):
         assert gradient(fast, *values) == pytest.approx(gradient(clipped, *values))
     assert fast.grad(sg.tensor([0.25, 2.0]), wrt="x").tolist() == pytest.approx(gradient(clipped, 0.25, 2.0))
-    assert len(fast.recompiles()) == 2  # grad() is traced for itself
+    assert len(fast.recompiles()) == 1  # the calls were recorded, and have all derivatives
 
 
 def test_a_hook_that_returns_nothing_changes_nothing():
@@ -195,3 +197,130 @@ def test_hooks_see_gradients_that_are_computed_inside():
     assert fast(sg.ones(2)).tolist() == slope(sg.ones(2)).tolist() == [20, 40]
     handle.remove()
     assert fast(sg.ones(2)).tolist() == [2, 4]
+
+
+HOOKS = {
+    "one": [(lambda x: (x, 2), lambda x: x[0] * x[1])],
+    "packs": [(lambda x: x * 3, lambda x: x)],
+    "nested": [(lambda x: x, lambda x: x * 7), (lambda x: (x, 2), lambda x: x[0] * x[1])],
+}
+
+
+def saved(x, hooks):
+    with ExitStack() as contexts:
+        for pair in hooks:
+            contexts.enter_context(sg.autograd.graph.saved_tensors_hooks(*pair))
+        return x.exp() * x
+
+
+@pytest.mark.parametrize("hooks", HOOKS.values(), ids=HOOKS)
+@pytest.mark.parametrize("leaf", [True, False])
+def test_gradients_that_are_computed_inside_read_what_hooks_unpack(hooks, leaf):
+    def f(x):
+        x = x if leaf else x * 1
+        (g,) = sg.autograd.grad(saved(x, hooks).sum(), x)
+        return g
+
+    x = sg.tensor([3.0, -0.5], requires_grad=True)
+    np.testing.assert_allclose(sg.compile(f)(x).numpy(), f(x).numpy(), rtol=1e-6)
+    assert abs(f(x) - (x.exp() * (1 + x))).min() > 0.1  # the hooks matter
+
+
+def test_derivatives_that_would_not_see_hooks_of_saved_tensors_are_refused():
+    def f(x):
+        return saved(x, HOOKS["nested"]).sum()
+
+    fast, x = sg.compile(f), sg.tensor([3.0, -0.5])
+    assert fast(x).item() == pytest.approx(f(x).item())
+    refused = r"test_hooks.py:\d+: saved_tensors_hooks\(\) changes derivatives in ways that no graph can follow"
+    for derivative in (fast.grad, fast.hessian, sg.derive(f), lambda x: fast(x.requires_grad_())):
+        with pytest.raises(TraceError, match=refused):
+            derivative(x)
+
+
+def clipped(x):
+    """Its derivative is 4 x³, its gradient through the hook clamp(2 x², -1, 1) 4 x."""
+    h = x * x
+    h.register_hook(lambda g: g.clamp(-1, 1) * 2)
+    return (h * h).sum()
+
+
+POINT, ALONG = [0.25, 2.0, -0.5], [1.0, -2.0, 3.0]
+PUSHED = [4 * x**3 * v for x, v in zip(POINT, ALONG, strict=True)]
+SECOND = [24 * 0.25**2, 4.0, 24 * 0.5**2]
+
+
+def forward_derivatives(f):
+    x, v = sg.tensor(POINT), sg.tensor(ALONG)
+    grad = sg.func.grad(f)
+    yield sg.func.jvp(f, (x,), (v,))[1], sum(PUSHED)
+    yield sg.func.jacfwd(f)(x), [4 * p**3 for p in POINT]
+    yield sg.autograd.functional.jacobian(f, x, strategy="forward-mode", vectorize=True), [4 * p**3 for p in POINT]
+    yield sg.func.jvp(grad, (x,), (v,))[1], np.multiply(SECOND, ALONG)
+    yield sg.func.hessian(f)(x), np.diag(SECOND)
+    yield sg.func.jacfwd(grad)(x), np.diag(SECOND)
+
+
+@pytest.mark.parametrize("of", [lambda f: f, sg.compile], ids=["eager", "compiled"])
+def test_forward_derivatives_do_not_see_hooks(of):
+    for found, expected in forward_derivatives(of(clipped)):
+        np.testing.assert_allclose(found.numpy(), expected, rtol=1e-6)
+
+
+@pytest.mark.parametrize("called", [False, True], ids=["before a call", "after a call"])
+def test_compiled_forward_derivatives_do_not_see_hooks(called):
+    fast, x, v = sg.compile(clipped), sg.tensor(POINT), sg.tensor(ALONG)
+    if called:
+        fast(x.clone().requires_grad_())
+    assert fast.jvp(x, wrt="x")(v).item() == pytest.approx(sum(PUSHED))
+    np.testing.assert_allclose(fast.hvp(x, v=v, wrt="x").numpy(), np.multiply(SECOND, ALONG), rtol=1e-6)
+    np.testing.assert_allclose(fast.hessian(x, wrt="x").numpy(), np.diag(SECOND), rtol=1e-6)
+    np.testing.assert_allclose(fast.grad(x, wrt="x").numpy(), [np.clip(2 * p * p, -1, 1) * 4 * p for p in POINT], rtol=1e-6)
+
+
+@pytest.mark.filterwarnings("ignore:derivatives of")
+def test_forward_derivatives_of_what_cannot_be_traced_do_not_see_hooks():
+    fast = sg.compile(lambda x: clipped(x) * x[0].clone().fill_(1).item(), fallback="eager")
+    x, v = sg.tensor(POINT), sg.tensor(ALONG)
+    assert fast.jvp(x, wrt="x")(v).item() == pytest.approx(sum(PUSHED))
+    np.testing.assert_allclose(fast.hvp(x, v=v, wrt="x").numpy(), np.multiply(SECOND, ALONG), rtol=1e-6)
+    np.testing.assert_allclose(fast.hessian(x, wrt="x").numpy(), np.diag(SECOND), rtol=1e-6)
+
+
+class Clip(sg.autograd.Function):
+    @staticmethod
+    def forward(ctx, x):
+        return x * 1
+
+    @staticmethod
+    def backward(ctx, g):
+        return (g * 4).clamp(-1, 1)
+
+
+def test_a_backward_that_is_not_linear_has_no_forward_derivative():
+    fast, x = sg.compile(lambda x: Clip.apply(x * x) * 3), sg.tensor([0.25, 2.0])
+    assert fast.jacobian(x, wrt="x").tolist() == [[0.5, 0], [0, 4.0]]
+    with pytest.raises(GraphError, match=r"test_hooks.py:\d+: the backward of a Function is not linear in the gradient"):
+        fast.jvp(x)(x)
+    wide = sg.compile(lambda x: Clip.apply(x.sum() * 1) * sg.tensor([0.125, 2.0]))
+    assert wide.jacobian(sg.tensor([2.0]), wrt="x").tolist() == [[0.5], [1.0]]
+
+
+def test_a_jacobian_sees_hooks_whatever_its_shape():
+    def wide(x):
+        h = x.sum() * 1
+        h.register_hook(lambda g: g.clamp(-1, 1))
+        return sg.stack([h * 3, h * 0.5, h])
+
+    x = sg.tensor([2.0])
+    assert sg.compile(wide).jacobian(x, wrt="x").tolist() == sg.func.jacrev(wide)(x).tolist() == [[1.0], [0.5], [1.0]]
+    assert sg.func.jacfwd(sg.compile(wide))(x).tolist() == sg.func.jacfwd(wide)(x).tolist() == [[3.0], [0.5], [1.0]]
+
+
+def test_transforms_inside_a_compiled_function_do_not_see_hooks():
+    def inside(x):
+        return sg.func.jvp(clipped, (x,), (x,))[1], sg.func.hessian(clipped)(x)
+
+    x = sg.tensor(POINT)
+    for found, expected in zip(sg.compile(inside)(x), (sum(4 * p**4 for p in POINT), np.diag(SECOND)), strict=True):
+        np.testing.assert_allclose(found.numpy(), expected, rtol=1e-6)

@@ -94,12 +94,12 @@ def lines(f, *shapes, **options):
         (
             lambda x, y: (sg.cat([x, y], 1) ** 3).sum(),
             [(3, 4), (3, 2)],
-            ["f(x, y) = Σ_{i, j} (x[i, j]**3 if j < 4 else y[i, j - 4]**3)", "∂f/∂x[i, j] = 3*x[i, j]**2"],
+            ["f(x, y) = Σ_{i, j < 6} (x[i, j]**3 if j < 4 else y[i, j - 4]**3)", "∂f/∂x[i, j] = 3*x[i, j]**2"],
         ),
         (
             lambda x, w: F.conv1d(x[None, None], w[None, None], padding=1).sum(),
             [(6,), (3,)],
-            ["f(x, w) = Σ_{i, j} [0 ≤ i + j - 1 < 6]*x[i + j - 1]*w[i]", "∂f/∂x[i] = Σ_j [0 ≤ i - j + 1 < 3]*w[i - j + 1]"],
+            ["f(x, w) = Σ_{i, j < 6} [0 ≤ i + j - 1 < 6]*x[i + j - 1]*w[i]", "∂f/∂x[i] = Σ_{j < 6} [0 ≤ i - j + 1 < 3]*w[i - j + 1]"],
         ),
     ],
     ids=["quadratic form", "scan", "cat", "convolution"],

@@ -65,8 +65,7 @@ def test_formula_of_a_path_names_its_condition():
     assert str(branching.formula()).splitlines() == ["f(x) = sin(x)", "∂f/∂x = cos(x)", "for x > 0"]
     branching(sg.tensor(-1.0))
     assert str(branching.formula()).splitlines()[0] == "f(x) = x**2"
-    with pytest.raises(TraceError, match=r"call grad\(...\) with arguments first"):
-        branching.source("grad")
+    assert "jnp.cos(x)" not in branching.source("grad")
     branching.grad(sg.tensor(1.0))
     assert "jnp.cos(x)" in branching.source("grad")
 

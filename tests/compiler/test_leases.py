@@ -10,7 +10,6 @@ import pytest
 
 import symgrad as sg
 from symgrad.buffers import giving
-from symgrad.compiler.running.shortcut import no_shortcut
 from symgrad.compiler.running.stepping import stepping
 from symgrad.resident import is_resident, memory
 
@@ -132,7 +131,7 @@ def test_the_state_itself_as_an_argument_is_read_as_it_is_now(view):
     fast = sg.compile(grow)
     for _ in range(4):
         fast(sg.ones(3)), eager(sg.ones(3))
-    assert fast._shortcut is not no_shortcut
+    assert fast._entries[1].step is not None
     with pytest.warns(UserWarning, match="x and state share memory"):
         found = fast(state[:] if view else state)
     assert found.tolist() == eager(other[:] if view else other).tolist() == [30.0] * 3
@@ -144,8 +143,8 @@ def test_an_array_of_another_type_is_not_taken_for_one_of_the_last_type():
     fast = sg.compile(grow)
     for _ in range(4):
         fast(np.ones(3, np.float32))
-    assert fast._shortcut is not no_shortcut
-    assert fast(np.ones(3)).dtype is sg.float64
+    assert fast._entries[1].step is not None
+    assert fast(np.ones(3)).dtype == np.float64
     assert state.tolist() == [6.0] * 3
 
 
@@ -166,7 +165,7 @@ def test_an_interrupt_between_run_and_new_values_finishes_the_step(short, monkey
 
     monkeypatch.setattr(path.lease._left, "renew", interrupted)
     assert net.weight.grad is not None  # whoever asks may keep it, so there will be another
-    fast._shortcut = stepping(path) if short else no_shortcut
+    fast._entries[1].step = stepping(path, None) if short else None
     with pytest.raises(KeyboardInterrupt):
         fast(x)
     eager(x)
@@ -241,7 +240,7 @@ def test_a_run_that_fails_gives_everything_back(short):
 
     held = memory(net.weight)
     path.kernel._execute = fails
-    fast._shortcut = stepping(path) if short else no_shortcut
+    fast._entries[1].step = stepping(path, None) if short else None
     with pytest.raises(MemoryError):
         fast(x)
     assert memory(net.weight) is held

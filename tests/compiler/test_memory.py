@@ -182,3 +182,23 @@ def test_the_number_of_classes_is_a_condition():
     for values in ([0, 1], [1, 1], [0, 3], [1, 0]):
         i = sg.tensor(values)
         assert fast(i).tolist() == sg.nn.functional.one_hot(i).tolist()
+
+
+@pytest.mark.parametrize("write", [lambda d, v: d.sub_(v), lambda d, v: d.mul_(v * 2), lambda d, v: d[:1].copy_(v[1:])])
+def test_backward_reads_the_numbers_that_memory_holds(write):
+    """A write through detach() has a history of its own: the tensor keeps its old history, and backward() saves the new numbers."""
+
+    def f(a, s):
+        h = a * 2
+        v = h[1:]
+        h.fill_(s)
+        write(v.detach(), v)
+        loss = (h * h).sum() + 3 * (v * v).sum()
+        loss.backward()
+        return loss
+
+    found = []
+    for function in (f, *(2 * [sg.compile(f, backend="numpy")])):
+        a, s = leaf(1, 2, 4), sg.tensor(3.0, dtype=sg.float64, requires_grad=True)
+        found.append((function(a, s).item(), a.grad.tolist(), s.grad.item()))
+    assert found[0] == found[1] == found[2]

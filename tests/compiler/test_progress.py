@@ -52,13 +52,15 @@ def waiting():
     return [t for t in threading.enumerate() if t.name == "symgrad progress"]
 
 
-def test_a_compile_is_logged_with_its_stages(caplog):
+def test_a_compile_is_logged_with_its_stages(caplog, monkeypatch):
+    monkeypatch.setattr(progress, "SHORTEST", 1e-9)  # to differentiate a sine may take less than half a millisecond
     fast = sg.compile(lambda x: x.sin().sum())
     with caplog.at_level(logging.INFO, logger="symgrad.compile"):
         fast(sg.ones(3))
         fast.hessian(sg.ones(3), wrt="x")
-    first, second = reports(caplog)
+    first, traced, second = reports(caplog)
     assert re.fullmatch(r"<lambda>: compiled in .*\(trace .*, lower .*, XLA .* m?s\)", first)
+    assert re.fullmatch(r"<lambda>: compiled in .*\(trace [^,]*(, simplify [^,]*)?\)", traced)  # again, with an argument that requires grad
     assert re.match(r"<lambda>, hessian: compiled in .*\(differentiate .*XLA", second)
     caplog.clear()
     with caplog.at_level(logging.INFO, logger="symgrad.compile"):

@@ -343,11 +343,14 @@ def test_what_a_wrapped_function_reads(monkeypatch, wrap, number):
 
     fast = sg.compile(f)
     x = sg.ones(2)
-    assert fast(x).tolist() == [4, 4]
+    with pytest.warns(UserWarning, match="closure cell keys is an iterator"):
+        assert fast(x).tolist() == [4, 4]
     scale = 3.0
-    assert fast(x).tolist() == [6, 6]
+    with pytest.warns(UserWarning, match="closure cell keys is an iterator"):
+        assert fast(x).tolist() == [6, 6]
     monkeypatch.setitem(globals(), "FACTOR", 5.0)
-    assert fast(x).tolist() == [15, 15]
+    with pytest.warns(UserWarning, match="closure cell keys is an iterator"):
+        assert fast(x).tolist() == [15, 15]
     assert why(fast)[1:] == ["closure cell scale: 2.0 -> 3.0", "global FACTOR: 2.0 -> 5.0"]
 
 

@@ -72,10 +72,12 @@ CASES = {
         [
             "f(X) = log(det(X))",
             "∂f/∂X = X⁻ᵀ",
+            "for det(X) > 0",
         ],
         [
             r"f &= \log{\left(\det\left(X\right) \right)} \\",
-            r"\frac{\partial f}{\partial X} &= X^{-\top}",
+            r"\frac{\partial f}{\partial X} &= X^{-\top} \\",
+            r"&\text{for } \det\left(X\right) > 0",
         ],
     ),
     "det": (
@@ -284,14 +286,14 @@ CASES = {
         lambda w, X, y: (1 + (-y * (X @ w)).exp()).log().sum(),
         [V, WIDE, B], "w", 2,
         [
-            "f(w, X, y) = sum(softplus(-y*(X w)))",
-            "∂f/∂w = -Xᵀ (y ∘ sigmoid(-y*(X w)))",
-            "∂²f/∂w∂w = Xᵀ diag(y^∘2 ∘ (1 - sigmoid(-y*(X w))) ∘ sigmoid(-y*(X w))) X",
+            "f(w, X, y) = sum(softplus(-y ∘ (X w)))",
+            "∂f/∂w = -Xᵀ (y ∘ sigmoid(-y ∘ (X w)))",
+            "∂²f/∂w∂w = Xᵀ diag(y^∘2 ∘ (1 - sigmoid(-y ∘ (X w))) ∘ sigmoid(-y ∘ (X w))) X",
         ],
         [
-            r"f &= \operatorname{sum}\left(\operatorname{softplus}\left(- y \left(X w\right)\right)\right) \\",
-            r"\frac{\partial f}{\partial w} &= -X^{\top} \left(y \circ \operatorname{sigmoid}\left(- y \left(X w\right)\right)\right) \\",
-            r"\frac{\partial^{2} f}{\partial w \partial w} &= X^{\top} \operatorname{diag}\left(y^{\circ 2} \circ \left(\mathbf{1} - \operatorname{sigmoid}\left(- y \left(X w\right)\right)\right) \circ \operatorname{sigmoid}\left(- y \left(X w\right)\right)\right) X",
+            r"f &= \operatorname{sum}\left(\operatorname{softplus}\left(-y \circ \left(X w\right)\right)\right) \\",
+            r"\frac{\partial f}{\partial w} &= -X^{\top} \left(y \circ \operatorname{sigmoid}\left(-y \circ \left(X w\right)\right)\right) \\",
+            r"\frac{\partial^{2} f}{\partial w \partial w} &= X^{\top} \operatorname{diag}\left(y^{\circ 2} \circ \left(\mathbf{1} - \operatorname{sigmoid}\left(-y \circ \left(X w\right)\right)\right) \circ \operatorname{sigmoid}\left(-y \circ \left(X w\right)\right)\right) X",
         ],
     ),
     "softmax regression": (
@@ -299,7 +301,7 @@ CASES = {
         [(N, K), WIDE, (M, K)], "W", 1,
         [
             "f(W, X, Y) = -sum(Y ∘ log_softmax(X W))",
-            "∂f/∂W = Xᵀ (softmax(X W) ∘ (Y 1 1ᵀ) - Y)",
+            "∂f/∂W = Xᵀ (softmax(X W) ∘ (Y 𝟏 𝟏ᵀ) - Y)",
         ],
         [
             r"f &= - \operatorname{sum}\left(Y \circ \operatorname{log\_softmax}\left(X W\right)\right) \\",
@@ -339,11 +341,13 @@ CASES = {
             "f(x, mu, C) = -log(det(C))/2 - (x - mu)ᵀ C⁻¹ (x - mu)/2 - 4.594692666023363",
             "∂f/∂mu = 1/2 (C⁻¹ + C⁻ᵀ) (x - mu)",
             "∂f/∂C = 1/2 (C⁻ᵀ (x - mu) (x - mu)ᵀ C⁻ᵀ - C⁻ᵀ)",
+            "for det(C) > 0",
         ],
         [
             r"f &= - \frac{\log{\left(\det\left(C\right) \right)}}{2} - \frac{\left(x - \mu\right)^{\top} C^{-1} \left(x - \mu\right)}{2} - 4.594692666023363 \\",
             r"\frac{\partial f}{\partial \mu} &= \frac{1}{2} \left(C^{-1} + C^{-\top}\right) \left(x - \mu\right) \\",
-            r"\frac{\partial f}{\partial C} &= \frac{1}{2} \left(C^{-\top} \left(x - \mu\right) \left(x - \mu\right)^{\top} C^{-\top} - C^{-\top}\right)",
+            r"\frac{\partial f}{\partial C} &= \frac{1}{2} \left(C^{-\top} \left(x - \mu\right) \left(x - \mu\right)^{\top} C^{-\top} - C^{-\top}\right) \\",
+            r"&\text{for } \det\left(C\right) > 0",
         ],
     ),
     "two-layer net": (

@@ -237,3 +237,21 @@ def test_nobody_is_told_anything(wide, dtype, caplog):
         assert fast(x).dtype == dtype
     assert all(now == before for now in seen)
     assert not [record for record in caplog.records if record.name.startswith("jax") and record.levelno >= logging.WARNING]
+
+
+@pytest.mark.parametrize("backend", ["numpy", "xla"])
+def test_no_update_of_a_parameter_is_lost(backend):
+    p, x = sg.zeros(60_000, requires_grad=True), sg.ones(60_000)
+
+    def add(x):
+        p.data.add_(x)
+        return p.sum()
+
+    fast = sg.compile(add, backend=backend)
+    fast(x)
+    threads = [threading.Thread(target=lambda: [fast(x) for _ in range(50)]) for _ in range(4)]
+    for t in threads:
+        t.start()
+    for t in threads:
+        t.join()
+    assert p.min().item() == p.max().item() == 201

@@ -50,7 +50,7 @@ def test_formula_and_kernel():
     assert d.certify().ok
     _value, (g,) = sg.compile(lambda x: swish(x).sum()).value_and_grad(x)
     np.testing.assert_allclose(g.numpy(), gradients(swish, x)[0], rtol=1e-14)
-    assert str(swish(x).sum().formula()) == "y(x1) = sum(x1/(1 + exp(-x1)))"
+    assert str(swish(x).sum().formula()) == "y(x1) = sum(x1 ⊘ (1 + exp(-x1)))"
 
 
 def test_an_expression_with_its_symbols_in_order():

@@ -140,13 +140,13 @@ def test_writing_the_result_somewhere():
 
 def test_unsupported_functions_are_refused_only_where_a_derivative_is_lost():
     x = leaf(2, 3)
-    for call in (np.cbrt, np.modf, np.median, lambda t: np.add.at(t, 0, 1), lambda t: np.histogram(t)):
-        with pytest.raises(TypeError, match=r"is not supported on tensors: use a function of symgrad"):
+    for call in (np.spacing, np.i0, lambda t: np.add.at(t, 0, 1), lambda t: np.histogramdd(t), np.subtract.accumulate):
+        with pytest.raises(TypeError, match=r"test_numpy.py:\d+: numpy\.[\w.]+ is not supported on tensors: "):
             call(x)
     constant = x.detach()
-    assert type(np.cbrt(constant)) is sg.Tensor
-    np.testing.assert_array_equal(np.cbrt(constant).numpy(), np.cbrt(constant.numpy()))
-    assert np.median(constant) == np.median(constant.numpy())
+    assert type(np.spacing(constant)) is sg.Tensor
+    np.testing.assert_array_equal(np.spacing(constant).numpy(), np.spacing(constant.numpy()))
+    np.testing.assert_array_equal(np.i0(constant), np.i0(constant.numpy()))
     with pytest.raises(TypeError, match=r"numpy\.add on tensors does not take where"):
         np.add(x, 1, where=A > 0.5)
 

@@ -57,7 +57,7 @@ def test_what_is_shared_is_replaced_everywhere():
     ({"0.weight": sg.ones(1, 2), "zz": sg.ones(1)}, RuntimeError, "Unexpected key\\(s\\): 'zz'.\n\tMissing key\\(s\\): '0.bias'."),
     (({"a": sg.ones(1)}, {"a": sg.ones(1)}), ValueError, "\\['a'\\] appeared in multiple dictionaries"),
     (3, ValueError, "Expected parameter_and_buffer_dicts to be a dict"),
-    ({"0.weight": 3}, TypeError, "3 is not an instance of torch.Tensor"),
+    ({"0.weight": "3"}, TypeError, "3 is not an instance of torch.Tensor"),
 ])  # fmt: skip
 def test_what_cannot_stand_in(given, error, words):
     with pytest.raises(error, match=words):

@@ -202,3 +202,27 @@ def test_numpy_and_tensors_beside_pytorchs():
     got = f(torch.ones(2), np.ones(2, "float32"), sg.ones(2))
     assert isinstance(got, torch.Tensor)
     assert got.tolist() == [3, 3]
+
+
+class Tripled(sg.autograd.Function):
+    """x², whose backward is not that of its forward."""
+
+    @staticmethod
+    def forward(ctx, x):
+        ctx.save_for_backward(x)
+        return x * x
+
+    @staticmethod
+    def backward(ctx, g):
+        (x,) = ctx.saved_tensors
+        return g * 6 * x
+
+
+def test_a_function_that_was_called_before_keeps_the_backward_of_its_functions():
+    fast = sg.compile(lambda x: Tripled.apply(x).sum())
+    fast(sg.tensor([1.0, 2.0]))
+    with torch.no_grad():
+        fast.as_torch()(torch.tensor([1.0, 2.0]))
+    x = torch.tensor([1.0, 2.0], requires_grad=True)
+    fast.as_torch()(x).backward()
+    assert x.grad.tolist() == [6, 12]

@@ -264,7 +264,7 @@ def transforms(lib, show, attempt):
         lambda: f.grad(lambda x: x.sin())(x), lambda: f.grad(lambda x: 3.0)(x), lambda: f.grad(lambda x: (x.sum(), 1))(x),
         lambda: f.grad(lambda x: x.sum(), has_aux=True)(x), lambda: f.grad(lambda x, y: (x * y).sum(), argnums=(0, 1))(x, x),
         lambda: f.grad(lambda x: x.sum(), argnums=2)(x), lambda: f.grad(lambda d: (d["a"] * d["b"][0]).sum())({"a": x, "b": [x]}),
-        lambda: f.grad(lambda x: x)(1.0), lambda: f.grad(lambda x: x.sum())(lib.tensor([1, 2])),
+        lambda: f.grad(lambda x: x)("1"), lambda: f.grad(lambda x: x.sum())(lib.tensor([1, 2])),
         lambda: f.vjp(lambda x: x.sin(), x)[1](x), lambda: f.vjp(lambda x, y: (x * y, x + y), x, x)[1]((x, x)),
         lambda: f.vjp(lambda x: x * 2, x)[1](m), lambda: f.jvp(lambda x: x.sin(), (x,), (x,)),
         lambda: f.jvp(lambda x: x.sin(), x, x), lambda: f.jvp(lambda x: x.sin(), (x,), (m,)),
@@ -276,6 +276,25 @@ def transforms(lib, show, attempt):
         lambda: f.vmap(lambda x: x, in_dims=2)(m), lambda: f.vmap(lambda x: 3)(m), lambda: f.vmap(lambda x: x)(3),
         lambda: f.vmap(lambda x: x)(), lambda: f.vmap(f.vmap(lambda x: x * 2))(m), lambda: f.vmap(f.grad(lambda r: (r**3).sum()))(m),
         lambda: f.vmap(lambda x: x, in_dims=None)(m), lambda: f.vmap(lambda x: x + lib.rand(3))(m),
+    ):  # fmt: skip
+        attempt(call)
+
+
+def forward_derivatives(lib, show, attempt):
+    """A hook that is not linear: forward derivatives do not call it."""
+
+    def clipped(x):
+        h = x * x
+        if h.requires_grad:
+            h.register_hook(lambda g: g.clamp(-1, 1) * 2)
+        return (h * h).sum()
+
+    f, functional, x, v = lib.func, lib.autograd.functional, lib.tensor([0.25, 2.0, -0.5]), lib.tensor([1.0, -2.0, 3.0])
+    for call in (
+        lambda: f.grad(clipped)(x), lambda: f.jacrev(clipped)(x), lambda: f.jvp(clipped, (x,), (v,)), lambda: f.jacfwd(clipped)(x),
+        lambda: f.jvp(f.grad(clipped), (x,), (v,)), lambda: f.jacfwd(f.grad(clipped))(x), lambda: f.hessian(clipped)(x),
+        lambda: functional.jacobian(clipped, x), lambda: functional.jacobian(clipped, x, strategy="forward-mode", vectorize=True),
+        lambda: functional.hessian(clipped, x), lambda: functional.vhp(clipped, x, v), lambda: functional.jvp(clipped, x, v),
     ):  # fmt: skip
         attempt(call)
 
@@ -311,7 +330,20 @@ def comparisons(lib, show, attempt):
 
 @pytest.mark.parametrize(
     "program",
-    [hooks, order_of_nodes, functions, wrong_gradients, function_outputs, errors, anomaly, modes, transforms, functional, comparisons],
+    [
+        hooks,
+        order_of_nodes,
+        functions,
+        wrong_gradients,
+        function_outputs,
+        errors,
+        anomaly,
+        modes,
+        transforms,
+        forward_derivatives,
+        functional,
+        comparisons,
+    ],
     ids=lambda program: program.__name__,
 )
 def test_the_same_lines(program):

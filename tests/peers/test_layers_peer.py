@@ -200,7 +200,7 @@ CTCLoss()(x(4, 1, 3), i(3, 1, 2), (4, 4), (2,))
 ReLU(1, 2)
 Conv2d(1)
 Linear(2, 3, biases=True)
-Conv2d(1, 1, 1)(3)
+Conv2d(1, 1, 1)(None)
 """.strip()
 
 

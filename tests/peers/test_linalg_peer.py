@@ -131,7 +131,7 @@ REFUSALS = [
     lambda m, r: r(3) @ r(3).double(),
     lambda m, r: m.mm(r(2), r(2, 3)),
     lambda m, r: m.mm(r(2, 3), r(3)),
-    lambda m, r: m.mm(r(2, 3), 3),
+    lambda m, r: m.mm(r(2, 3), (3,)),
     lambda m, r: m.bmm(r(2, 3), r(3, 3)),
     lambda m, r: m.bmm(r(2, 3, 4), r(3, 4, 5)),
     lambda m, r: m.mv(r(2), r(2)),

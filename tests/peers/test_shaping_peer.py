@@ -95,7 +95,7 @@ ERRORS = [
     "x.narrow(0, 2, 2)",
     "x.narrow(0, 0, -1)", "x.narrow(0, 9, 1)", "x.select(0, 5)", "x.split([1, 1])", "x.split(0)", "x.split(-1)", "x.chunk(0)",
     "x.unbind(3)", "torch.cat([])",
-    "torch.cat([x, v])", "torch.cat([x, x[:, :2]])", "torch.cat(x)", "torch.stack([x, v])", "torch.cat([x, 1])",
+    "torch.cat([x, v])", "torch.cat([x, x[:, :2]])", "torch.cat(x)", "torch.stack([x, v])", "torch.cat([x, None])",
     "torch.cat([x[0, 0], v])", "x.repeat(2)",
     "x.repeat(-1, 1)", "x.repeat_interleave(L([1, 2]), 0)", "v.tril()", "x.diagonal(0, 0, 0)", "x.unfold(0, 4, 1)", "x.unfold(0, 2, 0)",
     "x.roll((1, 2))",

@@ -10,9 +10,9 @@ ELEMENTS: dict[tuple[str, int | None], Callable[..., Any]] = {}
 
 NAMED = frozenset(
     (
-        "argmax", "argmin", "argsort", "bincount", "cholesky", "cummax", "cummin", "det", "eigh", "inv",
+        "argmax", "argmin", "argsort", "bincount", "cholesky", "cummax", "cummin", "det", "eig", "eigh", "fft", "inv",
         "kthvalue", "median_all", "median_along", "mode", "nanmedian_all", "nanmedian_along", "nonzero", "pinv", "qr",
-        "slogdet", "sort", "svd", "topk", "unique", "unique_consecutive",
+        "searchsorted", "slogdet", "sort", "svd", "topk", "unique", "unique_consecutive",
     )
 )  # fmt: skip
 """Rows without a closed form: they stand in a formula under their own names, as functions of whole tensors."""
@@ -22,6 +22,7 @@ OUTPUTS = {
     "median_along": ("median", "argmedian"), "nanmedian_along": ("nanmedian", "argnanmedian"), "kthvalue": ("kthvalue", "argkthvalue"),
     "mode": ("mode", "argmode"), "cummax": ("cummax", "argcummax"), "cummin": ("cummin", "argcummin"),
     "max_pool": ("max_pool", "argmax_pool"), "eigh": ("eigenvalues", "eigenvectors"), "svd": ("left", "singular_values", "right"),
+    "eig": ("eig_values", "eig_vectors"),
     "qr": ("qr_q", "qr_r"), "slogdet": ("sign_det", "log_abs_det"), "unique": ("unique", "inverse", "counts"),
 }  # fmt: skip
 """What the outputs of a row are called in a formula."""

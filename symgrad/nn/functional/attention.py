@@ -43,7 +43,14 @@ def scaled_dot_product_attention(
     if attn_mask is not None:
         scores = _masked(scores, attn_mask)
     weights = dropout(_attention(scores, attn_mask is not None and not is_causal), dropout_p, dropout_p > 0)
-    return ops.matmul(weights, value)  # type: ignore[no-any-return]
+    return _laid_out_as(query, ops.matmul(weights, value)) if not dropout_p else ops.matmul(weights, value)
+
+
+def _laid_out_as(query: Tensor, out: Tensor) -> Tensor:
+    """The result in the memory layout of the query: joining the heads again, `out.transpose(1, 2).view(...)`, then needs no copy."""
+    if query.ndim != 4 or query._array.flags.c_contiguous or not query._array.swapaxes(1, 2).flags.c_contiguous:
+        return out
+    return out.transpose(1, 2).contiguous().transpose(1, 2)  # type: ignore[no-any-return]
 
 
 def _masked(scores: Tensor, mask: Tensor) -> Tensor:

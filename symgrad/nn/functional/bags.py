@@ -56,7 +56,7 @@ def _starts(input: Tensor, offsets: Tensor | None, include_last: bool) -> Tensor
         if offsets is not None:
             raise ValueError(
                 "if input is 2D, then offsets has to be None, as input is treated is a mini-batch of fixed length sequences. However,"
-                f" found offsets of type {type(offsets)}"
+                f" found offsets of type {offsets.__class__}"
             )
         return arange(input.shape[0]) * input.shape[1]  # type: ignore[no-any-return]
     if input.ndim != 1:

@@ -112,12 +112,29 @@ def _transposed(
             f"{name}: output padding must be smaller than either stride or dilation, but got output_padding {list(extra)} and stride"
             f" {list(strides)}"
         )
-    sizes = tuple(
-        (m - 1) * s - 2 * p + d * (k - 1) + e + 1
-        for m, s, p, d, k, e in zip(x.shape[2:], strides, pads, dilations, weight.shape[2:], extra, strict=True)
-    )
-    out = ops.convolution_transpose(x, weight, bias, output_shape=sizes, stride=strides, padding=pads, dilation=dilations, groups=groups)
-    return out if had_batch else out.squeeze(0)  # type: ignore[no-any-return]
+    spans = [(m - 1) * s + d * (k - 1) + 1 for m, s, d, k in zip(x.shape[2:], strides, dilations, weight.shape[2:], strict=True)]
+    sizes = tuple(span - 2 * p + e for span, p, e in zip(spans, pads, extra, strict=True))
+    if min(sizes) < 1:
+        given, found = (" x ".join(map(str, shape)) for shape in (x.shape[2:], sizes))
+        raise RuntimeError(
+            f"Given input size per channel: ({given}). Calculated output size per channel: ({found}). Output size is too small"
+        )
+    geometry = {"stride": strides, "dilation": dilations, "groups": groups}
+    if any(e >= s for e, s in zip(extra, strides, strict=True)):
+        full = ops.convolution_transpose(x, weight, None, output_shape=tuple(spans), padding=(0,) * n, **geometry)
+        out = _cropped(full, pads, sizes, bias)
+    else:
+        out = ops.convolution_transpose(x, weight, bias, output_shape=sizes, padding=pads, **geometry)
+    return out if had_batch else out.squeeze(0)
+
+
+def _cropped(full: Tensor, pads: Any, sizes: tuple[int, ...], bias: Tensor | None) -> Tensor:
+    """The part of a transposed convolution that padding leaves, with zeros beyond its end, plus bias. A window that begins in those zeros
+    would have no input: so an output padding of a stride or more cannot be part of the convolution."""
+    more = [max(p + size - n, 0) for p, size, n in zip(pads, sizes, full.shape[2:], strict=True)]
+    x = ops.pad(full, widths=((0, 0), (0, 0), *((0, m) for m in more)), value=0)
+    out = x[(..., *(slice(p, p + size) for p, size in zip(pads, sizes, strict=True)))]
+    return out if bias is None else out + bias.reshape(-1, *(1,) * len(sizes))  # type: ignore[no-any-return]
 
 
 def conv_transpose1d(

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from typing import Any
 
+from symgrad.control import scan
 from symgrad.creation import arange
 from symgrad.dispatch import tensors as ops
 from symgrad.dtypes import int64
@@ -29,6 +30,8 @@ def ctc_loss(
     x = log_probs.unsqueeze(1) if single else log_probs
     if x.ndim != 3:
         raise RuntimeError(f"ctc_loss: expected log_probs of 2 or 3 dimensions, got {list(log_probs.shape)}")
+    if not x.numel():
+        raise RuntimeError("log_probs tensor must not be empty")
     times, lengths = _lengths("input_lengths", input_lengths, x.shape[1]), _lengths("target_lengths", target_lengths, x.shape[1])
     _check(x, times, blank)
     labels = _padded(targets, lengths, blank)
@@ -82,13 +85,16 @@ def _losses(x: Tensor, labels: Tensor, times: Tensor, lengths: Tensor, blank: in
     path = ops.pad(path, widths=((0, 0), (0, 1)), value=blank)
     before = ops.pad(path, widths=((0, 0), (2, 0)), value=blank)[:, :states]
     may_skip = (path != blank) & (path != before)
-    emitted = [frame.gather(1, path) for frame in x]
-    alpha = ops.where(arange(states) == 0, 0.0, x.new_full((batch, states), IMPOSSIBLE))
-    for time, frame in enumerate(emitted):
-        stay, step, skip = (ops.pad(alpha, widths=((0, 0), (by, 0)), value=IMPOSSIBLE)[:, :states] for by in (0, 1, 2))
-        skip = ops.where(may_skip, skip, IMPOSSIBLE)
-        reached = stack([stay, step, skip], -1).logsumexp(-1) + frame
-        alpha = ops.where((time < times).unsqueeze(1), reached, alpha)
+    emitted = x.gather(2, path.unsqueeze(0).expand(x.shape[0], batch, states))
+    running = (arange(x.shape[0]).unsqueeze(1) < times).unsqueeze(2)
+
+    def step(alpha: Tensor, frame: tuple[Tensor, Tensor]) -> tuple[Tensor, None]:
+        once, twice = (ops.pad(alpha, widths=((0, 0), (by, 0)), value=IMPOSSIBLE)[:, :states] for by in (1, 2))
+        ways = stack([alpha, once, ops.where(may_skip, twice, IMPOSSIBLE)], -1)
+        return ops.where(frame[1], ways.logsumexp(-1) + frame[0], alpha), None
+
+    start = ops.where(arange(states) == 0, 0.0, x.new_full((batch, states), IMPOSSIBLE))
+    alpha, _ = scan(step, start, (emitted, running))
     ends = stack([2 * lengths, (2 * lengths - 1).clamp_min(0)], 1)
     last = alpha.gather(1, ends)
     last = ops.where((lengths.unsqueeze(1) == 0) & (arange(2) == 1), IMPOSSIBLE, last)

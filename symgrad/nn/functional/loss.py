@@ -6,6 +6,7 @@ import math
 import warnings
 from typing import Any
 
+from symgrad.coercion import tensors_of
 from symgrad.dispatch import tensors as ops
 from symgrad.mode import local
 from symgrad.nn.functional.activation import log_softmax
@@ -269,7 +270,7 @@ def _cross_entropy_of_probabilities(logs: Tensor, target: Tensor, weight: Tensor
     if weight is not None:
         value = value * _over_classes(weight, logs.ndim)
     value = -value.sum(axis)
-    return value.sum() / max(value.numel(), 1) if reduction == "mean" else reduced(value, reduction)
+    return value.sum() / value.numel() if reduction == "mean" else reduced(value, reduction)
 
 
 def kl_div(
@@ -312,8 +313,9 @@ def poisson_nll_loss(
 
 def gaussian_nll_loss(input: Tensor, target: Tensor, var: Any, full: bool = False, eps: float = 1e-6, reduction: str = "mean") -> Tensor:
     """Minus the log-likelihood of a normal distribution with variance `var`."""
-    if not isinstance(var, Tensor):
+    if isinstance(var, (float, int)):
         var = input.new_full(input.shape, var)
+    var = tensors_of((var, input))[0]
     if var.shape != input.shape:
         if tuple(input.shape[:-1]) == tuple(var.shape):
             var = var.unsqueeze(-1)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from typing import Any
 
@@ -101,11 +102,18 @@ def batch_norm(
         return _by_statistics(input, running_mean, running_var, scale, shift, eps)
     axes = (0, *range(2, input.ndim))
     count = input.numel() // max(input.shape[1], 1)
-    if training and count <= 1:
+    if not input.numel():
+        return _unchanged(input, scale, shift)
+    if training and count == 1:
         raise ValueError(f"Expected more than 1 value per channel when training, got input size {input.shape}")
     out, mean, rate = _affine(input, scale, shift, axes, eps, "NativeBatchNorm")
     _track(running_mean, running_var, mean, rate, count, momentum, eps)
     return out
+
+
+def _unchanged(input: Tensor, scale: Any, shift: Any) -> Tensor:
+    """For empty inputs, which have no statistics: weight and bias get gradients of zeros."""
+    return ops.normalize_by(input, 0, 1, 1 if scale is None else scale, 0 if shift is None else shift)  # type: ignore[no-any-return]
 
 
 def _by_statistics(input: Tensor, mean: Tensor, var: Tensor, scale: Any, shift: Any, eps: float) -> Tensor:
@@ -175,9 +183,11 @@ def instance_norm(
         if running_mean is None or running_var is None:
             raise RuntimeError("Expected running_mean and running_var to be defined when use_input_stats is false")
         return _by_statistics(input, running_mean, running_var, scale, shift, eps)
-    count = input.numel() // max(input.shape[0] * input.shape[1], 1)
-    if count <= 1:
+    count = math.prod(input.shape[2:])
+    if count == 1:
         raise ValueError(f"Expected more than 1 spatial element when training, got input size {input.shape}")
+    if not input.numel():
+        return _unchanged(input, scale, shift)
     out, mean, rate = _affine(input, scale, shift, tuple(range(2, input.ndim)), eps, "NativeBatchNorm")
     if running_mean is not None or running_var is not None:
         variance = (1 / (rate * rate)).mean(0)

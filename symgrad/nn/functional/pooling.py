@@ -258,7 +258,7 @@ def _max_unpool(
     strides = kernel if stride is None else spread(f"{name}: stride", stride, n)
     usual = [(m - 1) * s + k - 2 * p for m, s, k, p in zip(x.shape[2:], strides, kernel, pads, strict=True)]
     sizes = usual if output_size is None else _unpooled_sizes(list(output_size), usual, strides)
-    places = indices.reshape(*x.shape[:2], -1)
+    places = indices.reshape(*x.shape[:2], math.prod(x.shape[2:]))
     if places.numel() and not 0 <= int(places.min()) <= int(places.max()) < math.prod(sizes):
         raise RuntimeError(f"{name}: found an invalid max index, from {int(places.min())} to {int(places.max())}, for output size {sizes}")
     flat = x.new_zeros(*x.shape[:2], math.prod(sizes)).scatter(2, places, x.flatten(2))

@@ -41,7 +41,9 @@ def unfold(input: Tensor, kernel_size: Sizes, dilation: Sizes = 1, padding: Size
             f"unfold: Given input with spatial size {list(input.shape[-2:])}, kernel_size={kernel}, dilation={gaps}, padding={edges},"
             f" calculated shape of the array of sliding blocks as {counts}, but its components must be at least one."
         )
-    columns = x.flatten(2).index_select(2, places).reshape(x.shape[0], -1, math.prod(counts))
+    columns = x.flatten(2).index_select(2, places).reshape(
+        x.shape[0], x.shape[1] * math.prod(kernel), math.prod(counts)
+    )
     return columns if had_batch else columns.squeeze(0)  # type: ignore[no-any-return]
 
 
@@ -67,7 +69,7 @@ def fold(
             f" input.size(2)={x.shape[2]}."
         )
     channels = x.shape[1] // math.prod(kernel)
-    flat = x.new_zeros(x.shape[0], channels, math.prod(padded)).index_add(2, places, x.reshape(x.shape[0], channels, -1))
+    flat = x.new_zeros(x.shape[0], channels, math.prod(padded)).index_add(2, places, x.reshape(x.shape[0], channels, places.numel()))
     out = pad(flat.reshape(x.shape[0], channels, *padded), (-edges[1], -edges[1], -edges[0], -edges[0]))
     return out if input.ndim == 3 else out.squeeze(0)
 

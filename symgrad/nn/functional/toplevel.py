@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -77,10 +78,10 @@ def poisson_nll_loss(input: Tensor, target: Tensor, log_input: bool, full: bool,
 
 
 def _numbered(loss: Callable[..., Tensor], options: int) -> Callable[..., Tensor]:
-    """A loss whose reduction is a number, after so many options."""
+    """A loss whose reduction is a number, after its tensors and so many options."""
+    tensors = list(inspect.unwrap(loss).__annotations__.values()).count("Tensor") - 1  # the last is what it returns
 
     def call(*args: Any, reduction: int = 1, **kwargs: Any) -> Tensor:
-        tensors = len(args) - sum(not isinstance(a, Tensor) for a in args)
         if len(args) > tensors + options:
             *args, reduction = args  # type: ignore[assignment]
         return loss(*args, reduction=REDUCTIONS[reduction], **kwargs)

@@ -18,6 +18,7 @@ from symgrad.autograd import no_grad
 from symgrad.nn.container import ModuleDict, ModuleList
 from symgrad.nn.module import Module
 from symgrad.nn.parameter import Parameter
+from symgrad.ops.foreign import class_name
 from symgrad.tensor import Tensor
 
 __all__ = [
@@ -49,7 +50,7 @@ def _own(module: Module, name: str, tensor: Tensor) -> None:
 def _require_same(before: Tensor, after: Any) -> None:
     """A parametrization gives a tensor of the same type and shape."""
     if not isinstance(after, Tensor):
-        raise ValueError(f"A parametrization must return a tensor. Got {type(after).__name__}.")
+        raise ValueError(f"A parametrization must return a tensor. Got {after.__class__.__name__}.")
     for attribute in ("dtype", "shape"):
         was, got = getattr(before, attribute), getattr(after, attribute)
         if was != got:
@@ -101,10 +102,10 @@ class ParametrizationList(ModuleList):
                         if required:
                             raise
                 elif required:
-                    raise RuntimeError(f"parametrization {type(module).__name__} does not implement right_inverse.")
+                    raise RuntimeError(f"parametrization {module.__class__.__name__} does not implement right_inverse.")
         tensors = [value] if isinstance(value, Tensor) else value
         if not isinstance(tensors, Sequence) or not all(isinstance(t, Tensor) for t in tensors):
-            raise ValueError(f"'right_inverse' must return a Tensor or a Sequence of tensors (list, tuple...). Got {type(value).__name__}")
+            raise ValueError(f"'right_inverse' must return a Tensor or a Sequence of tensors (list, tuple...). Got {class_name(value)}")
         return value
 
     def originals(self) -> list[Tensor]:

@@ -164,7 +164,7 @@ def pad_sequence(
 ) -> Tensor:
     """Sequences of different lengths in one tensor, (length, batch, ...) or with `batch_first` (batch, length, ...)."""
     if not isinstance(sequences, Iterable):
-        raise RuntimeError(f"pad_sequence: Expected iterable for input sequences, but got arg of type: {type(sequences)}")
+        raise RuntimeError(f"pad_sequence: Expected iterable for input sequences, but got arg of type: {sequences.__class__}")
     many = tuple(sequences)
     if not many:
         raise RuntimeError("received an empty list of sequences")

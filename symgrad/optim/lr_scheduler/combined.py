@@ -22,8 +22,8 @@ def _check(name: str, schedulers: Sequence[Any], optimizer: Optimizer) -> None:
             )
         if optimizer is not scheduler.optimizer:
             raise ValueError(
-                f"{name} expects all schedulers to belong to the same optimizer, but got scheduler {type(scheduler).__name__} at index"
-                f" {i} has {scheduler.optimizer}, which is different from {type(optimizer).__name__}."
+                f"{name} expects all schedulers to belong to the same optimizer, but got scheduler {scheduler.__class__.__name__} at index"
+                f" {i} has {scheduler.optimizer}, which is different from {optimizer.__class__.__name__}."
             )
 
 

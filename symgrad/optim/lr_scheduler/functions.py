@@ -29,7 +29,7 @@ class FunctionLR(LRScheduler):
             raise ValueError(f"Expected {groups} lr_lambdas, but got {len(lr_lambda)}")
         for function in lr_lambda:
             if not callable(function):
-                raise TypeError(f"lr_lambda should be a function, but got {type(function).__name__}")
+                raise TypeError(f"lr_lambda should be a function, but got {function.__class__.__name__}")
         self.lr_lambdas = list(lr_lambda)
         super().__init__(optimizer, last_epoch)
 

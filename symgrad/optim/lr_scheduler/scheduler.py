@@ -45,7 +45,7 @@ def _put_back(kept: list[tuple[dict[str, Any], dict[str, Any]]]) -> None:
 
 def require_optimizer(optimizer: Any) -> None:
     if not isinstance(optimizer, Optimizer):
-        raise TypeError(f"{type(optimizer).__name__} is not an Optimizer")
+        raise TypeError(f"{optimizer.__class__.__name__} is not an Optimizer")
 
 
 def values(optimizer: Optimizer, name: str) -> list[Any]:

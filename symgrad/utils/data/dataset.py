@@ -121,7 +121,7 @@ class ChainDataset(IterableDataset[Sample]):
     def _streams(self) -> Iterator[Any]:
         for dataset in self.datasets:
             if not isinstance(dataset, IterableDataset):
-                raise AssertionError(f"ChainDataset only supports IterableDataset, got {type(dataset).__name__}")
+                raise AssertionError(f"ChainDataset only supports IterableDataset, got {dataset.__class__.__name__}")
             yield dataset
 
     def __iter__(self) -> Iterator[Sample]:

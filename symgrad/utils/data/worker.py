@@ -61,7 +61,7 @@ class Failure:
     @staticmethod
     def of(error: Exception, worker: int, advice: str = "") -> Failure:
         report = "".join(traceback.format_exception(error))
-        return Failure(type(error), f"Caught {type(error).__name__} in DataLoader worker process {worker}.\nOriginal {report}{advice}")
+        return Failure(type(error), f"Caught {error.__class__.__name__} in DataLoader worker process {worker}.\nOriginal {report}{advice}")
 
     def reraise(self) -> NoReturn:
         """As the original type, if that can be made of a text."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import collections
+import secrets
 import sys
 import time
 
@@ -13,12 +14,15 @@ from fuzzing.campaign import Campaign
 def main() -> int:
     parser = argparse.ArgumentParser(prog="python -m fuzzing", description=__doc__)
     parser.add_argument("--programs", type=int, default=1000)
-    parser.add_argument("--seed", type=int, default=0, help="of the first program; the others follow")
+    parser.add_argument("--seed", type=int, help="of the first program; the others follow. Drawn and printed, if it is not given")
     parser.add_argument("--backends", default="interpreter", help="some of interpreter,numpy,xla")
     parser.add_argument("--replay", type=int, help="the seed of one program")
     parser.add_argument("--failures", type=int, default=5, help="how many until it stops")
     parser.add_argument("--keep", action="store_true", help="print failures as they were made, not shrunk")
     options = parser.parse_args()
+    if options.seed is None:
+        options.seed = secrets.randbelow(10**9)
+        print(f"seed {options.seed}", flush=True)
     seeds = range(options.seed, options.seed + options.programs) if options.replay is None else [options.replay]
     campaign = Campaign(tuple(options.backends.split(",")), shrinking=not options.keep)
     began = time.process_time()

@@ -14,6 +14,7 @@ from fuzzing import grammar as g
 from fuzzing.program import SCOPE, Block, Leaf, Line, Program, leaves, walk
 
 SHAPES = [(), (2,), (3,), (4,), (2, 3), (3, 2), (2, 2), (3, 3), (1, 3), (2, 1), (2, 2, 2), (1,)]
+EMPTY = [(0,), (0, 3), (2, 0)]
 MOST = 24
 """Elements of a tensor."""
 PLACE = re.compile(r"\{([a-zK-S0-9])\}")
@@ -55,10 +56,12 @@ class Growing:
     # names by what they stand for
 
     def named(self, what: str) -> str | None:
-        kinds = {"f": "f", "g": "f", "h": "f", "w": "f", "i": "i", "b": "b"}[what]
+        kinds = {"f": "f", "g": "f", "h": "f", "w": "f", "l": "f", "i": "i", "b": "b", "z": "c"}[what]
         found = [n for n, t in self.known.items() if isinstance(t, sg.Tensor) and t._array.dtype.kind == kinds]
         if what == "w":
             found = [n for n in found if self.settings.effects or not self.from_outside(n)]
+        if what == "l":
+            found = [n for n in found if n not in self.outside]
         if what in "fg" and self.chance(0.03):
             found = [n for n, t in self.known.items() if isinstance(t, float)]
         recent = found[-3:] if self.chance(0.5) else found
@@ -107,7 +110,7 @@ class Growing:
             return None
         if name is not None:
             t = scope[name]
-            if not isinstance(t, sg.Tensor) or t.numel() > MOST or not t.numel() or t._array.dtype.kind == "c":
+            if not isinstance(t, sg.Tensor) or t.numel() > MOST or (not t.numel() and self.chance(0.7)):
                 return None
             if like is not None and (t.shape != like.shape or t.dtype != like.dtype):
                 return None
@@ -118,6 +121,10 @@ class Growing:
 
     def texts(self) -> list[str]:
         r = self.rng.random()
+        if r < 0.05:
+            return g.CALLS if self.exact else g.CALLS + g.SMOOTH_CALLS
+        if r < 0.08:
+            return g.COMPLEX + g.OF_COMPLEX
         if r < 0.25:
             return g.VIEWS
         if r < 0.33:
@@ -139,7 +146,7 @@ class Growing:
         return None
 
     def write(self) -> Line | None:
-        more = [] if self.exact else g.SMOOTH_WRITES
+        more = [*g.COMPLEX_WRITES, *g.RESHAPING, *([] if self.exact else g.SMOOTH_WRITES + g.FLOAT_WRITES)]
         for _ in range(8):
             text = self.one_of([*g.WRITES, *g.KINKED_WRITES, *more, *(g.INT_WRITES if self.settings.effects else [])])
             if self.chance(0.1):
@@ -245,8 +252,9 @@ def _leaves(grow: Growing, prefix: str, least: int, most: int) -> tuple[Leaf, ..
     found: list[Leaf] = []
     for i in range(int(grow.rng.integers(least, most + 1))):
         first = i == 0
-        dtype = "float64" if first else grow.one_of(["float64"] * 6 + ["float32"] * 3 + ["int64", "int64", "bool", "int32"])
-        leaf = Leaf(f"{prefix}{i}", grow.one_of(SHAPES[1:] if first else SHAPES), dtype, dtype[0] == "f" and grow.chance(0.5))
+        dtype = "float64" if first else grow.one_of(["float64"] * 6 + ["float32"] * 3 + ["int64", "int64", "bool", "int32", "complex128"])
+        shape = grow.one_of(SHAPES[1:] if first else SHAPES if grow.chance(0.93) else EMPTY)
+        leaf = Leaf(f"{prefix}{i}", shape, dtype, dtype[0] in "fc" and grow.chance(0.5))
         r = grow.rng.random()
         if prefix == "a" and not first and r < 0.06:
             leaf = Leaf(leaf.name, (), "float64", kind="float")
@@ -268,7 +276,7 @@ def generate(seed: int, settings: Settings | None = None) -> Program:
         args = (*args, replace(args[0], name="a9", same=same))
     if all(leaf.dtype[0] != "f" for leaf in args):
         args = (Leaf("a0", (3,), "float64", True), *args[1:])
-    calls = tuple(grow.one_of(["no_grad", "detached", "single"]) if grow.chance(0.12) else "" for _ in range(3))
+    calls = tuple(grow.one_of(["no_grad", "detached", "single", "thread"]) if grow.chance(0.12) else "" for _ in range(3))
     program = Program(seed, args, state, (), "", grow.exact, False, calls, grow.chance(0.2), not settings.effects)
     grow.known = leaves(program, state, -1, {})
     grow.known |= leaves(program, args, 0, grow.known)

@@ -1,6 +1,7 @@
 """What random programs are made of: texts with places for names, by what the names must stand for.
 
     f g h  floats           i  integers           b  truth values          w  what may be written to
+    l  a float made inside  z  complex numbers
     D  a dimension of {0}   K  an index into dimension 0 of {0}            S  the shape of {0}
 """
 
@@ -96,6 +97,7 @@ WRITES = [
     "{w}.add_(1)", "{w}.transpose(0, -1)[0] += 1", "{w}[0] = {w}[-1]", "{w}.reshape(-1)[1:].add_({g})", "{w}.unsqueeze(0).mul_(2)",
     "{w}.index_fill_(0, sg.tensor([0]), 0.5)", "{w}.square_()", "{w}.addcmul_({g}, {g})", "{w}[1:] = {w}[:-1]", "{w}.flatten()[0] = 2",
     "{w}.index_add_(0, sg.tensor([0]), {g}[None])", "{w}.detach().add_(1)", "{w}.narrow({D}, 0, 1).zero_()", "{w}[None, 0].add_({g})",
+    "{w}.data.mul_(2)", "{w}.data[0] = 0.5", "{w}.detach()[...] = {g}", "{w}.detach().copy_({g})",
     "{w}.add_({w})", "{w}[{b}] = 0.5", "{w}.lerp_({g}, 0.5)", "{w}.div_(2)", "{w}.squeeze().add_(1)",
     "{w}.select({D}, 0).copy_({g})", "{w}.swapaxes(0, -1).add_({g})", "{w}.fill_({g}.sum())", "{w}.expand_as({w}).mul_(2)",
     "{w}.cumsum_(0)", "{w}.tril_()", "{w}.chunk(2)[0].add_(1)", "{w}.index_copy_(0, sg.tensor([0]), {g}[None])",
@@ -112,9 +114,38 @@ SMOOTH_WRITES = [
 INT_WRITES = [
     "{i}.add_(1)", "{i}[0] = 2", "{i}.mul_(-1)", "{i}.copy_({f})", "{b}.logical_not_()", "{b}[0] = True",
 ]  # fmt: skip
+# what the user brings along, and what is done to tensors besides computing
+CALLS = [
+    "Doubling.apply({f})", "Scaled.apply({f}, 2.0)", "Both.apply({f}, {f} * 2)[0]", "Both.apply({f}, {g})[1]", "Straight.apply({f})",
+    "Dirty.apply({f} * 1)", "hooked({f})", "cut({f})", "if_recorded({f})", "overwritten({f})", "unsqueezed({f})", "turned({f})",
+    "through_real({f}, {f})", "through_pairs({f})", "Doubling.apply({f}).detach() * {f}", "hooked(Doubling.apply({f}))",
+]  # fmt: skip
+SMOOTH_CALLS = ["large_and_small({f})", "Scaled.apply({f}, 0.1)", "{f}.masked_fill({b}, 1 / 3)"]
+RESHAPING = [
+    "{l}.unsqueeze_(0)", "{l}.t_()", "{l}.squeeze_()", "{l}.transpose_(0, {D})", "{l}.swapaxes_(0, -1)", "{l}.unsqueeze_({D})",
+    "{l}.squeeze_({D})",
+]  # fmt: skip
+COMPLEX = [
+    "sg.complex({f}, {f} * 2)", "sg.complex({f}, {g})", "{z} * 2", "{z} * {z}", "{z}.conj()", "{z} * {f}", "{z} + 1j", "{z}.clone()",
+    "-{z}",
+    "{z}[{K}]", "{z}.reshape(-1)", "{z}.detach() * {z}", "sg.view_as_complex(sg.stack([{f}, {f} + 1], -1))", "1j * {z}",
+]  # fmt: skip
+OF_COMPLEX = [
+    "{z}.real", "{z}.imag", "sg.view_as_real({z})", "{z}.real * {z}.imag", "({z} * {z}.conj()).real", "({z} * {z}).imag", "{z}.sum().real",
+    "sg.view_as_real({z})[..., 0]",
+]  # fmt: skip
+COMPLEX_WRITES = [
+    "{z}.real.mul_(2)", "{z}.imag.copy_({z}.real)", "sg.view_as_real({z})[..., 0] = {g}", "{z}.mul_(2)", "{z}[0] = 1j", "{z}.real[0] = {g}",
+    "{z}.imag.zero_()", "{z}.real.add_({g})", "sg.view_as_real({z}).mul_(0.5)", "{z}.mul_(1j)", "{z}.add_({z}.conj())", "{z}.imag.neg_()",
+]  # fmt: skip
+FLOAT_WRITES = [
+    "{w}.fill_(1 / 3)", "{w}[{K}] = 0.1", "{w}.index_fill_(0, sg.tensor([0]), 0.1)", "{w}.masked_fill_({b}, 1 / 3)", "{w}[{b}] = 0.7",
+    "{w}.scatter_(0, sg.zeros({S}, dtype=sg.int64), 0.1)", "{w}.add_(0.1)", "{w}.clamp_(min=0.1)", "{w}.data.fill_(0.3)",
+]  # fmt: skip
 CONDITIONS = [
     "{f}.sum() > 0.25", "({f} > 0.5).any()", "{f}.max() > {g}.min()", "int({i}.sum()) % 2 == 0", "{b}.all()", "{i}.reshape(-1)[0] > 0",
     "{f}.sum() > {g}.sum()", "not ({f}.sum() < 0)", "{f}.sum() > 0 and {g}.sum() < 1", "int({f}.argmax()) == 0", "bool({b}.any())",
+    "{f}.requires_grad", "{f}.requires_grad and {g}.sum() > 0",
     "{f}.reshape(-1)[0] > 0", "0 < {f}.sum() < 2", "{f}.sum() >= 0 or {b}.any()",
 ]  # fmt: skip
 ROUNDS = [

@@ -10,8 +10,9 @@ import numpy as np
 
 import symgrad as sg
 import symgrad.nn.functional as F
+from fuzzing.tools import TOOLS
 
-SCOPE = {"sg": sg, "F": F, "np": np}
+SCOPE = {"sg": sg, "F": F, "np": np, **TOOLS}
 
 
 @dataclass(frozen=True)
@@ -79,7 +80,7 @@ class Program:
     """Whether float32 takes part."""
     calls: tuple[str, ...] = ("", "", "")
     """One for each call: "no_grad" is called under it, "detached" with arguments that do not require grad,
-    "single" with float32 in place of float64."""
+    "single" with float32 in place of float64, "thread" by another thread."""
     packed: bool = False
     """Whether the last arguments come in a dictionary with a list."""
     pure: bool = False
@@ -115,6 +116,8 @@ class Program:
             array = rng.random(leaf.shape) < 0.5
         elif leaf.dtype.startswith("int"):
             array = rng.integers(-3, 4, leaf.shape)
+        elif leaf.dtype.startswith("complex"):
+            array = rng.integers(-4, 5, leaf.shape) / 2 + 0.5j * rng.integers(-4, 5, leaf.shape)
         else:
             array = rng.integers(-4, 5, leaf.shape) / 2 if self.exact else rng.uniform(-1.5, 1.5, leaf.shape)
         return np.asarray(array, leaf.dtype)
@@ -169,9 +172,16 @@ def as_called(leaf: Leaf, how: str) -> Leaf:
     return replace(leaf, dtype="float32") if how == "single" and leaf.dtype == "float64" and leaf.kind == "tensor" else leaf
 
 
+def _imports(program: Program) -> list[str]:
+    """The tools that a program calls: the file is run in tests/support."""
+    used = [name for name in TOOLS if f"{name}(" in program.text() or f"{name}." in program.text()]
+    return [f"from fuzzing.tools import {', '.join(used)}"] if used else []
+
+
 def script(program: Program, options: str = "") -> str:
     """A file that runs the program eagerly and compiled, and prints results, state and gradients of both."""
-    lines = ["import numpy as np", "", "import symgrad as sg", "import symgrad.nn.functional as F", "", "", "def world(compiled):"]
+    lines = ["import numpy as np", "", "import symgrad as sg", "import symgrad.nn.functional as F", *_imports(program)]
+    lines += ["", "", "def world(compiled):"]
     made = [f"    {s.name} = {s.same if s.same else tensor_text(s, program.value(s, -1))}" for s in program.state]
     body = [f"    {line}" for line in program.text().splitlines()]
     lines += ["    sg.manual_seed(0)", *made, *body, f"    run = sg.compile(f{options}) if compiled else f"]

@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 import contextlib
+import functools
 import sys
 from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
+from lives import EAGER
 
 import symgrad as sg
+from fuzzing.asked import asked, compiled_lives, is_asked
 from fuzzing.program import Leaf, Program, as_called, leaves
 from symgrad.compiler.graph.interpreter import evaluate
 from symgrad.compiler.graph.ir import Graph
@@ -99,8 +103,13 @@ class World:
     def run(self) -> Seen:
         sg.manual_seed(abs(self.program.seed))
         for call, how in enumerate(self.program.calls):
+            run = functools.partial(self.call, call % 2, tuple(as_called(leaf, how) for leaf in self.program.args))
+            if how == "thread":
+                with ThreadPoolExecutor(1) as pool:
+                    pool.submit(run).result()
+                continue
             with sg.no_grad() if how == "no_grad" else contextlib.nullcontext():
-                self.call(call % 2, tuple(as_called(leaf, how) for leaf in self.program.args))
+                run()
         return self.seen
 
     def call(self, call: int, args: tuple[Leaf, ...]) -> None:
@@ -150,15 +159,19 @@ class World:
 
     def pulled(self, results: list[Any], inputs: list[Any]) -> None:
         """backward() of what the function gave."""
-        floats = [t for t in results if t._array.dtype.kind == "f"]
+        floats = [t for t in results if t._array.dtype.kind in "fc"]
         if not any(t.requires_grad for t in floats):
             return
-        loss = sum((t * (0.5 + k)).sum() for k, t in enumerate(floats))
+        loss = sum((_real(t) * (0.5 + k)).sum() for k, t in enumerate(floats))
         wrt = list({id(t): t for t in inputs if isinstance(t, sg.Tensor) and t._requires_grad and t._node is None}.values())
         if self.order > 1 and wrt:
             found = sg.autograd.grad(loss, wrt, create_graph=True, allow_unused=True)
-            loss = loss + sum((x * x).sum() for x in found if x is not None)
+            loss = loss + sum((_real(x) * _real(x)).sum() for x in found if x is not None)
         loss.backward()
+
+
+def _real(t: Any) -> Any:
+    return t.real + 2 * t.imag if t.is_complex() else t
 
 
 class Watch(Observer):
@@ -220,16 +233,27 @@ MARGINS: dict[str, Callable[..., float]] = {
 
 
 def eager(program: Program, nudge: float = 0.0, order: int = 1) -> Seen:
-    return World(program, lambda f: f, nudge, order).run()
+    seen = World(program, lambda f: f, nudge, order).run()
+    if is_asked(program):
+        world = World(program, lambda f: f, nudge, order)
+        with contextlib.suppress(RuntimeError, AttributeError):  # there need be no derivative
+            for where, x in asked(program, world.state, world.shaken, EAGER, order).items():
+                seen.add(where, x)
+    return seen
 
 
-def compiled(program: Program, backend: str, order: int = 1) -> Seen:
-    """As the back end runs it. If a trace is refused, that is noted; what was seen until then is there."""
+def compiled(program: Program, backend: str, order: int = 1, lives: bool = False) -> Seen:
+    """As the back end runs it, and derivatives in all `lives`. If a trace is refused, that is noted; what was seen until then is there."""
     options = {} if backend in ("interpreter", "xla") else {"backend": backend}
     with interpreted() if backend == "interpreter" else contextlib.nullcontext():
         world = World(program, lambda f: sg.compile(f, **options), order=order)
         try:
-            return world.run()
+            world.run()
+            if lives:
+                other = World(program, lambda f: f)
+                for where, x in asked(program, other.state, other.shaken, compiled_lives(options), order).items():
+                    world.seen.add(where, x)
+            return world.seen
         except RuntimeError as error:
             if not isinstance(error, sg.errors.TraceError) and not any(words in str(error) for words in REFUSALS):
                 raise

@@ -1,0 +1,48 @@
+"""A derivative is taken of a trace in which the inputs in question require grad, as they do in eager code that is differentiated.
+
+A Function, `no_grad`, `detach()`, hooks and `if h.requires_grad` then do what they do in eager code. The trace of a plain call has none of
+that, so no derivative is taken of it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any, Protocol, TypeVar
+
+from symgrad.compiler.graph.ir import Graph
+from symgrad.compiler.lines import user_line
+from symgrad.compiler.tracing.choice import Choice, Place, guess
+from symgrad.compiler.tracing.signature import Call
+from symgrad.errors import TraceError
+from symgrad.tensor import Tensor
+
+_MOST_TRACES = 4
+
+
+class Traced(Protocol):
+    """A trace, or a program made of one."""
+
+    @property
+    def graph(self) -> Graph: ...
+
+    @property
+    def captured(self) -> Sequence[Tensor]: ...
+
+
+T = TypeVar("T", bound=Traced)
+
+
+def for_derivatives(
+    call: Call, wrt: Any, places: Sequence[Place], make: Callable[[Call], T], choose: Callable[[T], Choice], trains: bool = False
+) -> tuple[T, Choice]:
+    """What `make` traces of the call if the inputs in `wrt` require grad, and which inputs these are. That may depend on tensors that the
+    function captures, which only a trace finds: then it is traced again. A module that `trains` has parameters that require grad."""
+    wanted = call.differentiated(() if trains and wrt is None else guess(wrt, places, call.labels, call.leaves, call.weak))
+    for _ in range(_MOST_TRACES):
+        made = make(wanted)
+        choice = choose(made)
+        found = call.differentiated(choice.inputs, made.captured)
+        if found.pattern == wanted.pattern:
+            return made, choice
+        wanted = found
+    raise TraceError(f"{user_line()}: which tensors the function reads depends on which of them require grad: say wrt=... by position")

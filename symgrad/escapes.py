@@ -1,0 +1,99 @@
+"""How numbers leave tensors for Python: each way is an `Escape`, and code that takes one asks `escaping` first.
+
+While a function is traced there are three answers. The way is *recorded* where an op stands for it, and then nothing leaves; the answer
+becomes a *guard*, a condition of the program that is checked at every call (`bool`, `int`, an index, `tolist()` of integers); or the
+escape is *refused*, by an error that names the user's line and what to write instead. No number becomes part of a program in silence.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+from symgrad.lines import user_line, warn
+from symgrad.mode import local, traced_by
+
+COMPUTE = "compute with tensors instead"
+NUMPY_INSTEAD = "call the function of symgrad, or of NumPy, on the tensor itself"
+COPY_INSTEAD = "copy a tensor with clone(), which is recorded"
+
+
+@dataclass(frozen=True, slots=True)
+class Escape:
+    """One way by which numbers leave a tensor."""
+
+    what: str
+    """What the user wrote, as a message names it."""
+    instead: str = COMPUTE
+    """What to write in its place."""
+    asks: Callable[[Any], Any] | None = None
+    """The conversion whose result can be a guard."""
+
+
+BACKWARD = Escape("backward()", "use func.grad or func.value_and_grad")
+AUTOGRAD_GRAD = Escape("autograd.grad()")
+BOOL = Escape("bool(tensor), as in `if tensor:`,", "use where(condition, x, y) for a choice", bool)
+INT = Escape("int(tensor)", asks=int)
+INDEX = Escape("int(tensor), as of a tensor used as a Python index,", asks=int)
+CLASSES = Escape("int(tensor), the number of classes of one_hot,", asks=int)
+SCALAR_MASK = Escape("bool(tensor), of a mask without dimensions,", "use where(condition, x, y) for a choice", bool)
+MASK = Escape("a mask used as an index, which decides the size of the result,", "use where(mask, x, 0) to keep the size")
+REPEATS = Escape("a tensor of repeats, which decides the size of the result,")
+INDICES = Escape("a list of tensors as an index", "stack them with symgrad.stack")
+ITEM = Escape("item() or a conversion to a Python number", f"{COMPUTE} (sg.sin in place of math.sin), print with debug.print")
+TOLIST = Escape("tolist()")
+NUMPY = Escape("numpy()", NUMPY_INSTEAD)
+ARRAY = Escape(
+    "numpy.asarray(tensor), or a function that turns its arguments into arrays,",
+    f"{NUMPY_INSTEAD}, or use the function of symgrad in place of one of another library",
+)
+OUT = Escape("an array given to NumPy as out=, or changed in place,", "write y = x + tensor in place of array += tensor")
+DLPACK = Escape("__dlpack__(), which lends memory without its history,", NUMPY_INSTEAD)
+POINTER = Escape("data_ptr()")
+PICKLE = Escape("pickling, which copies values without their history,", COPY_INSTEAD)
+SAVE = Escape("save(), which writes values to a file,", "save what the function returns, after the call")
+COPY = Escape("tensor(t), which copies values without their history,", COPY_INSTEAD)
+SHARED = Escape(
+    "copy.deepcopy() of tensors that share memory, of which none is made from another in the function,",
+    "copy one of them, and take the others from the copy",
+)
+COPIES = Escape("tensor([t, ...]), which copies values without their history,", "join tensors with symgrad.stack")
+BITS = Escape("view(dtype), which sees the same bytes as another type,", "convert numbers with to(dtype)")
+
+
+def option(name: str, row: str) -> Escape:
+    """A tensor where an op wants a Python number."""
+    return Escape(f"a tensor as option {name} of {row}")
+
+
+def sized(row: str) -> Escape:
+    """An op that has no result without values."""
+    return Escape(f"{row}, whose result is as large as values say,")
+
+
+def escaping(tensor: Any, way: Escape) -> None:
+    """To be called before numbers of a tensor become Python's or NumPy's."""
+    capture = local.mode.capture
+    if capture is not None:
+        capture.escaped(tensor, way)
+
+
+def named(message: str) -> str:
+    """A message about what loses a derivative, with the user's line if a function is being differentiated."""
+    return f"{user_line()}: {message}" if local.mode.depth or local.mode.capture is not None else message
+
+
+def concealed(tensor: Any) -> str | None:
+    """The text of a tensor while a function is traced: no numbers, so that nothing can be computed from it. None otherwise."""
+    capture = traced_by()
+    if capture is None:
+        return None
+    line = user_line()
+    if line not in capture.concealed:
+        capture.concealed.add(line)
+        warn(
+            f"{line}: the text of a tensor has no numbers while a function is traced, and is made then only; use"
+            ' sg.debug.print("{}", tensor), which prints values at every call'
+        )
+    return f"tensor(<traced>, shape={tuple(tensor._array.shape)}, dtype={tensor.dtype!r})"

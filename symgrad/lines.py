@@ -1,0 +1,50 @@
+"""Which line of the user's code is running: for messages."""
+
+from __future__ import annotations
+
+import functools
+import sys
+import sysconfig
+import warnings
+from pathlib import Path
+from typing import Any
+
+_PACKAGE = str(Path(__file__).parent)
+_STANDARD = tuple({sysconfig.get_path("stdlib"), sysconfig.get_path("platstdlib"), str(Path(functools.__file__).parent)})
+_LIBRARIES = tuple(str(Path("-packages", name, "_"))[:-1] for name in ("jax", "numpy", "pandas", "scipy", "sklearn", "sympy", "torch"))
+"""Libraries that call functions and methods of ours for a user."""
+
+
+@functools.cache
+def is_inner(file: str) -> bool:
+    """Whether a file belongs to symgrad, to Python's standard library, or to a library that calls us for a user."""
+    if file.startswith(_PACKAGE) or file.startswith("<frozen") or any(part in file for part in _LIBRARIES):
+        return True
+    return file.startswith(_STANDARD) and "-packages" not in file
+
+
+def user_line() -> str:
+    """Where the user's code is now: `model.py:12`."""
+    frame: Any = sys._getframe(1)
+    while frame.f_back is not None and is_inner(frame.f_code.co_filename):
+        frame = frame.f_back
+    return f"{frame.f_code.co_filename}:{frame.f_lineno}"
+
+
+def raised_at(error: BaseException) -> str:
+    """The last line of the user's code that an error went through."""
+    found, step = "", error.__traceback__
+    while step is not None:
+        if not is_inner(step.tb_frame.f_code.co_filename):
+            found = f"{step.tb_frame.f_code.co_filename}:{step.tb_lineno}"
+        step = step.tb_next
+    return found
+
+
+def warn(message: str) -> None:
+    """Warn at the user's line."""
+    frame: Any = sys._getframe(1)
+    level = 2
+    while frame.f_back is not None and is_inner(frame.f_code.co_filename):
+        frame, level = frame.f_back, level + 1
+    warnings.warn(message, stacklevel=level)

@@ -1,0 +1,54 @@
+"""Numbers and arrays of other libraries, recognised without importing them: SymPy's numbers, JAX's arrays, PyTorch's tensors."""
+
+from __future__ import annotations
+
+import sys
+from fractions import Fraction
+from typing import Any
+
+import numpy as np
+
+
+def native(x: Any) -> Any:
+    """A SymPy number as a Python number (a rational as a Fraction), a jax array as a NumPy array; None for anything else."""
+    if type(x).__module__.partition(".")[0] == "sympy":
+        return _number_of_sympy(x)
+    jax = sys.modules.get("jax")
+    if jax is not None and isinstance(x, jax.Array) and not isinstance(x, jax.core.Tracer):
+        return np.asarray(x)
+    return None
+
+
+def _number_of_sympy(x: Any) -> Any:
+    """None for what has no value: symbols and expressions of them, relations, sets."""
+    sympy: Any = sys.modules["sympy"]
+    if x is sympy.true or x is sympy.false:
+        return bool(x)
+    if not isinstance(x, sympy.Expr) or not x.is_number:
+        return None
+    if x.is_Integer:
+        return int(x)
+    if x.is_Rational:
+        return Fraction(int(x.p), int(x.q))
+    return float(x) if x.is_extended_real or x is sympy.nan else complex(x)
+
+
+def hint(x: Any) -> str:
+    """What to pass in place of a value that is taken for no tensor, as the end of an error message."""
+    library = type(x).__module__.partition(".")[0]
+    if library == "sympy":
+        return ": only numbers of SymPy's have a value; substitute the symbols first"
+    if library in ("jax", "jaxlib"):
+        return ": JAX traces it, and it has no value; use compile(f).as_jax() under jax.jit, grad or vmap"
+    if hasattr(type(x), "__dlpack__"):
+        return ": pass sg.from_dlpack(x), which shares its memory"
+    if isinstance(x, tuple):
+        return ": tuples are never data; pass sg.tensor(x), or a list"
+    return ""
+
+
+def class_name(x: Any) -> str:
+    """How a message calls the class of a value: as a user knows it, with the library if that is another one."""
+    cls = x.__class__  # what it is for everybody, which internal classes answer with the public one
+    library = cls.__module__.partition(".")[0]
+    return str(cls.__name__) if library in ("builtins", "symgrad", "numpy", "__main__") else f"{library}.{cls.__name__}"

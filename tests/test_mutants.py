@@ -1,0 +1,75 @@
+"""The tool that seeds one-line faults: what it changes, what it leaves alone, and that it tells a noticed fault from one that is not."""
+
+import ast
+import itertools
+from pathlib import Path
+
+import pytest
+from mutants import __main__ as tool
+from mutants.faults import draw, executable_lines, faults
+
+SOURCE = '''"""A docstring."""
+import math
+
+def f(x, y):
+    """Another."""
+    if x < y and not math.isnan(x):
+        return x + 2
+    total = g(x, y, keep=True)
+    total += 1
+    raise ValueError(f"no {x + 1}")
+    return zip(x, y, strict=True)
+'''
+
+
+@pytest.fixture
+def module(tmp_path):
+    path = tmp_path / "module.py"
+    path.write_text(SOURCE)
+    return path
+
+
+def test_lines_that_can_be_wrong(module):
+    assert executable_lines(module) == [6, 7, 8, 9, 11]
+
+
+@pytest.mark.parametrize(
+    ("line", "wanted"),
+    [
+        (6, {"x <= y", "x < y or", "math.isnan(x)):"}),
+        (7, {"x - 2", "(3)", "return None"}),
+        (8, {"g(y, x, keep=True)", "keep=(False)"}),
+        (9, {"total -= 1", "pass", "(2)"}),
+        (11, {"zip(y, x, strict=True)", "return None"}),
+    ],
+)
+def test_faults_of_a_line(module, line, wanted):
+    texts = [fault.text.splitlines()[line - 1] for fault in faults(module, line, "module.py")]
+    assert len(texts) == len(set(texts)) == len(wanted)
+    assert all(any(part in text for text in texts) for part in wanted)
+
+
+def test_faults_parse_and_differ_in_one_statement(module):
+    for line in executable_lines(module):
+        for fault in faults(module, line, "module.py"):
+            ast.parse(fault.text)
+            changed = [i for i, pair in enumerate(zip(SOURCE.splitlines(), fault.text.splitlines(), strict=True), 1) if pair[0] != pair[1]]
+            assert changed == [line]
+
+
+def test_a_seed_draws_the_same_faults():
+    first, again, other = ([*itertools.islice(draw(tool.ROOT, ("compiler/graph",), seed), 5)] for seed in (1, 1, 2))
+    assert first == again != other
+
+
+def test_a_fault_survives_only_where_no_test_fails(tmp_path):
+    tree = tmp_path / "tree"
+    tree.mkdir()
+    (tree / "module.py").write_text("def double(x):\n    return x + x\n")
+    (tree / "test_module.py").write_text(
+        "from module import double\n\ndef test_two():\n    assert double(2) == 4\n\ndef test_runs():\n    double(0)\n"
+    )
+    (fault,) = [x for x in faults(Path(tree, "module.py"), 2, "module.py") if x.what == "other operator"]
+    assert tool.survives(tree, fault, ["test_module.py::test_runs"], 60)
+    assert not tool.survives(tree, fault, ["test_module.py::test_two"], 60)
+    assert (tree / "module.py").read_text() == "def double(x):\n    return x + x\n"
