@@ -22,11 +22,12 @@ from symgrad.compiler.function.wrapping import Wrapping
 from symgrad.compiler.lines import warn
 from symgrad.compiler.options import DEFAULT, Options
 from symgrad.compiler.progress import compiling, stage
-from symgrad.compiler.running.fastpath import FastPath, form_of, key_of, target_of
+from symgrad.compiler.running.fastpath import FastPath, key_of
 from symgrad.compiler.running.program import MISS, Program
 from symgrad.compiler.running.returns import returned
 from symgrad.compiler.running.state import Step
 from symgrad.compiler.running.stepping import stepping
+from symgrad.compiler.running.target import form_of, target_of
 from symgrad.compiler.tracing.aliases import conflict
 from symgrad.compiler.tracing.capture import tracing
 from symgrad.compiler.tracing.choice import Choice

@@ -16,10 +16,11 @@ from symgrad.compiler.function.eagerly import Eagerly
 from symgrad.compiler.function.nested import Nested, NestedPullback, NestedPushforward, looked_at, refuse_kernels
 from symgrad.compiler.graph.ir import Value, type_text
 from symgrad.compiler.options import Options
-from symgrad.compiler.running.fastpath import Entry, FastPath, Form, key_of, target_of
+from symgrad.compiler.running.fastpath import Entry, FastPath, key_of
 from symgrad.compiler.running.program import MISS, Program
 from symgrad.compiler.running.returns import ARRAYS, array_of, choice as returns_arrays, kinds_of
 from symgrad.compiler.running.state import Step
+from symgrad.compiler.running.target import Form, target_of
 from symgrad.compiler.tracing.choice import Choice, choose, tangents
 from symgrad.compiler.tracing.signature import Call, Signature, native_number, types_of
 from symgrad.compiler.tracing.tree import LEAF, leaf_count, leaves_like, unflatten
@@ -235,7 +236,7 @@ class Methods:
 
     @_latest.setter
     def _latest(self, program: Program | Step | None) -> None:
-        self._fast.latest.program = program
+        self._fast.latest.ran = program
 
     def _differentiable(self, args: Any, kwargs: Any, what: str, wrt: Any) -> tuple[Call, Any, Choice]:
         raise NotImplementedError

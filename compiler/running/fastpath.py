@@ -9,196 +9,99 @@ program, or says what is wrong. The code is plain for speed: beside a kernel of 
 from __future__ import annotations
 
 import inspect
-import math
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 import numpy as np
 
-from symgrad.compiler.backend import Kernel
 from symgrad.compiler.running.leaves import Reader, first, named, reader
-from symgrad.compiler.running.program import MISS, Program
-from symgrad.compiler.running.returns import array_of, choice
+from symgrad.compiler.running.program import MISS
+from symgrad.compiler.running.target import REFUSED, Target
 from symgrad.compiler.tracing.aliases import overlaps
 from symgrad.compiler.tracing.signature import Call, held_by
-from symgrad.compiler.tracing.sources import native_order, settle
-from symgrad.compiler.tracing.tree import LEAF, unflatten
 from symgrad.mode import local, watched
-from symgrad.resident import MOST_MOVES, Resident, memory, new
+from symgrad.resident import Resident, memory, new
 from symgrad.tensor import Tensor
 
 ndarray = np.ndarray
-SMALL = 1 << 14
-"""Bytes: copying so much to the host costs less than a second look at it."""
-_COMPARED = 1 << 10
-"""Bytes of a captured tensor: comparing so much takes less time than handing it over."""
-REFUSED = (TypeError, ValueError, RuntimeError, OverflowError)
-"""Arguments of other types, or what the slow path has words for."""
 ARRAY = object()
 """The kind of leaves that are tensors or arrays; of others it is their class."""
 _NUMBERS = (float, np.float64, int, bool, complex)
 _MOST_STRUCTURES = 8
-Form = Callable[[list[Any]], Any]
 
 
 class Latest:
-    """The program that ran last, for inspection: entries share it with the function, which they must not keep alive."""
+    """The program that ran last, for inspection: entries share it with the function, which they must not keep alive.
 
-    __slots__ = ("program",)
+    The fast path notes the target, not its program: each object that a call touches costs time if many programs take turns.
+    """
 
-    def __init__(self) -> None:
-        self.program: Any = None
-
-
-class Copies:
-    """Copies on the device of small captured tensors whose memory others see, used as long as the numbers are the same: comparing them
-    takes less time than handing them over. One that changes again and again is handed over."""
-
-    __slots__ = ("changes", "known")
+    __slots__ = ("ran",)
 
     def __init__(self) -> None:
-        self.known: dict[int, tuple[bytes, Any]] = {}
-        self.changes = 0
+        self.ran: Any = None
+        """A target or a program."""
 
-    def find(self, t: Tensor, array: Any, kernel: Kernel) -> Any:
-        """What the kernel gets: a copy, the memory itself, or what the tensor holds after it has moved to the device."""
-        if array.nbytes > _COMPARED or self.changes > MOST_MOVES:
-            return settle(t, kernel)
-        numbers = array.tobytes()
-        known = self.known.get(id(t))
-        if known is not None and known[0] == numbers:
-            return known[1]
-        held = settle(t, kernel)
-        if held.__class__ is ndarray:
-            self.changes += known is not None
-            held = kernel.buffer(held)
-            self.known[id(t)] = numbers, held
-        return held
-
-
-class Target:
-    """An executable, and what a call of it needs besides the leaves."""
-
-    __slots__ = (
-        "captured", "copies", "execute", "form", "guards", "kernel", "on_device", "plain", "program", "returns_arrays",
-        "single", "small", "types", "x64",
-    )  # fmt: skip
-
-    def __init__(self, kernel: Kernel, program: Program, form: Form | None, returns_arrays: bool | None) -> None:
-        assert kernel.executable is not None
-        self.kernel, self.execute, self.x64 = kernel, kernel.executable, kernel.x64
-        self.program, self.guards = program, program.guards if program.guards.any else None
-        captured = program.captured
-        self.captured, self.form, self.on_device = captured, form, kernel.on_device
-        outputs, inputs = kernel.graph.outputs, kernel.graph.inputs
-        self.single = len(outputs) == 1
-        self.plain = kernel.on_device and not captured and not returns_arrays
-        """Whether the results for leaves on the device are what the executable gives for them, as tensors."""
-        self.small = all(v.dtype.itemsize * math.prod(v.shape) <= SMALL for v in outputs)
-        self.copies = Copies()
-        self.returns_arrays = returns_arrays
-        """None: the arguments decide."""
-        self.types = [(x.shape, x.dtype) for x in inputs[: len(inputs) - len(captured)]]
-
-    def run(self, held: list[Any], host: bool, arrays: bool) -> Any:
-        """The results for what leaves hold. `host`: some of it is memory of the host or a number; `arrays`: arrays were given, and no
-        tensors."""
-        if self.guards is not None and not self.guards.hold():
-            return MISS
-        for t in self.captured:
-            m = t._held
-            if m.__class__ is ndarray:
-                m = self.copies.find(t, m, self.kernel) if self.on_device else native_order(m)
-                host = host or m.__class__ is ndarray
-            held.append(m)
-        try:
-            if not host or self.x64 is None:
-                found = self.execute(*held)
-            else:
-                get, put = self.x64
-                before = get()
-                try:
-                    put(True)
-                    found = self.execute(*held)
-                    put(before)
-                except BaseException:  # also of an interrupt right before the line above
-                    put(before)
-                    raise
-        except REFUSED:
-            return MISS
-        if arrays if self.returns_arrays is None else self.returns_arrays:
-            if self.form is None:
-                return np.array(found) if self.on_device else array_of(found)
-            return self.form([np.array(x) if self.on_device else array_of(x) for x in ((found,) if self.single else found)])
-        return self.formed((found,) if self.single else found, host)
-
-    def formed(self, found: Sequence[Any], host: bool) -> Any:
-        """The results as tensors in their form. Of memory of the host's nothing is read after the call."""
-        if host and self.on_device:
-            if self.small:
-                found = [np.array(x) for x in found]
-            else:
-                found[0].block_until_ready()  # the results of one run are ready together
-        tensors: list[Any] = []
-        for x in found:
-            t: Any = new(Tensor if x.__class__ is ndarray else Resident)  # as resident() does
-            t._held = x
-            t._node = t._base = None
-            t._requires_grad = False
-            t._cell = []
-            tensors.append(t)
-        return tensors[0] if self.form is None else self.form(tensors)
+    @property
+    def program(self) -> Any:
+        return self.ran.program if self.ran.__class__ is Target else self.ran
 
 
 class Table:
     """The targets for leaves of one kind, by the shapes and dtypes that tell them apart."""
 
-    __slots__ = ("differences", "found", "only", "targets")
+    __slots__ = ("_differences", "_found", "_targets", "find", "only")
 
     def __init__(self) -> None:
-        self.targets: list[Target] = []
+        self._targets: list[Target] = []
         self.only: Target | None = None
         """If there is but one."""
-        self.differences: list[tuple[int, str]] = []
-        self.found: dict[Any, Target] = {}
-
-    def find(self, held: Sequence[Any]) -> Target | None:
-        if len(self.differences) == 1:
-            i, name = self.differences[0]
-            return self.found.get(getattr(held[i], name))
-        return self.found.get(tuple([getattr(held[i], name) for i, name in self.differences]))
+        self._differences: list[tuple[int, str]] = []
+        self._found: dict[Any, Target] = {}
+        self.find: Callable[[Sequence[Any]], Target | None] = _finder({}, [])
+        """Returns the target for what leaves hold, if there are several targets."""
 
     def enter(self, target: Target) -> None:
         """Add a target, or let it take the place of one for the same types."""
         types = target.types
         if self.only is not None and self.only.types == types:
-            self.targets, self.only = [target], target
+            self._targets, self.only = [target], target
             return
-        key = self._key(types, self.differences)
-        known = self.found.get(key) if self.differences else self.only
+        key = _type_key(types, self._differences)
+        known = self._found.get(key) if self._differences else self.only
         if known is not None and known.types != types:
             i = next(i for i, (a, b) in enumerate(zip(known.types, types, strict=True)) if a != b)
-            differences = [*self.differences, (i, "shape" if known.types[i][0] != types[i][0] else "dtype")]
-            found = {self._key(t.types, differences): t for t in (*self.targets, target)}
-            self.found, self.differences = found, differences  # in this order: other threads may look
-        elif self.differences:
-            self.found[key] = target
-        self.targets = [t for t in self.targets if t.types != types] + [target]
-        self.only = target if len(self.targets) == 1 else None
+            self._differences = [*self._differences, (i, "shape" if known.types[i][0] != types[i][0] else "dtype")]
+            self._found = {_type_key(t.types, self._differences): t for t in (*self._targets, target)}
+            self.find = _finder(self._found, self._differences)
+        elif self._differences:
+            self._found[key] = target
+        self._targets = [t for t in self._targets if t.types != types] + [target]
+        self.only = target if len(self._targets) == 1 else None
 
-    @staticmethod
-    def _key(types: Sequence[tuple[Any, Any]], differences: Sequence[tuple[int, str]]) -> Any:
-        values = tuple([types[i][name == "dtype"] for i, name in differences])
-        return values[0] if len(values) == 1 else values
+
+def _finder(found: dict[Any, Target], differences: Sequence[tuple[int, str]]) -> Callable[[Sequence[Any]], Target | None]:
+    """Finds targets by `_type_key` of what leaves hold; most often all that differs is the shape of one leaf."""
+    if len(differences) == 1 and differences[0][1] == "shape":
+        place = differences[0][0]
+        return lambda held: found.get(held[place].shape)
+    return lambda held: found.get(tuple([getattr(held[i], name) for i, name in differences]))
+
+
+def _type_key(types: Sequence[tuple[Any, Any]], differences: Sequence[tuple[int, str]]) -> Any:
+    values = tuple([types[i][name == "dtype"] for i, name in differences])
+    return values[0] if len(differences) == 1 and differences[0][1] == "shape" else values
 
 
 class Entry:
     """One structure of arguments."""
 
-    __slots__ = ("kinds", "latest", "other", "read", "records", "repeats", "step", "tables")
+    __slots__ = ("kinds", "latest", "numbers", "other", "read", "records", "repeats", "step", "tables")
 
     def __init__(self, read: Reader, kinds: list[Any], records: bool, other: Entry | None, latest: Latest) -> None:
         self.read, self.kinds, self.other, self.latest = read, kinds, other, latest
+        self.numbers = any(kind is not ARRAY for kind in kinds)
+        """Whether there are Python numbers among the leaves."""
         self.records = records
         """Whether a result for leaves that require grad is recorded, which the slow path does."""
         self.repeats = False
@@ -212,37 +115,40 @@ class Entry:
         if watched.count:
             return MISS
         read = self.read
-        leaves: Any = args if read is first else kwargs.values() if read is named else read(args, kwargs)
-        if leaves is None:
-            return MISS if self.other is None else self.other.run(args, kwargs)
+        leaves: Any = args
+        if read is not first:
+            leaves = kwargs.values() if read is named else read(args, kwargs)
+            if leaves is None:
+                return MISS if self.other is None else self.other.run(args, kwargs)
         if self.step is not None:
             return self.step(tuple(leaves))
-        held = []
-        asked = False
+        held, asked, arrays = [], False, 0
         for a in leaves:
-            if type(a) is not Resident:
-                return self._with_host(leaves, args, kwargs)
-            held.append(a._held)
-            if a._requires_grad:
-                asked = True
-        recording = local.mode.recording
-        table = self.tables.get(self._mode([a._requires_grad for a in leaves], held) if asked or self.repeats else recording)
+            if type(a) is Resident:
+                held.append(a._held)
+                if a._requires_grad:
+                    asked = True
+            elif type(a) is ndarray and not self.numbers:
+                held.append(a)
+                arrays += 1
+            else:
+                return self._of_any_kind(leaves, args, kwargs)
+        table = self.tables.get(self._mode(_required(leaves), held) if asked or self.repeats else local.mode.recording)
         if table is None:
             return MISS
         target = table.only or table.find(held)
         if target is None:
             return MISS
-        self.latest.program = target.program
-        if not target.plain:
-            return target.run(held, False, False)
-        if target.guards is not None and not target.guards.hold():
-            return MISS
+        self.latest.ran = target
+        if arrays or not target.bare:
+            return target.run(held, arrays > 0, 0 < arrays == len(held))
         try:
+            for now, value in target.names:
+                if now() is not value and not target.holds():
+                    return MISS
             found = target.execute(*held)
         except REFUSED:
             return MISS
-        if target.form is not None:
-            return target.formed((found,) if target.single else found, False)
         t: Any = new(Resident)  # as resident() does
         t._held = found
         t._node = t._base = None
@@ -250,7 +156,7 @@ class Entry:
         t._cell = []
         return t
 
-    def _with_host(self, leaves: Sequence[Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    def _of_any_kind(self, leaves: Sequence[Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         """As `run`, for leaves of any kinds."""
         held: list[Any] = []
         asked: list[bool] = []
@@ -262,15 +168,10 @@ class Entry:
                     return MISS if self.other is None else self.other.run(args, kwargs)
                 host = True
             elif cls is ndarray:
-                if not a.dtype.isnative:
-                    return MISS  # an executable reads the bytes as they are
                 host = arrays = True
             elif isinstance(a, Tensor):
                 tensors, m = True, a._held
-                if m.__class__ is ndarray:
-                    if not m.dtype.isnative:
-                        return MISS
-                    host = True
+                host = host or m.__class__ is ndarray
                 if a._requires_grad if a._base is None else a.requires_grad:  # a view finds out now
                     asked = asked or _required(leaves)
             else:
@@ -282,7 +183,7 @@ class Entry:
         target = table.only or table.find(held)
         if target is None:
             return MISS
-        self.latest.program = target.program
+        self.latest.ran = target
         return target.run(held, host, arrays and not tensors)
 
     def _mode(self, asked: list[bool], held: Sequence[Any]) -> Any:
@@ -324,13 +225,6 @@ def _required(leaves: Iterable[Any]) -> list[bool]:
 
 def key_of(args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     return (len(args), *kwargs) if kwargs else len(args)
-
-
-def target_of(kernel: Kernel, program: Program, form: Form | None, returns: str | None) -> Target | None:
-    """The kernel of a program as a target; None if it is not compiled yet, or depends on numbers among the arguments."""
-    if kernel.executable is None or program.guards.conditions:
-        return None
-    return Target(kernel, program, form, choice(returns, program.requires_grad))
 
 
 class FastPath:
@@ -392,12 +286,3 @@ def _kinds(leaves: list[Any], call: Call) -> list[Any] | None:
         else:
             return None
     return found
-
-
-def form_of(structure: Any) -> Form | None:
-    """Puts results into their containers; None: there is one, by itself."""
-    if structure is LEAF:
-        return None
-    if type(structure) in (list, tuple) and all(part is LEAF for part in structure):
-        return type(structure)
-    return lambda found: unflatten(structure, found)

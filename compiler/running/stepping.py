@@ -11,10 +11,10 @@ from typing import Any
 
 import numpy as np
 
-from symgrad.compiler.running.fastpath import REFUSED
 from symgrad.compiler.running.program import MISS
 from symgrad.compiler.running.returns import array_of, choice
 from symgrad.compiler.running.state import Step, put_back
+from symgrad.compiler.running.target import REFUSED
 from symgrad.compiler.tracing.sources import Draw
 from symgrad.compiler.tracing.tree import LEAF, unflatten
 from symgrad.mode import changes, local

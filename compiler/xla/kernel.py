@@ -142,9 +142,11 @@ class Kernel:
         return None if self._execute == self._first else self._execute
 
     @property
-    def x64(self) -> tuple[Callable[[], Any], Callable[[Any], None]]:
-        """Reads and sets whether JAX has 64-bit numbers in this thread. The executable wants them for arrays of the host's and Python
-        numbers, and refuses then what does not fit. JAX's context manager would take as long as all the rest of a call."""
+    def x64(self) -> tuple[Callable[[], Any], Callable[[Any], None]] | None:
+        """Reads and sets whether JAX has 64-bit numbers in this thread, which an executable with 64-bit inputs needs for host arrays and
+        Python numbers; None if it has no such inputs. JAX's context manager would take as long as all the rest of a call."""
+        if not self.wide_inputs:
+            return None
         import jax
 
         state: Any = jax.enable_x64

@@ -1,0 +1,160 @@
+"""Executables that the fast path runs, each with what a call of it needs besides the leaves of its arguments."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+
+from symgrad.compiler.backend import Kernel
+from symgrad.compiler.running.program import MISS, Program
+from symgrad.compiler.running.returns import array_of, choice
+from symgrad.compiler.tracing.sources import native_order, settle
+from symgrad.compiler.tracing.tree import LEAF, unflatten
+from symgrad.resident import MOST_MOVES, Resident, new
+from symgrad.tensor import Tensor
+
+ndarray = np.ndarray
+SMALL = 1 << 14
+"""Bytes: copying so much to the host costs less than a second look at it."""
+_COMPARED = 1 << 10
+"""Bytes of a captured tensor: comparing so much takes less time than handing it over."""
+REFUSED = (TypeError, ValueError, RuntimeError, OverflowError)
+"""Arguments of other types, or what the slow path has words for."""
+Form = Callable[[list[Any]], Any]
+
+
+class Copies:
+    """Copies on the device of small captured tensors whose memory others see, used as long as the numbers are the same: comparing them
+    takes less time than handing them over. One that changes again and again is handed over."""
+
+    __slots__ = ("changes", "known")
+
+    def __init__(self) -> None:
+        self.known: dict[int, tuple[bytes, Any]] = {}
+        self.changes = 0
+
+    def find(self, t: Tensor, array: Any, kernel: Kernel) -> Any:
+        """What the kernel gets: a copy, the memory itself, or what the tensor holds after it has moved to the device."""
+        if array.nbytes > _COMPARED or self.changes > MOST_MOVES:
+            return settle(t, kernel)
+        numbers = array.tobytes()
+        known = self.known.get(id(t))
+        if known is not None and known[0] == numbers:
+            return known[1]
+        held = settle(t, kernel)
+        if held.__class__ is ndarray:
+            self.changes += known is not None
+            held = kernel.buffer(held)
+            self.known[id(t)] = numbers, held
+        return held
+
+
+class Target:
+    """An executable, and what a call of it needs besides the leaves."""
+
+    __slots__ = (
+        "bare", "captured", "copies", "dtypes", "execute", "form", "holds", "kernel", "names", "on_device", "program",
+        "returns_arrays", "single", "small", "types", "x64",
+    )  # fmt: skip
+
+    def __init__(self, kernel: Kernel, program: Program, form: Form | None, returns_arrays: bool | None) -> None:
+        assert kernel.executable is not None
+        self.kernel, self.execute, self.x64 = kernel, kernel.executable, kernel.x64
+        self.program = program
+        guards = program.guards
+        self.holds: Any = guards.hold if guards.any else None
+        """Says whether the program's conditions hold, if it has any."""
+        by_name = not (guards.modules or guards.captured or guards.conditions or guards.others)
+        self.names = tuple((read, value) for read, value, _ in guards.names) if by_name else ()
+        """If these stand for the same objects, the conditions hold."""
+        captured = program.captured
+        self.captured, self.form, self.on_device = captured, form, kernel.on_device
+        outputs, inputs = kernel.graph.outputs, kernel.graph.inputs
+        self.single = len(outputs) == 1
+        self.bare = kernel.on_device and not captured and not returns_arrays and form is None and (by_name or not guards.any)
+        """Whether the result for leaves on the device is what the executable returns for them, as a tensor, if `names` hold."""
+        self.small = all(v.dtype.itemsize * math.prod(v.shape) <= SMALL for v in outputs)
+        self.copies = Copies()
+        self.returns_arrays = returns_arrays
+        """None: the arguments decide."""
+        self.types = [(x.shape, x.dtype) for x in inputs[: len(inputs) - len(captured)]]
+        self.dtypes = [x.dtype for x in inputs]
+
+    def run(self, held: list[Any], host: bool, arrays: bool) -> Any:
+        """The results for what leaves hold. `host`: some of it is memory of the host or a number; `arrays`: arrays were given, and no
+        tensors."""
+        if self.holds is not None and not self.holds():
+            return MISS
+        for t in self.captured:
+            m = t._held
+            if m.__class__ is ndarray:
+                m = self.copies.find(t, m, self.kernel) if self.on_device else native_order(m)
+                host = host or m.__class__ is ndarray
+            held.append(m)
+        try:
+            if not host or not self.on_device:
+                found = self.execute(*held)
+            elif self._misfits(held):
+                return MISS
+            elif self.x64 is None:
+                found = self.execute(*held)
+            else:
+                get, put = self.x64
+                before = get()
+                try:
+                    put(True)
+                    found = self.execute(*held)
+                    put(before)
+                except BaseException:  # also of an interrupt right before the line above
+                    put(before)
+                    raise
+        except REFUSED:
+            return MISS
+        if arrays if self.returns_arrays is None else self.returns_arrays:
+            if self.form is None:
+                return np.array(found) if self.on_device else array_of(found)
+            return self.form([np.array(x) if self.on_device else array_of(x) for x in ((found,) if self.single else found)])
+        return self.formed((found,) if self.single else found, host)
+
+    def _misfits(self, held: list[Any]) -> bool:
+        """Whether there is a host array of another type. JAX would convert it, or take bytes in another order for bytes in ours."""
+        for m, dtype in zip(held, self.dtypes):  # noqa: B905, SIM110  (there are as many; a generator costs more)
+            if m.__class__ is ndarray and m.dtype is not dtype and m.dtype != dtype:
+                return True
+        return False
+
+    def formed(self, found: Sequence[Any], host: bool) -> Any:
+        """The results as tensors in their form. Of memory of the host's nothing is read after the call."""
+        if host and self.on_device:
+            if self.small:
+                found = [np.array(x) for x in found]
+            else:
+                found[0].block_until_ready()  # the results of one run are ready together
+        tensors: list[Any] = []
+        for x in found:
+            t: Any = new(Tensor if x.__class__ is ndarray else Resident)  # as resident() does
+            t._held = x
+            t._node = t._base = None
+            t._requires_grad = False
+            t._cell = []
+            tensors.append(t)
+        return tensors[0] if self.form is None else self.form(tensors)
+
+
+def target_of(kernel: Kernel, program: Program, form: Form | None, returns: str | None) -> Target | None:
+    """The kernel of a program as a target; None if it is not compiled yet, or depends on numbers among the arguments."""
+    if kernel.executable is None or program.guards.conditions:
+        return None
+    return Target(kernel, program, form, choice(returns, program.requires_grad))
+
+
+def form_of(structure: Any) -> Form | None:
+    """Puts results into their containers; None: there is one, by itself."""
+    if structure is LEAF:
+        return None
+    if type(structure) in (list, tuple) and all(part is LEAF for part in structure):
+        return type(structure)
+    return lambda found: unflatten(structure, found)
