@@ -1,7 +1,7 @@
 """A Function of the user's as a value of a graph: what its forward computed, with the backward that was written for it.
 
-    custom(*results, *operands, *saved; backward, results, operands)      gives the results
-        backward(*cotangents of the results, *saved)   ->  cotangents of the operands
+    custom(*results, *operands, *saved; backward, results, operands, reads)      gives the results
+        backward(*cotangents of the results, *results that it reads, *saved)   ->  cotangents of the operands
 
 Its backward is Python code, which runs once, when the function is traced, on cotangents that nobody knows yet.
 """
@@ -22,7 +22,7 @@ from symgrad.ops.shapes import unbroadcast
 from symgrad.ops.spec import Meta, Row
 
 _HOLES = 10**6
-"""Cotangents are inputs of numbers that no program has."""
+"""Cotangents and results are inputs of numbers that no program has."""
 
 
 def holes(likes: Sequence[Any]) -> list[Value]:
@@ -30,8 +30,13 @@ def holes(likes: Sequence[Any]) -> list[Value]:
     return [input_value(_HOLES + i, x.shape, x.dtype) for i, x in enumerate(likes)]
 
 
+def result_holes(likes: Sequence[Any]) -> list[Value]:
+    """Stand-ins for results that a backward reads: their derivatives are those of the Function itself."""
+    return [input_value(2 * _HOLES + i, x.shape, x.dtype) for i, x in enumerate(likes)]
+
+
 def hooked(value: Value, cotangent: Value) -> Value:
-    """The value, with what a hook makes of its cotangent, computed from `holes([value])`."""
+    """The value, with what a hook makes of its cotangent, computed from `holes([value])` and `result_holes([value])`."""
     (result,) = custom([value], [value], [cotangent], HOOKED)
     return result
 
@@ -39,14 +44,18 @@ def hooked(value: Value, cotangent: Value) -> Value:
 def custom(
     results: Sequence[Value], operands: Sequence[Value], cotangents: Sequence[Value | None], row: Row | None = None
 ) -> tuple[Value, ...]:
-    """The results, with cotangents of the operands that were computed from `holes(results)`; None where there is no slope."""
+    """The results, with cotangents of the operands, computed from `holes(results)` and `result_holes(results)`; None where there is no
+    slope."""
     wanted = [(x, g) for x, g in zip(operands, cotangents, strict=True) if g is not None]
     unknown = holes(results)
     outputs = [xp.cast(unbroadcast(xp, g, x.shape), dtype=x.dtype) for x, g in wanted]  # a cotangent may be larger: it is summed
-    saved = _saved(outputs, unknown)
-    names = [*(f"g{i}" for i in range(len(unknown))), *(f"s{i}" for i in range(len(saved)))]
-    backward = cut((*unknown, *saved), outputs, names)
-    attrs = {"backward": backward, "results": len(results), "operands": len(wanted)}
+    below = set(toposort(outputs))
+    read = {i: x for i, x in enumerate(result_holes(results)) if x in below}
+    given = [*unknown, *read.values()]
+    saved = _saved(outputs, given)
+    names = [*(f"g{i}" for i in range(len(unknown))), *(f"y{i}" for i in read), *(f"s{i}" for i in range(len(saved)))]
+    backward = cut((*given, *saved), outputs, names)
+    attrs = {"backward": backward, "results": len(results), "operands": len(wanted), "reads": tuple(read)}
     return apply(row or CUSTOM, (*results, *(x for x, _ in wanted), *saved), attrs)  # type: ignore[no-any-return]
 
 
@@ -61,7 +70,7 @@ def revalued(numbers: Value, history: Value) -> Value:
 
 
 def _saved(outputs: Sequence[Value], unknown: Sequence[Value]) -> list[Value]:
-    """What the outputs read that does not depend on the cotangents."""
+    """What the outputs read that does not depend on the cotangents, or on results."""
     order = toposort(outputs)
     moving = set(unknown)
     for v in order:
@@ -72,15 +81,15 @@ def _saved(outputs: Sequence[Value], unknown: Sequence[Value]) -> list[Value]:
     return list(read)
 
 
-def _type(*args: Any, backward: Graph, results: int, operands: int) -> tuple[Meta, ...]:
+def _type(*args: Any, backward: Graph, results: int, operands: int, reads: tuple[int, ...]) -> tuple[Meta, ...]:
     return tuple(Meta(tuple(x.shape), np.dtype(x.dtype)) for x in args[:results])
 
 
-def _first(*args: Any, backward: Graph, results: int, operands: int) -> Any:
+def _first(*args: Any, backward: Graph, results: int, operands: int, reads: tuple[int, ...]) -> Any:
     return tuple(args[:results])
 
 
-def _compose(xp: Any, *args: Any, backward: Graph, results: int, operands: int) -> Any:
+def _compose(xp: Any, *args: Any, backward: Graph, results: int, operands: int, reads: tuple[int, ...]) -> Any:
     return tuple(args[:results])
 
 
@@ -88,8 +97,9 @@ def _pullback(lane: Any, node: Any, g: Any, needs: Sequence[bool]) -> list[Any]:
     args, outs = lane.arguments(node)
     results, operands = node.attrs["results"], node.attrs["operands"]
     given = [zeros(lane.xp, out) if one is None else one for one, out in zip(g, outs, strict=True)]
+    known = [outs[i] for i in node.attrs["reads"]]
     saved = args[results + operands :]
-    return [None] * results + inline(node.attrs["backward"], (*given, *saved)) + [None] * len(saved)
+    return [None] * results + inline(node.attrs["backward"], (*given, *known, *saved)) + [None] * len(saved)
 
 
 def _never(*args: Any, **attrs: Any) -> Any:
@@ -98,7 +108,7 @@ def _never(*args: Any, **attrs: Any) -> Any:
 
 CUSTOM = Row(
     "custom", ("*args",), _first, (_never,), (frozenset(("args",)),), "each", _type, pullback=_pullback,
-    attrs=("backward", "results", "operands"), outputs=0, complex="own", compose=_compose,
+    attrs=("backward", "results", "operands", "reads"), outputs=0, complex="own", compose=_compose,
 )  # fmt: skip
 
 HOOKED = dataclasses.replace(CUSTOM, name="hooked")

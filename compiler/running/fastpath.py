@@ -199,9 +199,10 @@ class Entry:
             return (mode, same) if same else mode
         return mode
 
-    def reads(self, args: tuple[Any, ...], kwargs: dict[str, Any], kinds: list[Any]) -> bool:
-        """Whether these arguments have this structure."""
-        return self.read(args, kwargs) is not None and self.kinds == kinds
+    def reads(self, args: tuple[Any, ...], kwargs: dict[str, Any], leaves: Sequence[Any], kinds: list[Any]) -> bool:
+        """Whether these arguments have this structure: a reader of leaves also accepts a container in the place of one."""
+        found = self.read(args, kwargs)
+        return found is not None and self.kinds == kinds and list(map(id, found)) == list(map(id, leaves))
 
     def enter(self, leaves: Sequence[Any], target: Target) -> None:
         """Let calls with such leaves run the target."""
@@ -254,17 +255,20 @@ class FastPath:
         """The entry for calls like this one, and the leaves of this one as they were given; None: such calls take the slow path."""
         args, kwargs = call.given
         read = reader(self.signature, call.structure, args, kwargs) if call.complete else None
-        leaves = None if read is None else read(args, kwargs)
-        kinds = None if leaves is None else _kinds(list(leaves), call)
-        if read is None or leaves is None or kinds is None:
+        found = None if read is None else read(args, kwargs)
+        if read is None or found is None:
+            return None
+        leaves = list(found)
+        kinds = _kinds(leaves, call)
+        if kinds is None:
             return None
         first = entry = self.entries.get(key)
         count = 0
-        while entry is not None and not entry.reads(args, kwargs, kinds):
+        while entry is not None and not entry.reads(args, kwargs, leaves, kinds):
             entry, count = entry.other, count + 1
         if entry is None:
             entry = self.entries[key] = Entry(read, kinds, records, first if count < _MOST_STRUCTURES else None, self.latest)
-        return entry, list(leaves)
+        return entry, leaves
 
 
 def _overlap(call: Call) -> bool:

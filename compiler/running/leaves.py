@@ -72,6 +72,8 @@ def _container(part: Any) -> Reader | None:
     """The reader of one argument that is a dictionary, list or tuple of leaves."""
     if isinstance(part, Record) or not all(v is LEAF for _, v in children(part) or ((None, None),)):
         return None
+    if isinstance(part, dict) and not _has_names(part):
+        return None
     cls, keys, count = type(part), tuple(part), len(part)
 
     def read_dictionary(args: tuple[Any, ...], kwargs: dict[str, Any]) -> Iterable[Any] | None:
@@ -116,8 +118,16 @@ def _leaf(x: Any, leaves: list[Any]) -> bool:
     return True
 
 
+def _has_names(part: dict[Any, Any]) -> bool:
+    """Whether all keys are strings. Of others the types count, too: True is equal to 1."""
+    return all(type(k) is str for k in part)
+
+
 def _dictionary(part: dict[Any, Any]) -> _Match:
     cls, keys = type(part), tuple(part)
+    if not _has_names(part):
+        types, each = [*map(type, keys)], _each(part)
+        return lambda x, leaves: type(x) is cls and tuple(x) == keys and [*map(type, x)] == types and each(x.values(), leaves)
     if all(v is LEAF for v in part.values()):
 
         def match_leaves(x: Any, leaves: list[Any]) -> bool:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from typing import Any
 
 import numpy as np
@@ -10,9 +11,11 @@ import numpy as np
 from symgrad.autograd.backward import TensorLane
 from symgrad.autograd.hooks import check_replacement
 from symgrad.compiler.graph.builder import apply
-from symgrad.compiler.graph.custom import custom, holes, hooked, undifferentiable
+from symgrad.compiler.graph.custom import custom, holes, hooked, result_holes, undifferentiable
 from symgrad.compiler.graph.ir import Value
 from symgrad.compiler.lines import user_line
+from symgrad.compiler.tracing.box import Box
+from symgrad.engine import key_of
 from symgrad.errors import TraceError
 from symgrad.mode import local
 from symgrad.tensor import Tensor, wrap
@@ -27,7 +30,8 @@ def follow_backward(capture: Any, node: Any, args: tuple[Any, ...], results: tup
     needs = [isinstance(a, Tensor) and a._requires_grad for a in args]
     operands = [capture.value(a) for a, need in zip(args, needs, strict=True) if need]
     try:
-        cotangents = _backward(capture, node, dict(zip(found, holes(values), strict=True)), needs)
+        with _standing_for(capture, list(found.values()), args):
+            cotangents = _backward(capture, node, dict(zip(found, holes(values), strict=True)), needs)
     except Exception as error:  # it matters only if somebody asks for a derivative
         line = str(error) if isinstance(error, TraceError) else f"{user_line()}: {error}"
         new: Any = tuple(apply(undifferentiable(node.row), (v, *operands), {"line": line}) for v in values)
@@ -36,6 +40,21 @@ def follow_backward(capture: Any, node: Any, args: tuple[Any, ...], results: tup
     for t, value in zip(found.values(), new, strict=True):
         capture.lines.setdefault(value, user_line())
         _enter(capture, t, args, value)
+
+
+@contextmanager
+def _standing_for(capture: Any, results: Sequence[Tensor], args: Sequence[Any] = ()) -> Iterator[None]:
+    """Let results that a backward reads be stand-ins. A result in the memory of another argument is taken for that argument."""
+    before = {}
+    for t, value in zip(results, result_holes([capture.value(t) for t in results]), strict=True):
+        if not any(isinstance(a, Tensor) and a is not t and a._array is t._array for a in args):
+            before[id(t._array)] = capture.boxes[id(t._array)]
+            box = capture.boxes[id(t._array)] = Box(value)
+            box.node = None if t._node is None else key_of(t._node)
+    try:
+        yield
+    finally:
+        capture.boxes.update(before)
 
 
 def _enter(capture: Any, t: Tensor, args: tuple[Any, ...], value: Value) -> None:
@@ -80,7 +99,8 @@ def follow_hook(capture: Any, t: Tensor, hook: Callable[[Tensor], Any], how: str
     g = wrap(np.zeros(value.shape, value.dtype), True)
     capture.enter(g, unknown)
     try:
-        found = _unseen(capture, lambda: hook(g))
+        with _standing_for(capture, [t]):
+            found = _unseen(capture, lambda: hook(g))
         if found is not None:
             check_replacement(hook, g, found)
     except TraceError as error:

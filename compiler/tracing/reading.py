@@ -9,12 +9,10 @@ What is found in other ways (an attribute whose name is computed, files, the env
 from __future__ import annotations
 
 import array
-import dis
 import enum
 import functools
 import inspect
 import io
-import itertools
 import operator
 import re
 import sys
@@ -25,11 +23,11 @@ from typing import Any
 
 import numpy as np
 
+from symgrad.compiler.tracing.code_names import attribute_names, global_names, text_names, used_names
 from symgrad.compiler.tracing.tree import has
 from symgrad.compiler.tracing.watch import MISSING, VALUES, ArrayContents, Contents, IteratorRead, LargeArray, Name, Watched, now
 from symgrad.tensor import Tensor
 
-_PASSED_OVER = (types.ModuleType, type, types.BuiltinFunctionType)
 _FUNCTIONS = (types.FunctionType, types.MethodType, types.BuiltinFunctionType)
 _NAMESPACES = (("types", "SimpleNamespace"), ("argparse", "Namespace"))
 _MOST = 200
@@ -44,18 +42,12 @@ _LONGEST_COMPARED = 10_000
 _MOST_BYTES = 65536
 """Larger arrays are not compared before each run; comparing this many bytes takes 1.2 microseconds."""
 _CONTAINERS = (list, dict, set, deque, bytearray, array.array)
-_WRITES = frozenset(("append", "appendleft", "extend", "extendleft", "insert", "add", "update", "subtract", "discard", "remove", "clear"))
-"""Methods of containers that only write: none returns anything."""
-_METADATA = frozenset(("shape", "dtype", "ndim", "size", "nbytes"))
-"""Attributes of an array that do not depend on its numbers."""
 _CONSTRUCTORS = frozenset(("__new__", "__init__", "__post_init__"))
 _BESIDES = frozenset((
     "__repr__", "__str__", "__del__", "__setattr__", "__delattr__", "__init_subclass__", "__class_getitem__", "__copy__", "__deepcopy__",
     "__reduce__", "__reduce_ex__", "__getstate__", "__setstate__", "__getnewargs__", "__dir__", "__sizeof__", "__set_name__",
 ))  # fmt: skip
 """Special methods that do not compute."""
-_BY_TEXT = frozenset(("getattr", "hasattr", "vars", "attrgetter", "__dict__"))
-"""Names by which code reads attributes whose names are strings in it."""
 
 def names(function: Any, given: Iterable[tuple[str, Any]] = ()) -> list[Watched]:
     """What a function, and the user's functions that it calls by name, read; of a method, the attributes of its object, too, and those of
@@ -71,6 +63,8 @@ class _Search:
         self.waiting: list[Any] = []
         self.read: set[str] = set()
         """Names of attributes in the code."""
+        self.text: set[str] = set()
+        """Those that stand there as strings."""
         self.used: set[str] = set()
         """Names that the code does more with than to write into what they stand for."""
         self.objects: dict[int, tuple[str, Any]] = {}
@@ -106,8 +100,9 @@ class _Search:
         if id(f.__code__) in self.seen or len(self.seen) >= _MOST:
             return
         self.seen.add(id(f.__code__))
-        self.read.update(_attribute_names(f.__code__))
-        self.used.update(_used_names(f.__code__))
+        self.read.update(attribute_names(f.__code__))
+        self.text.update(text_names(f.__code__))
+        self.used.update(used_names(f.__code__))
         for key, title, read in _reads(f):
             self._value(key, title, read)
 
@@ -117,13 +112,16 @@ class _Search:
         self.keys.add(key)
         value = now(read)
         self._into(title, value)
-        if key in self.found or value is MISSING or isinstance(value, _PASSED_OVER) or _is_ours(value):
-            return
-        if attribute and isinstance(value, _FUNCTIONS) and not isinstance(key[0], type):
-            self.waiting += _functions(value)
+        if key in self.found or value is MISSING or _is_conventional(title, value):
             return
         self.found[key] = Name(title, read, attribute)
         self.waiting += _functions(value)
+
+    def _missing(self, title: str, x: Any, name: str) -> None:
+        """An attribute that an object does not have of its own, and may get."""
+        own = getattr(x, "__dict__", None)
+        if own is not None and name not in own and ("missing", id(x), name) not in self.found:
+            self.found["missing", id(x), name] = Name(f"{title}.{name}", functools.partial(own.get, name, MISSING), attribute=True)
 
     def _into(self, title: str, x: Any, depth: int = 0) -> None:
         """Look into an object; also into those in containers, of bound methods, and among the arguments of a partial."""
@@ -163,29 +161,41 @@ class _Search:
         return bool(self.waiting) or len(self.looked) > before
 
     def _attribute(self, title: str, x: Any, name: str) -> None:
-        own = isinstance(x, (type, types.ModuleType)) or name in getattr(x, "__dict__", ()) or name in _slots(type(x))
-        if own and _is_module(x) and type(x.__dict__[name]) in VALUES:
-            return  # part of its makeup
-        if own:
+        own = getattr(x, "__dict__", {})
+        if name in own:
+            if not (_is_module(x) and type(own[name]) in VALUES):  # else a part of its makeup
+                self._value((id(x), name), f"{title}.{name}", functools.partial(own.get, name, MISSING), attribute=True)
+        elif isinstance(x, (type, types.ModuleType)) or name in _slots(type(x)):
             self._value((id(x), name), f"{title}.{name}", functools.partial(getattr, x, name, MISSING), attribute=True)
-            return
-        there = inspect.getattr_static(type(x), name, MISSING)  # a method, or what a class has for all its objects
+        else:
+            self._of_class(title, x, name)
+
+    def _of_class(self, title: str, x: Any, name: str) -> None:
+        """A method, or what a class has for all its objects: each may get one of its own."""
+        there = inspect.getattr_static(type(x), name, MISSING)
         if isinstance(there, (types.FunctionType, staticmethod, classmethod, property, functools.cached_property)):
             self._methods(type(x), name)
+            self.found.setdefault(("class", id(x)), Name(f"{title}.__class__", functools.partial(type, x), attribute=True))
         elif there is not MISSING and not hasattr(type(there), "__get__"):
             self._value((id(x), name), f"{title}.{name}", functools.partial(getattr, x, name, MISSING), attribute=True)
+        elif there is not MISSING:
+            self._methods(type(there), "__get__")
+        is_the_users = there is not MISSING and _is_the_users(str(type(x).__module__)) and not isinstance(there, functools.cached_property)
+        if is_the_users or (there is MISSING and name in self.text):
+            self._missing(title, x, name)
 
     def _methods(self, cls: type, name: str) -> None:
         """Those of a class and, for `super()`, of its bases."""
-        if isinstance(inspect.getattr_static(cls, name), types.FunctionType):
-            self._method(cls, name)
+        self._method(cls, name)
         for base in cls.__mro__:
             self.waiting += _functions(_unwrapped(base.__dict__.get(name)))
 
     def _method(self, cls: type, name: str) -> None:
-        """A method of the user's, which may be replaced in its class."""
-        if _is_the_users(str(cls.__module__)):
-            self._value((cls, name), f"{cls.__name__}.{name}", functools.partial(getattr, cls, name, MISSING), attribute=True)
+        """A method of the user's, which may be replaced in the class that has it."""
+        base = next((base for base in cls.__mro__ if name in base.__dict__), None)
+        if base is not None and _is_the_users(str(base.__module__)):
+            read: Any = base.__dict__.get
+            self._value((base, name), f"{base.__name__}.{name}", functools.partial(read, name, MISSING), attribute=True)
 
     def _is_read(self, name: Name) -> bool:
         return not name.attribute or name.title.rpartition(".")[2] in self.read
@@ -268,7 +278,7 @@ def _attributes(function: Any) -> Iterator[tuple[Any, str, Callable[[], Any]]]:
 
 def _own(owner: Any) -> Iterator[tuple[Any, str, Callable[[], Any]]]:
     for name, value in getattr(owner, "__dict__", {}).items():
-        if not isinstance(value, _PASSED_OVER):
+        if not isinstance(value, types.ModuleType):
             yield (id(owner), name), f"{owner.__class__.__name__}.{name}", functools.partial(owner.__dict__.get, name, MISSING)
 
 
@@ -280,9 +290,16 @@ def _slots(cls: type) -> list[str]:
     return found
 
 
+def _is_conventional(title: str, value: Any) -> bool:
+    """Whether a name stands for what everybody calls so: an imported module, or a function or class of a library by its own name."""
+    if isinstance(value, types.ModuleType):
+        return title.startswith("global ")
+    return _is_ours(value) and re.split(r"[ .]", title)[-1] == getattr(value, "__name__", None)
+
+
 def _is_ours(x: Any) -> bool:
-    """A function of this package, or of NumPy and the like, which nobody replaces."""
-    return isinstance(x, (types.FunctionType, types.MethodType)) and _is_library(x)
+    """A function or class of this package, of Python, or of NumPy and the like."""
+    return isinstance(x, (type, *_FUNCTIONS)) and _is_library(x)
 
 
 def _is_library(x: Any) -> bool:
@@ -316,7 +333,7 @@ def _reads(f: Any) -> Iterator[tuple[Any, str, Callable[[], Any]]]:
             continue  # an input already: as an argument that was left out, or as a captured tensor
         yield (id(f), name), f"default argument {name}", functools.partial(_default, f, name)
     space = f.__globals__
-    for name in _named(f.__code__, ("LOAD_GLOBAL", "LOAD_NAME")):
+    for name in global_names(f.__code__):
         if name in space:
             yield (id(space), name), f"global {name}", functools.partial(space.get, name, MISSING)
 
@@ -336,41 +353,3 @@ def _partial_arguments(x: Any) -> Iterator[tuple[Any, str, Callable[[], Any]]]:
         yield (id(x), i), f"argument {i} of a partial", functools.partial(x.args.__getitem__, i)
     for name in x.keywords:
         yield (id(x), name), f"argument {name} of a partial", functools.partial(x.keywords.get, name, MISSING)
-
-
-def _attribute_names(code: Any) -> Iterator[str]:
-    """Names of attributes that code reads, also as strings."""
-    found = list(_named(code, ("LOAD_ATTR", "LOAD_METHOD")))
-    yield from found
-    if not _BY_TEXT.isdisjoint((*found, *_named(code, ("LOAD_GLOBAL", "LOAD_NAME")))):
-        yield from _strings(code)
-
-
-def _used_names(code: Any) -> Iterator[str]:
-    """Names that code loads, but for `log.append(...)`, which only writes, and `array.shape`, which reads no numbers."""
-    for load, after in itertools.pairwise(dis.get_instructions(code)):
-        passed_over = after.opname in ("LOAD_ATTR", "LOAD_METHOD") and after.argval in _WRITES | _METADATA
-        if load.opname.startswith("LOAD_") and isinstance(load.argval, str) and not passed_over:
-            yield load.argval
-    if not _BY_TEXT.isdisjoint(code.co_names):
-        yield from _strings(code)
-    for constant in code.co_consts:
-        if isinstance(constant, types.CodeType):
-            yield from _used_names(constant)
-
-
-def _strings(code: Any) -> Iterator[str]:
-    for constant in code.co_consts:
-        if isinstance(constant, str) and constant.isidentifier():
-            yield constant
-        elif isinstance(constant, types.CodeType):
-            yield from _strings(constant)
-
-
-def _named(code: Any, instructions: tuple[str, ...]) -> Iterator[str]:
-    for instruction in dis.get_instructions(code):
-        if instruction.opname in instructions:
-            yield instruction.argval
-    for constant in code.co_consts:
-        if isinstance(constant, types.CodeType):
-            yield from _named(constant, instructions)

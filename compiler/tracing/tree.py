@@ -198,7 +198,7 @@ def frozen(structure: Any) -> Any:
         cls = structure.cls if isinstance(structure, Record) else type(structure)
         return cls, tuple((type(k), k, frozen(v)) for k, v in parts)
     try:
-        return freeze(structure)
+        return type(structure), freeze(structure)  # an enum of integers is no integer
     except GraphError:
         return _by_value(structure)
 

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import itertools
 import sys
 import threading
 import weakref
 from collections import namedtuple
 from dataclasses import dataclass
+from enum import IntEnum
 
 import numpy as np
 import pytest
@@ -327,6 +329,43 @@ def test_structures_take_turns(backend):
     for _ in range(3):
         for args, kwargs in given:
             assert fast(*args, **kwargs).tolist() == f(*args, **kwargs).tolist()
+
+
+class Mode(IntEnum):
+    SUM = 1
+
+
+class OtherMode(IntEnum):
+    SUM = 1
+
+
+Single = namedtuple("Single", "a")
+ALIKE = [
+    3.0, (3.0,), [3.0], {"a": 3.0}, Single(3.0), (3.0, 2), ((3.0,),), {"a": (3.0,)}, {1: 3.0}, {True: 3.0}, (1, 3.0), (True, 3.0),
+    (Mode.SUM, 3.0), 1, True, Mode.SUM, OtherMode.SUM, sg.tensor(3.0), (sg.tensor(3.0),), None, (), {},
+]  # fmt: skip
+"""Arguments that are equal, or have the same leaves, and that Python code can tell apart."""
+
+
+def written(x):
+    """A text that tells arguments apart by their structure, their types, and the values that are part of a program."""
+    if isinstance(x, dict):
+        return f"{x.__class__.__name__}{[(k.__class__.__name__, k, written(v)) for k, v in x.items()]}"
+    if isinstance(x, (list, tuple)):
+        return f"{x.__class__.__name__}{[written(v) for v in x]}"
+    return x.__class__.__name__ if isinstance(x, (float, sg.Tensor)) else f"{x.__class__.__name__} {x!r}"
+
+
+@pytest.mark.parametrize("what", ["call", "grad"])
+def test_arguments_that_python_can_tell_apart_have_programs_of_their_own(what):
+    codes = {text: float(i) for i, text in enumerate(sorted({written(x) for x in ALIKE}), 1)}
+    assert len(codes) == len(ALIKE)
+    x = sg.ones(2)
+    for one, other in itertools.permutations(ALIKE, 2):
+        fast = sg.compile(lambda x, s: (x * codes[written(s)]).sum(), backend="numpy")
+        for s in (one, other, one, other):
+            found = fast(x, s) / 2 if what == "call" else fast.grad(x, s, wrt="x")[0]
+            assert found.item() == codes[written(s)], (one, other)
 
 
 def test_keywords_in_any_order_are_the_arguments_that_they_name():

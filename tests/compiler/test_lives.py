@@ -24,6 +24,125 @@ class Tripled(sg.autograd.Function):
         return g * 6 * x
 
 
+class SavesOutput(sg.autograd.Function):
+    @staticmethod
+    def forward(ctx, x):
+        y = x.exp()
+        ctx.save_for_backward(y)
+        return y
+
+    @staticmethod
+    def backward(ctx, g):
+        (y,) = ctx.saved_tensors
+        return g * y
+
+
+class SavesAll(sg.autograd.Function):
+    """Inputs, outputs and something in between, which has no derivative."""
+
+    @staticmethod
+    def forward(ctx, x, w):
+        between = x.sin()
+        first, second = between * w, (x * x).tanh()
+        ctx.save_for_backward(x, w, first, between, second)
+        return first, second
+
+    @staticmethod
+    def backward(ctx, g, h):
+        x, _, first, between, second = ctx.saved_tensors
+        return g * first * 2 + h * (1 - second * second) * 2 * x, (g * between + h * second * first).sum(0)
+
+
+class WritesIntoArgument(sg.autograd.Function):
+    @staticmethod
+    def forward(ctx, x):
+        x.exp_()
+        ctx.mark_dirty(x)
+        ctx.save_for_backward(x)
+        return x
+
+    @staticmethod
+    def backward(ctx, g):
+        (y,) = ctx.saved_tensors
+        return g * y
+
+
+class KeepsOutput(sg.autograd.Function):
+    """Once as it is, and once without its history."""
+
+    @staticmethod
+    def forward(ctx, x):
+        ctx.result = x.exp()
+        return ctx.result
+
+    @staticmethod
+    def backward(ctx, g):
+        return g * ctx.result * ctx.result.detach()
+
+
+class ReturnsArgument(sg.autograd.Function):
+    @staticmethod
+    def forward(ctx, x):
+        ctx.save_for_backward(x)
+        return x
+
+    @staticmethod
+    def backward(ctx, g):
+        (x,) = ctx.saved_tensors
+        return g * x * 2
+
+
+class SetUp(sg.autograd.Function):
+    @staticmethod
+    def forward(x):
+        return x.tanh()
+
+    @staticmethod
+    def setup_context(ctx, inputs, output):
+        ctx.save_for_backward(output)
+
+    @staticmethod
+    def backward(ctx, g):
+        (y,) = ctx.saved_tensors
+        return g * (1 - y * y)
+
+
+def saves_output(x, w):
+    return SavesOutput.apply(x * w) * w
+
+
+def saves_all(x, w):
+    first, second = SavesAll.apply(x, w)
+    return first * second + second
+
+
+def writes_into_argument(x, w):
+    return WritesIntoArgument.apply(x * w) * x
+
+
+def keeps_output(x, w):
+    return KeepsOutput.apply(x * w) * w
+
+
+def returns_argument(x, w):
+    return ReturnsArgument.apply(x * w) ** 2
+
+
+def saves_in_setup(x, w):
+    return SetUp.apply(x * w).exp()
+
+
+def nested_functions(x, w):
+    return SavesOutput.apply(SetUp.apply(SavesOutput.apply(x) * w))
+
+
+def hook_reads_its_tensor(x, w):
+    h = x * w
+    if h.requires_grad:
+        h.register_hook(lambda g: g * h)
+    return h.sin()
+
+
 def function(x, w):
     return Tripled.apply(x * w)
 
@@ -104,7 +223,8 @@ def derivative_inside(x, w):
 
 FUNCTIONS = [
     function, written_without_recording, block, through_data, through_detach, detached, branch_on_history, branch_on_argument,
-    branch_on_leaf, hook, enabled, mode, required_inside, derivative_inside,
+    branch_on_leaf, hook, enabled, mode, required_inside, derivative_inside, saves_output, saves_all, writes_into_argument,
+    saves_in_setup, nested_functions, hook_reads_its_tensor, keeps_output, returns_argument,
 ]  # fmt: skip
 
 
@@ -114,7 +234,9 @@ def test_a_derivative_is_that_of_eager_code_whenever_it_is_asked_for(f, wrt):
     assert_same_in_all_lives(f, X, W, wrt=wrt)
 
 
-@pytest.mark.parametrize("f", [function, written_without_recording, branch_on_history, hook], ids=lambda f: f.__name__)
+@pytest.mark.parametrize(
+    "f", [function, written_without_recording, branch_on_history, hook, saves_output, saves_all], ids=lambda f: f.__name__
+)
 def test_the_same_on_xla(f):
     assert_same_in_all_lives(f, X, W, backends=("xla",))
 

@@ -1,0 +1,63 @@
+"""The names that Python code reads: globals, attributes, and strings where those may be names of attributes."""
+
+from __future__ import annotations
+
+import dis
+import itertools
+import types
+from collections.abc import Iterator
+from typing import Any
+
+_WRITES = frozenset(("append", "appendleft", "extend", "extendleft", "insert", "add", "update", "subtract", "discard", "remove", "clear"))
+"""Methods of containers that only write: none returns anything."""
+_METADATA = frozenset(("shape", "dtype", "ndim", "size", "nbytes"))
+"""Attributes of an array that do not depend on its numbers."""
+_BY_TEXT = frozenset(("getattr", "hasattr", "vars", "attrgetter", "__dict__"))
+"""Names by which code reads attributes whose names are strings in it."""
+
+
+def global_names(code: Any) -> Iterator[str]:
+    """Names that code looks up among the globals."""
+    return _named(code, ("LOAD_GLOBAL", "LOAD_NAME"))
+
+
+def attribute_names(code: Any) -> Iterator[str]:
+    """Names of attributes that code reads, also as strings."""
+    yield from _named(code, ("LOAD_ATTR", "LOAD_METHOD"))
+    yield from text_names(code)
+
+
+def text_names(code: Any) -> Iterator[str]:
+    """Strings in code that reads attributes by strings: one may be missing, and there later."""
+    if not _BY_TEXT.isdisjoint((*_named(code, ("LOAD_ATTR", "LOAD_METHOD")), *global_names(code))):
+        yield from _strings(code)
+
+
+def used_names(code: Any) -> Iterator[str]:
+    """Names that code loads, but for `log.append(...)`, which only writes, and `array.shape`, which reads no numbers."""
+    for load, after in itertools.pairwise(dis.get_instructions(code)):
+        passed_over = after.opname in ("LOAD_ATTR", "LOAD_METHOD") and after.argval in _WRITES | _METADATA
+        if load.opname.startswith("LOAD_") and isinstance(load.argval, str) and not passed_over:
+            yield load.argval
+    if not _BY_TEXT.isdisjoint(code.co_names):
+        yield from _strings(code)
+    for constant in code.co_consts:
+        if isinstance(constant, types.CodeType):
+            yield from used_names(constant)
+
+
+def _strings(code: Any) -> Iterator[str]:
+    for constant in code.co_consts:
+        if isinstance(constant, str) and constant.isidentifier():
+            yield constant
+        elif isinstance(constant, types.CodeType):
+            yield from _strings(constant)
+
+
+def _named(code: Any, instructions: tuple[str, ...]) -> Iterator[str]:
+    for instruction in dis.get_instructions(code):
+        if instruction.opname in instructions:
+            yield instruction.argval
+    for constant in code.co_consts:
+        if isinstance(constant, types.CodeType):
+            yield from _named(constant, instructions)
