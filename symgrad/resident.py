@@ -66,13 +66,18 @@ def take(tensors: Sequence[Tensor], held: Sequence[Any], instead: Sequence[InUse
 
 
 def _hold(t: Tensor, held: Any, cls: type) -> None:
-    """Let a tensor hold something else, as one of a class that fits it. Whoever calls this has the lock."""
+    """Let a tensor hold something else, as one of a class that fits it. Whoever calls this has the lock.
+
+    An interrupt may come between the two: a tensor of a device's class that holds an array is as good as any, and one of the host's class
+    must never hold a buffer."""
     part = memory(t)
     if part.__class__ is Part:
         part.pack.terms.whole = False
         t.__dict__["_writes"] += part.pack.terms.runs
         if terms := _terms(t.__dict__.get("_grad")):  # nobody sees from now on who asks for it
             terms.seen = True
+    if type(t) is not cls and cls in _home:
+        _class.__set__(t, cls)
     _slot.__set__(t, held)
     if type(t) is not cls:
         _class.__set__(t, cls)
