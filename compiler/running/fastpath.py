@@ -18,7 +18,7 @@ from symgrad.compiler.running.leaves import Reader, first, named, reader
 from symgrad.compiler.running.program import MISS
 from symgrad.compiler.running.target import REFUSED, Target
 from symgrad.compiler.tracing.aliases import overlaps
-from symgrad.compiler.tracing.signature import Call, held_by
+from symgrad.compiler.tracing.signature import Call, held_by, is_jax_array
 from symgrad.mode import local, watched
 from symgrad.resident import Resident, memory, new
 from symgrad.tensor import Tensor
@@ -101,7 +101,7 @@ class Entry:
     def __init__(self, read: Reader, kinds: list[Any], records: bool, other: Entry | None, latest: Latest) -> None:
         self.read, self.kinds, self.other, self.latest = read, kinds, other, latest
         self.numbers = any(kind is not ARRAY for kind in kinds)
-        """Whether there are Python numbers among the leaves."""
+        """Whether there are Python numbers, or arrays of JAX's, among the leaves."""
         self.records = records
         """Whether a result for leaves that require grad is recorded, which the slow path does."""
         self.repeats = False
@@ -166,7 +166,10 @@ class Entry:
             if kind is not ARRAY:
                 if cls is not kind:
                     return MISS if self.other is None else self.other.run(args, kwargs)
-                host = True
+                if cls in _NUMBERS:
+                    host = True
+                else:
+                    tensors = True  # an array of JAX's
             elif cls is ndarray:
                 host = arrays = True
             elif isinstance(a, Tensor):
@@ -286,6 +289,8 @@ def _kinds(leaves: list[Any], call: Call) -> list[Any] | None:
         if number is None and given is leaf:
             found.append(ARRAY)
         elif type(given) in _NUMBERS and (number is not None or type(given) is np.float64):
+            found.append(type(given))
+        elif is_jax_array(given):
             found.append(type(given))
         else:
             return None

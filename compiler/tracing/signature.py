@@ -342,10 +342,15 @@ def _is_foreign(x: Any) -> bool:
     return _foreign(x) or (native_number(x) is not None and not isinstance(x, (int, float, complex)))
 
 
+def is_jax_array(x: Any) -> bool:
+    """Whether it is an array of JAX's, if anybody has imported that."""
+    jax = sys.modules.get("jax")
+    return jax is not None and isinstance(x, jax.Array)
+
+
 def _foreign(x: Any) -> bool:
     """An array of JAX's; other libraries' arrays are refused."""
-    jax = sys.modules.get("jax")
-    if jax is not None and isinstance(x, jax.Array):
+    if is_jax_array(x):
         return True
     return hasattr(type(x), "__dlpack__") and hasattr(type(x), "__array__")
 

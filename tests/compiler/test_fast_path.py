@@ -431,3 +431,38 @@ def test_what_was_asked_for_may_be_made_anew_at_every_call():
         assert len(fast.grad(x, x * 1, wrt=names)) == len(names)
     with pytest.raises(ValueError, match="truth value"):
         fast.grad(x, x * 1, wrt=(True,))
+
+
+@pytest.mark.parametrize("backend", ["numpy", "xla"])
+def test_arrays_of_jax_go_straight_to_the_executable(monkeypatch, backend):
+    import jax.numpy as jnp
+
+    fast = sg.compile(lambda p, y: (p["a"] * y + p["b"]).sum(), backend=backend)
+    f = sg.compile(lambda x: x, backend=backend)
+    a, b, y = jnp.arange(3.0), jnp.ones(3), np.float32([1, 2, 3])
+    for _ in range(2):
+        assert fast({"a": a, "b": b}, y).item() == 11
+        assert fast.grad({"a": a, "b": b}, y, wrt="y").tolist() == [0, 1, 2]
+        assert f(a).tolist() == [0, 1, 2]
+    monkeypatch.setattr(fast, "_called", None)
+    for x in (a, a + 1):
+        found = fast({"a": x, "b": b}, y)
+        assert isinstance(found, sg.Tensor)
+        assert found.item() == 11 + 6 * (x is not a)
+    same = f(a)
+    same.add_(1)
+    assert same.tolist() == [1, 2, 3]
+    assert a.tolist() == [0, 1, 2]
+
+
+def test_a_result_does_not_share_memory_with_an_array_of_jax_that_it_equals():
+    import jax.numpy as jnp
+
+    a = jnp.arange(4.0)
+    same = sg.compile(lambda x: x)
+    given = [same(a) for _ in range(3)][-1]
+    step = sg.compile(lambda: given.add_(1))  # which is given the memory of what it writes to
+    for _ in range(3):
+        step()
+    assert given.tolist() == [3, 4, 5, 6]
+    assert a.tolist() == [0, 1, 2, 3]
