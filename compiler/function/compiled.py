@@ -34,7 +34,7 @@ from symgrad.compiler.tracing.choice import Choice
 from symgrad.compiler.tracing.effects import Effects, escaped
 from symgrad.compiler.tracing.naming import titles
 from symgrad.compiler.tracing.randomness import Dice
-from symgrad.compiler.tracing.reading import names
+from symgrad.compiler.tracing.reading import asks_who_is_who, names
 from symgrad.compiler.tracing.requiring import for_derivatives
 from symgrad.compiler.tracing.results import no_tensor
 from symgrad.compiler.tracing.signature import Call, Signature, Spec, types_of
@@ -70,7 +70,7 @@ class Compiled(Methods, Inspection, Wrapping):
         """The paths that derivatives were asked for, of a function that branches on values."""
         self._by_types: dict[Any, Program | Step] = {}
         """The short way to a program, for calls with tensors only."""
-        self._fast = FastPath(self.signature.signature)
+        self._fast = FastPath(self.signature.signature, functools.partial(asks_who_is_who, function))
         self._entries = self._fast.entries
         self._asked, self._points = {}, {}
         self._name: str = getattr(function, "__name__", "function")
@@ -164,7 +164,8 @@ class Compiled(Methods, Inspection, Wrapping):
 
     def _launched(self, program: Program, call: Call, types: Any) -> Any:
         guards = program.guards
-        if types is not None and call.plain and not guards.conditions and self.options.returns != "numpy" and not call.mode()[2]:
+        simple = call.plain and not guards.conditions and self.options.returns != "numpy" and not call.mode()[2]
+        if types is not None and simple and not self._fast.asks_identity():
             self._by_types[types] = program
         self._latest = program
         result = program.run(call.tensors())
@@ -192,9 +193,10 @@ class Compiled(Methods, Inspection, Wrapping):
         for step in steps:
             found = self._attempted(step, tensors) if step is not tried else MISS
             if found is not MISS:
-                if types is not None and call.plain and step.free and self.options.returns != "numpy":
-                    self._by_types[types] = step
-                self._fast.enter_step(call, stepping(step, self.options.returns))
+                if not self._fast.asks_identity():
+                    if types is not None and call.plain and step.free and self.options.returns != "numpy":
+                        self._by_types[types] = step
+                    self._fast.enter_step(call, stepping(step, self.options.returns))
                 return self._returned(found, call, step.guards.requires_grad)
         return MISS
 

@@ -8,6 +8,7 @@ program, or says what is wrong. The code is plain for speed: beside a kernel of 
 
 from __future__ import annotations
 
+import functools
 import inspect
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any
@@ -105,7 +106,7 @@ class Entry:
         self.records = records
         """Whether a result for leaves that require grad is recorded, which the slow path does."""
         self.repeats = False
-        """Whether there are programs for calls with one leaf in several places, where it is one input."""
+        """Whether there are programs for calls with one leaf in several places, where it is one input, or may be: the code asks."""
         self.tables: dict[Any, Table] = {}
         self.step: Any = None
         """Runs a program with effects on the leaves."""
@@ -235,8 +236,8 @@ class FastPath:
     """The entries of a compiled function, by the number of positional arguments and the keywords; of its derivatives also by what was asked
     for."""
 
-    def __init__(self, signature: inspect.Signature) -> None:
-        self.signature = signature
+    def __init__(self, signature: inspect.Signature, asks_identity: Callable[[], bool]) -> None:
+        self.signature, self.asks_identity = signature, functools.cache(asks_identity)
         self.entries: dict[Any, Entry] = {}
         self.latest = Latest()
 
@@ -271,6 +272,7 @@ class FastPath:
             entry, count = entry.other, count + 1
         if entry is None:
             entry = self.entries[key] = Entry(read, kinds, records, first if count < _MOST_STRUCTURES else None, self.latest)
+            entry.repeats = records and self.asks_identity()
         return entry, leaves
 
 
@@ -288,9 +290,7 @@ def _kinds(leaves: list[Any], call: Call) -> list[Any] | None:
     for given, leaf, number in zip(leaves, call.leaves, call.weak or (None,) * len(leaves), strict=True):
         if number is None and given is leaf:
             found.append(ARRAY)
-        elif type(given) in _NUMBERS and (number is not None or type(given) is np.float64):
-            found.append(type(given))
-        elif is_jax_array(given):
+        elif (type(given) in _NUMBERS and (number is not None or type(given) is np.float64)) or is_jax_array(given):
             found.append(type(given))
         else:
             return None

@@ -27,6 +27,16 @@ def attribute_names(code: Any) -> Iterator[str]:
     yield from text_names(code)
 
 
+def asks_identity(code: Any) -> bool:
+    """Whether code may find out which of its tensors are the same object: by `x is y`, `id(x)`, or what deepcopy() makes of both."""
+    pairs = itertools.pairwise(dis.get_instructions(code))
+    fixed = ("LOAD_CONST", "LOAD_GLOBAL")  # None, a class
+    compares = any(after.opname == "IS_OP" and before.opname not in fixed for before, after in pairs)
+    if compares or not {"id", "deepcopy"}.isdisjoint(code.co_names):
+        return True
+    return any(asks_identity(constant) for constant in code.co_consts if isinstance(constant, types.CodeType))
+
+
 def text_names(code: Any) -> Iterator[str]:
     """Strings in code that reads attributes by strings: one may be missing, and there later."""
     if not _BY_TEXT.isdisjoint((*_named(code, ("LOAD_ATTR", "LOAD_METHOD")), *global_names(code))):

@@ -23,7 +23,7 @@ from typing import Any
 
 import numpy as np
 
-from symgrad.compiler.tracing.code_names import attribute_names, global_names, text_names, used_names
+from symgrad.compiler.tracing.code_names import asks_identity, attribute_names, global_names, text_names, used_names
 from symgrad.compiler.tracing.tree import has
 from symgrad.compiler.tracing.watch import MISSING, VALUES, ArrayContents, Contents, IteratorRead, LargeArray, Name, Watched, now
 from symgrad.tensor import Tensor
@@ -55,8 +55,16 @@ def names(function: Any, given: Iterable[tuple[str, Any]] = ()) -> list[Watched]
     return _Search().run(function, given)
 
 
+def asks_who_is_who(function: Any) -> bool:
+    """Whether a function, or one of the user's that it calls by name, may find out which of its arguments are the same object."""
+    search = _Search()
+    search.run(function, ())
+    return search.asks_identity
+
+
 class _Search:
     def __init__(self) -> None:
+        self.asks_identity = False
         self.found: dict[Any, Name] = {}
         self.keys: set[Any] = set()
         self.seen: set[int] = set()
@@ -100,6 +108,7 @@ class _Search:
         if id(f.__code__) in self.seen or len(self.seen) >= _MOST:
             return
         self.seen.add(id(f.__code__))
+        self.asks_identity = self.asks_identity or asks_identity(f.__code__)
         self.read.update(attribute_names(f.__code__))
         self.text.update(text_names(f.__code__))
         self.used.update(used_names(f.__code__))

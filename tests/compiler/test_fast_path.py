@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import itertools
 import sys
 import threading
@@ -280,6 +281,33 @@ def test_the_same_tensor_twice_is_not_taken_for_two():
     for _ in range(3):
         assert host(x, x).tolist() == [1.0, 4.0]
         assert host(x, y).tolist() == [3.0, 8.0]
+
+
+def is_same(x, y):
+    return x is y
+
+
+ASKING = {
+    "is": lambda x, y: x * 3 if x is y else x * 2,
+    "is not": lambda x, y: x * 2 if x is not y else x * 3,
+    "by a function": lambda x, y: x * 3 if is_same(x, y) else x * 2,
+    "id": lambda x, y: x * 3 if len({id(x), id(y)}) == 1 else x * 2,
+    "deepcopy": lambda x, y: x * 3 if len({*map(id, copy.deepcopy([x, y]))}) == 1 else x * 2,
+}
+
+
+@pytest.mark.parametrize("f", ASKING.values(), ids=ASKING)
+@pytest.mark.parametrize("first", [True, False], ids=["distinct first", "the same first"])
+def test_code_that_asks_which_arguments_are_the_same_is_answered(f, first):
+    fast, (a, b) = sg.compile(f, backend="numpy"), (sg.ones(2), sg.ones(2))
+    for _ in range(3):
+        for y in (b, a) if first else (a, b):
+            assert fast(a, y).tolist() == f(a, y).tolist() == ([3, 3] if y is a else [2, 2])
+
+
+def test_code_that_compares_with_none_or_a_class_asks_for_no_arguments():
+    fast = ready(lambda x, y: x * 2 if y is not None and type(y) is not dict else x, on_device(1.0), on_device(2.0))
+    assert not fast._entries[2].repeats
 
 
 def test_whether_operations_are_recorded_is_part_of_the_key():
