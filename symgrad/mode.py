@@ -218,9 +218,13 @@ def drawn(draw: Callable[[], Any], generator: Any) -> Any:
     capture = local.mode.capture
     if capture is None:
         return np.asarray(draw())
+
+    def again() -> Any:
+        return np.asarray(draw())  # arithmetic makes a NumPy number of an array without dimensions
+
     capture.draws_from(generator)
-    array = np.asarray(draw())
-    capture.drew(array, draw)
+    array = again()
+    capture.drew(array, again)
     return array
 
 
