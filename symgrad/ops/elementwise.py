@@ -128,7 +128,7 @@ elementwise(
         lambda xp, g, out, x, y, weight: (y - x) * g,
     ),
     saves=("weight", "weight", "x y"), kinds="fc", sympy=lambda sp, x, y, weight: x + weight * (y - x),
-    jax=lambda x, y, weight: f"{x} + {weight} * ({y} - {x})",
+    jax=lambda x, y, weight: f"jnp.where(jnp.abs({weight}) < 0.5, {x} + {weight} * ({y} - {x}), {y} - ({y} - {x}) * (1 - {weight}))",
     display=lambda node: f"LerpBackward{int(hasattr(node.inputs[2], 'shape'))}",
 )  # fmt: skip
 

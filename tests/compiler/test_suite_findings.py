@@ -154,3 +154,13 @@ def test_a_constant_result_requires_grad_as_eagerly(f):
         assert x.grad.tolist() == [0, 0]
     assert fast.grad(x, wrt="x").tolist() == [0, 0]
     assert not fast(x.detach()).requires_grad
+
+
+@pytest.mark.parametrize("weight", [0.0, 0.3, 0.5, 1.0, -1.0, "each"])
+def test_lerp_is_exact_at_both_ends(weight):
+    """1e8 + 1 * (-3 - 1e8) is 0 in float32."""
+    x, y = sg.tensor([0.1, 1e8, 2.0, -np.inf]), sg.tensor([0.7, -3.0, np.inf, 1.0])
+    w = sg.tensor([1.0, 1.0, 0.5, 0.25]) if weight == "each" else weight
+    wanted = sg.lerp(x, y, w)
+    for backend in ("numpy", "xla"):
+        np.testing.assert_allclose(sg.compile(lambda x, y: sg.lerp(x, y, w), backend=backend)(x, y).numpy(), wanted.numpy(), rtol=1e-6)
