@@ -39,6 +39,13 @@ def test_gelu_by_tanh():
     assert gradgradcheck(lambda x: ops.gelu(x, approximate="tanh"), (leaf(5),))
 
 
+def test_gelu_far_from_zero_in_single_precision():
+    """Nothing of x is left on one side, and all on the other: erf(x) was 6e-8 short of 1, and gelu(-1e8) was -3."""
+    x = np.array([-1e30, -1e8, -100, -10, 10, 100, 1e8, 1e30, np.inf], np.float32)
+    np.testing.assert_array_equal(ops.normal_cdf(wrap(x))._array, (x > 0).astype(np.float32))
+    np.testing.assert_array_equal(ops.gelu(wrap(x), approximate="none")._array, x * (x > 0))
+
+
 def test_prelu():
     assert gradcheck(ops.prelu, (leaf(3, 4), leaf(1, 4, seed=1)))
     assert gradgradcheck(ops.prelu, (leaf(3, 4), leaf(1, 4, seed=1)))
