@@ -6,11 +6,16 @@
     all(bytes)          -> all(bytes != 0) as bytes
     power(truth values) -> power(integers)
     trunc(i / j)        -> the floor of i / j, and 1 more where that is negative and not exact
+    heaviside(i, j)     -> j where i is 0, else 1 where i is positive
+    threshold(i; t, v)  -> v where i is at most t, else i, with t and v cut off
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
+
+import numpy as np
 
 from symgrad.compiler.graph.builder import apply, xp
 from symgrad.compiler.graph.ir import Graph, Value, row_of, walk
@@ -21,9 +26,8 @@ _AS_INTEGERS = frozenset((
     "cummax", "cummin", "index_add", "index_back", "index_put", "scatter_add", "scatter_along", "sgn", "sign", "unfold_transpose",
 ))  # fmt: skip
 """Rows that XLA does not have for truth values."""
-_AS_FLOATS = frozenset(("avg_pool", "convolution_transpose", "hardtanh", "heaviside", "threshold"))
+_AS_FLOATS = frozenset(("avg_pool", "convolution_transpose", "hardtanh"))
 """Rows whose lowering gives floats, or nothing, for whole numbers."""
-_OTHERS = frozenset(("addcmul", "all", "any", "clamp", "div_rounded", "power"))
 
 
 def whole(graph: Graph) -> Graph:
@@ -38,21 +42,43 @@ def _may_change(v: Value) -> bool:
 
 
 def _change(v: Value, args: tuple[Any, ...]) -> Any:
-    if not _may_change(v):
+    return None if not _may_change(v) else _OTHERS.get(v.op, _through)(v, args)
+
+
+def _truth(v: Value, args: tuple[Any, ...]) -> Any:
+    return xp.cast(apply(row_of(v), (xp.ne(args[0], 0),), dict(v.attrs)), dtype=UINT8) if v.dtype == UINT8 else None
+
+
+def _addcmul(v: Value, args: tuple[Any, ...]) -> Any:
+    return args[0] + args[1] * args[2] * v.dtype.type(v.attrs["value"]).item()  # the factor is cut off, too
+
+
+def _div_rounded(v: Value, args: tuple[Any, ...]) -> Any:
+    if v.attrs["rounding_mode"] != "trunc":
         return None
-    if v.op not in _OTHERS:
-        return _through(v, args)
-    if v.op == "div_rounded" and v.attrs["rounding_mode"] == "trunc":
-        quotient = xp.floor_divide(*args)
-        inexact = xp.logical_and(xp.ne(xp.remainder(*args), 0), xp.lt(quotient, 0))
-        return quotient + xp.cast(inexact, dtype=v.dtype)
-    if v.op in ("all", "any") and v.dtype == UINT8:
-        return xp.cast(apply(row_of(v), (xp.ne(args[0], 0),), dict(v.attrs)), dtype=UINT8)
-    if v.op == "addcmul":  # the factor is cut off, too
-        return args[0] + args[1] * args[2] * v.dtype.type(v.attrs["value"]).item()
-    if v.op in ("clamp", "power") and v.dtype != args[0].dtype:
-        return apply(row_of(v), (xp.cast(args[0], dtype=v.dtype),), dict(v.attrs))
-    return None
+    quotient = xp.floor_divide(*args)
+    inexact = xp.logical_and(xp.ne(xp.remainder(*args), 0), xp.lt(quotient, 0))
+    return quotient + xp.cast(inexact, dtype=v.dtype)
+
+
+def _heaviside(v: Value, args: tuple[Any, ...]) -> Any:
+    x, y = args
+    return xp.where(xp.eq(x, 0), y, xp.cast(xp.gt(xp.cast(x, dtype=INT64), 0), dtype=v.dtype))
+
+
+def _threshold(v: Value, args: tuple[Any, ...]) -> Any:
+    low = xp.le(xp.cast(args[0], dtype=INT64), int(v.attrs["threshold"]))
+    return xp.where(low, np.array(int(v.attrs["value"])).astype(v.dtype).item(), args[0])
+
+
+def _in_its_type(v: Value, args: tuple[Any, ...]) -> Any:
+    return apply(row_of(v), (xp.cast(args[0], dtype=v.dtype),), dict(v.attrs)) if v.dtype != args[0].dtype else None
+
+
+_OTHERS: dict[str, Callable[[Value, tuple[Any, ...]], Any]] = {
+    "addcmul": _addcmul, "all": _truth, "any": _truth, "clamp": _in_its_type, "div_rounded": _div_rounded, "heaviside": _heaviside,
+    "power": _in_its_type, "threshold": _threshold,
+}  # fmt: skip
 
 
 def _through(v: Value, args: tuple[Any, ...]) -> Any:

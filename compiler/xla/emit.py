@@ -20,7 +20,7 @@ from symgrad.compiler.control.rows import CALL, is_control
 from symgrad.compiler.graph.ir import INPUT, LITERAL, OUTPUT, Graph, Value, row_of
 from symgrad.compiler.source import COMPARE, INFIX, PLAIN, WIDTH, is_none, one_is_typed
 from symgrad.compiler.xla import loops
-from symgrad.compiler.xla.rows import ROWS, helpers, takes_many_rows
+from symgrad.compiler.xla.rows import POWERS, ROWS, helpers, is_whole_power, takes_many_rows
 from symgrad.errors import GraphError
 from symgrad.ops.spec import Row
 
@@ -40,7 +40,7 @@ def module(graph: Graph, name: str = "forward") -> ast.Module:
 
 
 def _parameters(graph: Graph) -> list[str]:
-    return list(syntax.parameter_names(graph.labels, {*_MODULES, ROWS}))
+    return list(syntax.parameter_names(graph.labels, {*_MODULES, ROWS, POWERS}))
 
 
 class _Emitter:
@@ -151,6 +151,8 @@ class _Emitter:
             result: ast.expr = syntax.attribute(operands[0], "T")
         elif takes_many_rows(v):
             result = ast.Call(syntax.name(ROWS), operands, [])
+        elif is_whole_power(v):
+            result = ast.Call(syntax.name(POWERS), operands, [])
         elif v.op in INFIX or v.op in COMPARE or row.jax is None:
             result = _by_name(v, operands)
         elif callable(row.jax):

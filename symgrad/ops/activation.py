@@ -11,6 +11,7 @@ from symgrad.ops.exact import PI, root
 from symgrad.ops.kernels.blocks import in_blocks
 from symgrad.ops.kernels.layout import fresh
 from symgrad.ops.kernels.select import select
+from symgrad.ops.promotion import kind
 from symgrad.ops.spec import Meta
 from symgrad.ops.table import elementwise, row
 
@@ -244,8 +245,16 @@ elementwise(
     jax=lambda x, *, lambd: f"jnp.where(jnp.abs({x}) <= {lambd!r}, 0, {x})",
     tie=True,
 )  # fmt: skip
+
+
+def _threshold(x, *, threshold, value):
+    if kind(x.dtype) == "i":  # the numbers are cut off, as in PyTorch
+        return np.where(x <= int(threshold), np.array(int(value)).astype(x.dtype), x)
+    return select(x <= threshold, value, x).astype(x.dtype, copy=False)
+
+
 elementwise(
-    "threshold", "x / threshold value", lambda x, *, threshold, value: select(x <= threshold, value, x).astype(x.dtype, copy=False),
+    "threshold", "x / threshold value", _threshold,
     (lambda xp, g, out, x, *, threshold, value: xp.where(x <= threshold, 0, g),), kinds="if", saves="x",
     sympy=lambda sp, x, threshold, value: sp.Piecewise((x, x > threshold), (value, True)), special=(0.0,),
     jax=lambda x, *, threshold, value: f"jnp.where({x} <= {threshold!r}, {value!r}, {x})",

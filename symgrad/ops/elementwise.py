@@ -206,7 +206,7 @@ def _pow(x, y):
     """Integers to a negative power are 0, save for 1 and -1, as in PyTorch."""
     if getattr(x, "dtype", FLOAT64).kind in "iu" and np.any(y < 0):
         sign = np.where(y % 2 == 0, 1, x)
-        return np.where(y < 0, np.where(x * x == 1, sign, 0), np.power(x, np.maximum(y, 0))).astype(x.dtype)
+        return np.where(y < 0, np.where(np.abs(x) == 1, sign, 0), np.power(x, np.maximum(y, 0))).astype(x.dtype)
     return np.power(x, y)
 
 

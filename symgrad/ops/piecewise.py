@@ -289,6 +289,8 @@ elementwise(
 
 
 def _heaviside(x, y):
+    if kind(x.dtype) != "f":
+        return np.where(x == 0, y, x > 0)
     return np.heaviside(x, y).astype(np.result_type(x, y))
 
 

@@ -164,3 +164,30 @@ def test_lerp_is_exact_at_both_ends(weight):
     wanted = sg.lerp(x, y, w)
     for backend in ("numpy", "xla"):
         np.testing.assert_allclose(sg.compile(lambda x, y: sg.lerp(x, y, w), backend=backend)(x, y).numpy(), wanted.numpy(), rtol=1e-6)
+
+
+WHOLE_POWERS = {
+    "negative": ([1, -1, 2, -1, 0, 2**63 - 1, 1 - 2**63], [-3, -3, -1, -2, -1, -2, -2], [1, -1, 0, 1, 0, 0, 0]),
+    "large": ([3, -1, 2, 1, 0], [64, 65, 64, 2**62, 100], [3**64 - 2**63 * (3**64 // 2**63), -1, 0, 1, 0]),
+    "usual": ([3, -2, 5, 0], [4, 3, 0, 0], [81, -8, 1, 1]),
+}
+
+
+@pytest.mark.parametrize("case", WHOLE_POWERS.values(), ids=WHOLE_POWERS.keys())
+@pytest.mark.parametrize("run", [lambda f: f, lambda f: sg.compile(f, backend="numpy"), sg.compile], ids=["eager", "numpy", "xla"])
+def test_whole_numbers_to_whole_powers(run, case):
+    x, y, wanted = case
+    assert run(sg.pow)(sg.tensor(x), sg.tensor(y)).tolist() == wanted
+
+
+@pytest.mark.parametrize("dtype", [sg.int8, sg.uint8, sg.int64])
+def test_a_number_to_powers_that_are_whole_numbers_has_their_type(dtype):
+    y = sg.tensor([[0, 1, 5], [6, 7, 100]], dtype=dtype)
+    found, wanted = sg.compile(lambda y: (2**y, y[0] ** y))(y), (2**y, y[0] ** y)
+    assert [(t.dtype, t.tolist()) for t in found] == [(t.dtype, t.tolist()) for t in wanted]
+
+
+def test_a_parameter_may_be_called_powers():
+    fast = sg.compile(lambda powers, rows: powers**rows)
+    assert fast(sg.tensor([2, 3]), sg.tensor([3, 2])).tolist() == [8, 9]
+    assert "powers" in fast.source()

@@ -98,3 +98,12 @@ def test_functions_that_have_no_whole_numbers_say_so():
         F.max_pool2d(sg.ones(1, 2, 2, dtype=sg.bool), 2)
     with pytest.raises(NotImplementedError, match=r"nll_loss_out_frame.* not implemented for 'Long'"):
         F.nll_loss(sg.ones(1, 2, dtype=sg.int64), sg.tensor([1]))
+
+
+def test_integers_that_no_float_holds():
+    def f(i):
+        return F.threshold(i, -1.5, 2.5), sg.heaviside(i * 0, i), sg.heaviside(i, i)
+
+    i = sg.tensor([-(2**63), -1, 0, 2**53 + 1, 2**63 - 1])
+    for run in (f, sg.compile(f, backend="numpy"), sg.compile(f)):
+        assert [t.tolist() for t in run(i)] == [[2, 2, 0, 2**53 + 1, 2**63 - 1], i.tolist(), [0, 0, 0, 1, 1]]

@@ -107,3 +107,35 @@ def test_kernels_agree_at_the_edges():
     names = [f"{row.name}, {name}, {sample[1]}" for row, sample in cases for name in row.args]
     for got, expected, name in zip(Kernel(vjp(graph))(arrays + seeds(cases)), cotangents(cases), names, strict=True):
         close(got, expected, name)
+
+
+WHOLE = [
+    row for row in TABLE.values()
+    if row.elementwise and "i" in row.kinds and row.policy not in ("float", "where") and (samples(row) or not row.attrs)
+]  # fmt: skip
+DIVISIONS = ("div_rounded", "floor_divide", "fmod", "remainder")
+
+
+def at_whole_edges(dtype):
+    """All rows that give whole numbers at small ones, the ends of the type, and exponents and shifts beyond its bits."""
+    limits = np.iinfo(dtype)
+    edges = [v for v in (0, 1, -1, 2, -2, 3, -3, 7, 63, 64, 65, 100, limits.min, limits.min + 1, limits.max) if limits.min <= v]
+    some = np.random.default_rng(0).choice(edges, (300, 3))
+    for row in WHOLE:
+        n = len(row.args)
+        args = np.array(some[:, :n] if n > 2 else list(itertools.product(edges, repeat=n)), dtype).T
+        if row.name in DIVISIONS:
+            args = args[:, args[1] != 0]
+        for attrs in [attrs for _, attrs in samples(row)] or [{}]:
+            if row.name != "power" or (attrs["exponent"] >= 0 and type(attrs["exponent"]) is int):
+                yield row, (tuple(args), attrs)
+
+
+@pytest.mark.parametrize("dtype", [np.int64, *(pytest.param(t, marks=pytest.mark.slow) for t in (np.int8, np.uint8))])
+def test_kernels_agree_at_the_edges_of_whole_numbers(dtype):
+    pytest.importorskip("jax")
+    with np.errstate(all="ignore"):
+        cases = list(at_whole_edges(dtype))
+        graph, arrays = graph_of(cases)
+        for got, expected, (row, (_, attrs)) in zip(Kernel(graph)(arrays), evaluate(graph, arrays), cases, strict=True):
+            np.testing.assert_array_equal(got, expected, f"{row.name} {attrs}", strict=True)
