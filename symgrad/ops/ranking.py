@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from symgrad.errors import UnknownSize
-from symgrad.ops.promotion import INT64
+from symgrad.ops.promotion import INT64, kind
 from symgrad.ops.reduction import add, reduction_type, share
 from symgrad.ops.sorting import kept, one_along, order, with_indices
 from symgrad.ops.spec import Meta
@@ -28,8 +28,12 @@ def _middle(x, length):
     """NaNs are sorted to the end; a length beyond the first of them gives one."""
     k = min(max(length - 1, 0) // 2, x.size - 1)
     if x.size == 0:
-        return np.full((), np.nan if x.dtype.kind == "f" else np.iinfo(np.int64).min).astype(x.dtype)
+        return median_of_nothing(x.dtype)
     return np.partition(x.reshape(-1), k)[k]
+
+
+def median_of_nothing(dtype: Any) -> Any:
+    return np.full((), np.nan if kind(dtype) == "f" else np.iinfo(np.int64).min).astype(dtype)
 
 
 def _middle_rule(xp, g, out, x, *, axis, keepdims):

@@ -1,0 +1,44 @@
+"""var(x) of one number -> sum((x - mean(x))²) / 0: reductions of fewer numbers than jax.numpy has an answer for. For kernels only.
+
+    var, std        of no more numbers than their correction    -> what they are made of, where a division by zero says what comes of it
+    median          of nothing                                  -> NaN, or the smallest number that fits into 64 bits
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+from symgrad.compiler.graph.builder import xp
+from symgrad.compiler.graph.fold import filled
+from symgrad.compiler.graph.ir import Graph, Value, row_of, walk
+from symgrad.compiler.passes.rewrite import rewrite
+from symgrad.ops.ranking import median_of_nothing
+from symgrad.ops.reduction import count
+from symgrad.ops.spec import Meta
+
+_SPREADS = frozenset(("std", "std_mean", "var", "var_mean"))
+_MEDIANS = frozenset(("median_all", "nanmedian_all"))
+
+
+def few(graph: Graph) -> Graph:
+    """The graph without reductions of too few numbers."""
+    while any(map(_has_too_few, walk(graph))):  # var_mean is made of var
+        graph = rewrite(graph, _change)
+    return graph
+
+
+def _has_too_few(v: Value) -> bool:
+    if v.op in _SPREADS:
+        return bool(count(v.args[0].shape, v.attrs["axis"]) <= v.attrs["correction"])
+    return v.op in _MEDIANS and math.prod(v.args[0].shape) == 0
+
+
+def _change(v: Value, args: tuple[Any, ...]) -> Any:
+    if not _has_too_few(v):
+        return None
+    if v.op in _MEDIANS:
+        return filled(xp, median_of_nothing(v.dtype).item(), Meta(v.shape, v.dtype))
+    compose = row_of(v).compose
+    assert compose is not None
+    return compose(xp, *args, **v.attrs)
