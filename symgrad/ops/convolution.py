@@ -236,7 +236,8 @@ def _adaptive_unpool_text(g: str, *, input_shape: Any) -> str:
 
 
 def _flat_text(x: str, indices: str) -> str:
-    return f"jnp.take_along_axis({x}.reshape(*{x}.shape[:2], -1), {indices}.reshape(*{indices}.shape[:2], -1), 2).reshape({indices}.shape)"
+    flat = [f"jax.lax.collapse({t}, 2)" for t in (x, indices)]  # reshape(-1) would not know the size of an empty batch
+    return f"jnp.take_along_axis({flat[0]}, {flat[1]}, 2).reshape({indices}.shape)"
 
 
 def _scatter_text(g: str, indices: str, *, input_shape: Any) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import numpy as np
 import pytest
 from empty_calls import CALLS, shown
 
@@ -43,3 +44,16 @@ def test_compiled(backend):
     fast = sg.compile(lambda x, w: (sg.nn.functional.batch_norm(x, None, None, w, training=True) * 2).sum(), backend=backend)
     assert fast.grad(sg.zeros(0, 3), sg.ones(3), wrt="w").tolist() == [0.0] * 3
     assert fast(sg.zeros(0, 3), sg.ones(3)).item() == 0
+
+
+@pytest.mark.parametrize("backend", ["numpy", "xla"])
+def test_unpooling_is_compiled(backend):
+    def f(x):
+        y = sg.nn.MaxUnpool2d(2)(*sg.nn.MaxPool2d(2, return_indices=True)(x))
+        (g,) = sg.autograd.grad((y * y).sum(), x, create_graph=True)
+        return y, g, sg.autograd.grad((g * y).sum(), x)[0]
+
+    for size in (0, 1):
+        x = sg.tensor(np.arange(64.0 * size).reshape(size, 4, 4, 4), requires_grad=True)
+        for found, wanted in zip(sg.compile(f, backend=backend)(x), f(x), strict=True):
+            np.testing.assert_array_equal(found.detach().numpy(), wanted.detach().numpy(), strict=True)
