@@ -11,10 +11,12 @@ from unittest import mock
 import numpy as np
 
 import symgrad as sg
+from symgrad.compiler.graph.ir import Graph
 from symgrad.compiler.tracing.capture import Capture
 from symgrad.compiler.tracing.journal import Journal
 from symgrad.escapes import AUTOGRAD_GRAD, BACKWARD, MASK
 from symgrad.mode import local, traced_by
+from symgrad.ops.promotion import kind
 from symgrad.tensor import Tensor
 
 TESTS = str(Path(__file__).parents[2])
@@ -38,6 +40,8 @@ class Session:
         self.read: list[np.ndarray] = []
         """What eager code computed, as it was when the test read it."""
         self.lines: list[str] = []
+        self.eps: list[float] = []
+        """The rounding error of half precision for those that were computed in it, whatever they were cast to afterwards; else 0."""
         self.results: list[Tensor] = []
         """Copies of what was read, which the traced function returns."""
         self.weights: list[np.ndarray | None] = []
@@ -71,6 +75,7 @@ class Session:
             if id(value) not in self._seen:
                 self._seen.add(id(value))
                 self._note(t, line)
+                self.eps.append(self._coarsest(value))
         finally:
             self._busy = False
 
@@ -79,6 +84,11 @@ class Session:
         self.lines.append(line)
         self.weights.append(self._differentiated(t))
         self.results.append((t if self.differentiate else t.detach()).clone())
+
+    def _coarsest(self, value) -> float:
+        """The rounding error of half precision, if a value of the graph is computed in it."""
+        computed = [v.dtype if isinstance(v.dtype, tuple) else (v.dtype,) for v in Graph((), (value,)).values if v.row is not None]
+        return max((eps_of(d) for d in {d for dtypes in computed for d in dtypes} if kind(d) == "f" and d.itemsize == 2), default=0.0)
 
     def _differentiated(self, t: Tensor) -> np.ndarray | None:
         """Add the eager derivatives of `t` to those of the others; gives its cotangent, if it has derivatives."""
@@ -104,6 +114,11 @@ class Session:
         else:
             self.leaves.append(leaf)
             self.gradients[id(leaf)] = gradient.copy()
+
+
+def eps_of(dtype) -> float:
+    """The rounding error of floats and complex numbers of a NumPy type."""
+    return float(sg.finfo(sg.from_numpy(np.empty(0, dtype)).dtype).eps)
 
 
 @contextmanager

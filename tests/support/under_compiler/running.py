@@ -14,7 +14,7 @@ from unittest import mock
 
 import numpy as np
 import pytest
-from under_compiler.observing import Observing, Session, observed_reads, unwatched
+from under_compiler.observing import Observing, Session, eps_of, observed_reads, unwatched
 
 import symgrad as sg
 from symgrad.compiler.function import compiled as function
@@ -141,8 +141,8 @@ def _state(t: Tensor):
 
 
 def _compare(session: Session, found) -> None:
-    for read, line, result in zip(session.read, session.lines, found or (), strict=True):
-        _same(result.detach()._array, read, f"what was read by {line}")
+    for read, line, eps, result in zip(session.read, session.lines, session.eps, found or (), strict=True):
+        _same(result.detach()._array, read, f"what was read by {line}", eps)
     if not session.leaves:
         return
     pairs = [(r, sg.from_numpy(w)) for r, w in zip(found, session.weights, strict=True) if w is not None]
@@ -150,17 +150,18 @@ def _compare(session: Session, found) -> None:
         gradients = sg.autograd.grad([r for r, _ in pairs], session.leaves, [w for _, w in pairs], allow_unused=True)
     for leaf, g in zip(session.leaves, gradients, strict=True):
         want = session.gradients[id(leaf)]
-        _same(np.zeros_like(want) if g is None else g.detach()._array, want, "the gradient of all that was read")
+        _same(np.zeros_like(want) if g is None else g.detach()._array, want, "the gradient of all that was read", max(session.eps))
 
 
-def _same(found, expected, what: str) -> None:
+def _same(found, expected, what: str, eps: float = 0.0) -> None:
+    """An error if numbers differ by more than rounding, of which `eps` may be coarser than their type."""
     if found.dtype != expected.dtype or found.shape != expected.shape:
         raise Different(f"{what}: {found.dtype} {found.shape}, eagerly {expected.dtype} {expected.shape}")
     if found.dtype.kind in "biu":
         if not np.array_equal(found, expected):
             raise Different(f"{what}: {found}, eagerly {expected}")
         return
-    eps = float(sg.finfo(sg.from_numpy(found).dtype).eps)
+    eps = max(eps, eps_of(found.dtype))
     tolerance = 2e3 * eps if eps < 1e-10 else 200 * eps if eps < 1e-5 else 20 * eps
     numbers = expected.astype(complex)
     scale = np.abs(numbers[np.isfinite(numbers)]).max(initial=1.0)
