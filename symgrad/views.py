@@ -44,6 +44,11 @@ def mark_written(x: Tensor) -> None:
     capture = local.mode.capture
     if capture is not None:
         capture.written(x)
+    mark_changed(x)
+
+
+def mark_changed(x: Tensor) -> None:
+    """The same where only shapes change, and all numbers stay what and where they are."""
     root = root_of(x)
     old, root._cell = root._cell, []
     root._writes += 1
@@ -193,6 +198,11 @@ def tracked(x: Tensor, *others: Any) -> bool:
     capture = local.mode.capture
     if capture is not None:
         capture.written(x)
+    return changes_history(x, *others)
+
+
+def changes_history(x: Tensor, *others: Any) -> bool:
+    """The same of a change that leaves all numbers where they are."""
     if not local.mode.recording or kind(x._array.dtype) not in "fc":
         return False
     if x._base is not None and x._made is None:
@@ -239,14 +249,14 @@ def refuse_cast(given: Any, wanted: Any) -> None:
 # --- writing --------------------------------------------------------------------------------------------------------------
 
 
-def store(x: Tensor, result: Tensor) -> Tensor:
-    """`x` takes on the values of `result`, and its history if it has one."""
+def store(x: Tensor, result: Tensor, uniform: bool = False) -> Tensor:
+    """`x` takes on the values of `result`, and its history if it has one. If they are `uniform`, elements of x may share memory."""
     value = result._array
     if value.shape != x._array.shape:
         raise RuntimeError(f"output with shape {list(x._array.shape)} doesn't match the broadcast shape {list(value.shape)}")
     refuse_cast(value.dtype, x._array.dtype)
     abstract = local.mode.capture is not None and local.mode.capture.abstract
-    if not abstract:
+    if not abstract and not uniform:
         check_writable(x._array)
     record = tracked(x, result)
     if record and not result._requires_grad:
@@ -322,7 +332,7 @@ def write(
     """
     record = tracked(x, *args)
     if local.mode.capture is not None:
-        return store(x, apply(row, (shadow(x), *args), attrs))
+        return store(x, apply(row, (shadow(x), *args), attrs), uniform and not record)
     if record or not uniform:
         check_writable(x._array)
     node = _node_of_write(x, row, args, attrs) if record else None
@@ -414,7 +424,7 @@ def rearrange(x: Tensor, row: str, attrs: dict[str, Any], undo: tuple[str, dict[
     """`x` becomes a view of itself; `undo` is the step back, from which views made before find their way."""
     if local.mode.capture is not None:
         local.mode.capture.rebound(x, f"{row}_()")
-    tracked(x)
+    changes_history(x)
     mode = local.mode
     recording, mode.recording = mode.recording, mode.recording or x._node is not None  # what was computed keeps its history
     try:
@@ -423,7 +433,7 @@ def rearrange(x: Tensor, row: str, attrs: dict[str, Any], undo: tuple[str, dict[
         mode.recording = recording
     x._array, x._node, x._constant = t._array, t._node, None
     changes.count += 1
-    mark_written(x)
+    mark_changed(x)
     if x._owner is not None:
         x._path = (*x._path, (row, attrs))
         return x

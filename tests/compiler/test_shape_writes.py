@@ -159,3 +159,48 @@ def test_a_change_of_shape_under_no_grad_keeps_the_history(wrap):
     leaf = sg.ones(2, 3).requires_grad_()
     with sg.no_grad():
         assert leaf.t_().is_leaf
+
+
+S = sg.tensor([[1.0, 2.0], [3.0, 4.0]], dtype=sg.float64)
+
+
+def turned_without_history(x):
+    with sg.no_grad():
+        v = x[:2].unsqueeze_(0).t_()
+    return v * x
+
+
+OUTSIDE = {
+    "state": lambda x: S.view(-1).unsqueeze_(0) * x.sum(),
+    "state, twice": lambda x: S.t().flatten(0, 1).unsqueeze_(1).transpose_(0, 1) * x.sum(),
+    "detached": lambda x: x.detach().view(1, -1).t_() * x,
+    "no_grad": turned_without_history,
+}
+
+
+@pytest.mark.parametrize("f", OUTSIDE.values(), ids=OUTSIDE)
+def test_a_view_of_what_comes_from_outside_changes_its_shape(f):
+    """No number is written, so that derivatives are those of a function without effects."""
+    assert_same_in_all_lives(f, X, backends=("numpy", "xla"))
+    assert S.shape == (2, 2)
+
+
+def filled_twice(x):
+    y = x * 2
+    part = y[:1].expand(2, 2, 1)
+    part.fill_(1 / 3)
+    after = y + part.sum()
+    part.zero_()
+    return after, y, part
+
+
+@pytest.mark.parametrize("backend", ["numpy", "xla"])
+def test_elements_that_share_memory_are_filled_with_one_number(backend):
+    x = sg.tensor(X)
+    fast = sg.compile(filled_twice, backend=backend)
+    for _ in range(2):
+        for found, wanted in zip(fast(x), filled_twice(x), strict=True):
+            np.testing.assert_allclose(found.numpy(), wanted.numpy(), rtol=1e-15)
+    for f in (filled_twice, fast):
+        with pytest.raises(RuntimeError, match="more than one element of the written-to tensor refers to a single memory location"):
+            f(sg.tensor(X, requires_grad=True))
