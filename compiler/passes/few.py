@@ -1,7 +1,8 @@
-"""var(x) of one number -> sum((x - mean(x))²) / 0: reductions of fewer numbers than jax.numpy has an answer for. For kernels only.
+"""var(x) of one number -> sum((x - mean(x))²) / 0: what jax.numpy has no answer for with so few numbers. For kernels only.
 
     var, std        of no more numbers than their correction    -> what they are made of, where a division by zero says what comes of it
     median          of nothing                                  -> NaN, or the smallest number that fits into 64 bits
+    f(x, y)         without elements                            -> an empty array, however it would be computed
 """
 
 from __future__ import annotations
@@ -9,8 +10,9 @@ from __future__ import annotations
 import math
 from typing import Any
 
+from symgrad.compiler.control.rows import CALL, is_control
 from symgrad.compiler.graph.builder import xp
-from symgrad.compiler.graph.fold import filled
+from symgrad.compiler.graph.fold import filled, number
 from symgrad.compiler.graph.ir import Graph, Value, row_of, walk
 from symgrad.compiler.passes.rewrite import rewrite
 from symgrad.ops.ranking import median_of_nothing
@@ -22,7 +24,7 @@ _MEDIANS = frozenset(("median_all", "nanmedian_all"))
 
 
 def few(graph: Graph) -> Graph:
-    """The graph without reductions of too few numbers."""
+    """The graph without what is computed of too few numbers."""
     while any(map(_has_too_few, walk(graph))):  # var_mean is made of var
         graph = rewrite(graph, _change)
     return graph
@@ -31,12 +33,21 @@ def few(graph: Graph) -> Graph:
 def _has_too_few(v: Value) -> bool:
     if v.op in _SPREADS:
         return bool(count(v.args[0].shape, v.attrs["axis"]) <= v.attrs["correction"])
-    return v.op in _MEDIANS and math.prod(v.args[0].shape) == 0
+    return (v.op in _MEDIANS and math.prod(v.args[0].shape) == 0) or _is_empty(v)
+
+
+def _is_empty(v: Value) -> bool:
+    """Whether a row's only result has no elements, and is not known to be nothing."""
+    if v.row is None or v.row.foreign is not None or v.row is CALL or is_control(v) or isinstance(v.dtype, tuple):
+        return False
+    return 0 in v.shape and number(v) is None
 
 
 def _change(v: Value, args: tuple[Any, ...]) -> Any:
     if not _has_too_few(v):
         return None
+    if _is_empty(v):
+        return filled(xp, 0, Meta(v.shape, v.dtype))
     if v.op in _MEDIANS:
         return filled(xp, median_of_nothing(v.dtype).item(), Meta(v.shape, v.dtype))
     compose = row_of(v).compose

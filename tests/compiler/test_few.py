@@ -28,6 +28,14 @@ def test_the_median_of_nothing_is_a_number_of_its_own():
     assert str(few(graph)) == "graph(%x: float64[0]) {\n  return float64(nan)\n}"
 
 
+def test_what_has_no_elements_is_not_computed():
+    graph = Graph.parse("graph(%x: bool[2, 0, 0], %y: bool[0]) {\n  %1 = logical_and(%x, %y) : bool[2, 0, 0]\n  return %1\n}")
+    assert str(few(graph)) == (
+        "graph(%x: bool[2, 0, 0], %y: bool[0]) {\n  %2 = expand(bool(0); shape=(2, 0, 0)) : bool[2, 0, 0]\n  return %2\n}"
+    )
+    assert few(few(graph)) == few(graph)
+
+
 @pytest.mark.parametrize("text", [VAR.format(1), VAR.format(1.5), MEDIAN.format("float64[1]")])
 def test_enough_numbers_stay(text):
     graph = Graph.parse(text)
@@ -60,3 +68,14 @@ def compared(calls, x):
     with np.errstate(all="ignore"):
         for found, wanted in zip(sg.compile(f)(x), f(x), strict=True):
             np.testing.assert_allclose(found.numpy(), wanted.numpy(), rtol=1e-12, strict=True)
+
+
+@pytest.mark.parametrize("shape", [(0, 0), (2, 0, 0), (0, 2, 2)])
+def test_derivatives_of_a_determinant_without_elements(shape):
+    def f(x):
+        (g,) = sg.autograd.grad(sg.linalg.det(x).sum(), x, create_graph=True)
+        return sg.linalg.det(x), g, sg.autograd.grad((g * g).sum(), x)[0]
+
+    x = sg.zeros(shape, dtype=sg.float64, requires_grad=True)
+    for found, wanted in zip(sg.compile(f)(x), f(x), strict=True):
+        np.testing.assert_array_equal(found.detach().numpy(), wanted.detach().numpy(), strict=True)
