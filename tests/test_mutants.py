@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 from mutants import __main__ as tool
 from mutants.faults import draw, executable_lines, faults
+from mutants.selection import select
 
 SOURCE = '''"""A docstring."""
 import math
@@ -70,6 +71,36 @@ def test_a_fault_survives_only_where_no_test_fails(tmp_path):
         "from module import double\n\ndef test_two():\n    assert double(2) == 4\n\ndef test_runs():\n    double(0)\n"
     )
     (fault,) = [x for x in faults(Path(tree, "module.py"), 2, "module.py") if x.what == "other operator"]
-    assert tool.survives(tree, fault, ["test_module.py::test_runs"], 60)
-    assert not tool.survives(tree, fault, ["test_module.py::test_two"], 60)
+    times = {"test_module.py::test_two": 0.1, "test_module.py::test_runs": 0.1}
+    assert tool.noticed(tree, fault, ["test_module.py::test_runs"], times) is None
+    assert tool.noticed(tree, fault, ["test_module.py::test_two"], times) == "FAILED test_module.py::test_two"
+    # a test that the map does not know
+    assert tool.noticed(tree, fault, ["test_module.py::test_runs"], {"test_module.py::test_runs": 0.1}) == "FAILED test_module.py::test_two"
     assert (tree / "module.py").read_text() == "def double(x):\n    return x + x\n"
+
+
+def test_few_tests_before_many():
+    times = {"a::1": 1.0, "a::2": 20.0, "b::1": 2.0, "c::1": 1.0}
+    assert [*tool.batches([*times], times, files=2, seconds=5)] == [["a::1", "b::1"], ["a::2", "c::1"]]
+    assert [*tool.batches(["a::1"], times)] == [["a::1"]]
+
+
+TIMES = {"test_a.py::one": 1.0, "test_a.py::two": 5.0, "test_module.py::three": 2.0, "test_b.py::four": 1.0, "test_b.py::five": 0.5}
+
+
+@pytest.mark.parametrize(
+    ("line", "seconds", "wanted", "complete"),
+    [
+        (2, 100, ["three", "one", "two"], True),  # its function first, the file with its name before others, then what is near
+        (2, 3.5, ["three", "one"], True),
+        (2, 1.5, ["one"], False),
+        (4, 100, ["three", "one", "two"], True),  # at import: all that run a function of the file
+    ],
+)
+def test_tests_of_a_fault(tmp_path, line, seconds, wanted, complete):
+    path = tmp_path / "module.py"
+    path.write_text("def f(x):\n    return x + 1\n\nLIMIT = 3\ndef g(x):\n    return x * 2\n")
+    lines = {"test_a.py::one": {2, 4}, "test_a.py::two": {6}, "test_module.py::three": {2}, "test_b.py::four": {4}}
+    tests = select(next(faults(path, line, "symgrad/module.py")), lines, TIMES, seconds)
+    assert [name.partition("::")[2] for name in tests.names] == wanted
+    assert tests.complete is complete

@@ -1,7 +1,8 @@
 """Seed one-line faults into copies of the tree, and report which of them no test notices.
 
 The suite runs once under coverage to learn which tests run which lines (`--map FOLDER` keeps that); then each fault is put into a copy of
-the tree, and the tests that run its line are run until one fails. A fault that hangs is killed by the clock and counts as noticed.
+the tree, and the tests that run its line are run until one fails, then others that run its file. Where these take longer than
+`--seconds`, the fastest are run, and a survivor is one of these only. A fault that hangs is killed by the clock and counts as noticed.
 """
 
 from __future__ import annotations
@@ -18,17 +19,22 @@ import subprocess
 import sys
 import tempfile
 import time
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 from mutants.faults import Fault, draw
+from mutants.selection import Map, Tests, file_of, select, within
 
 ROOT = Path(__file__).resolve().parents[3]
 FOLDERS = ("symgrad", "compiler")
+NO_TESTS = 5
+"""pytest's exit code if it has found none."""
 _IGNORED = shutil.ignore_patterns(".*", "__pycache__", "_build", "*.egg-info", "build", "dist")
 
 
 def environment(tree: Path) -> dict[str, str]:
-    return {**os.environ, "PYTHONPATH": os.pathsep.join((str(tree), str(tree / "tests/support"))), "PYTHONDONTWRITEBYTECODE": "1"}
+    folders = (tree, tree / "tests/support", ROOT / "tests/support")
+    return {**os.environ, "PYTHONPATH": os.pathsep.join(map(str, folders)), "PYTHONDONTWRITEBYTECODE": "1"}
 
 
 def pytest(tree: Path, *args: str, seconds: float | None = None, **variables: str) -> tuple[int | None, str]:
@@ -36,8 +42,9 @@ def pytest(tree: Path, *args: str, seconds: float | None = None, **variables: st
     command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "--no-header", *args]
     try:
         done = subprocess.run(
-            command, cwd=tree, env=environment(tree) | variables, capture_output=True, text=True, timeout=seconds, check=False
-        )
+            command, cwd=tree, env=environment(tree) | variables, text=True, timeout=seconds, check=False,
+            stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
+        )  # fmt: skip
     except subprocess.TimeoutExpired:
         return None, "the time ran out"
     return done.returncode, done.stdout[-2000:]
@@ -49,18 +56,39 @@ def make_map(tree: Path, folder: Path, workers: int) -> None:
         raise SystemExit(f"the suite must pass before faults are seeded:\n{text}")
 
 
-def survives(tree: Path, fault: Fault, tests: list[str], seconds: float) -> bool:
-    """Put the fault into a copy of the tree, run tests until one fails, and take it out again."""
+def noticed(tree: Path, fault: Fault, tests: list[str], times: Mapping[str, float]) -> str | None:
+    """Put the fault into a copy of the tree, run tests until one fails, and take it out again: what failed, None if nothing did."""
     path = tree / fault.path
     before = path.read_text()
-    chosen = tree / ".chosen-tests"
-    chosen.write_text("\n".join(tests))
     path.write_text(fault.text)
     try:
-        code, _ = pytest(tree, "-x", f"@{chosen}", seconds=seconds)
+        return next(filter(None, (failure(tree, batch, times) for batch in batches(tests, times))), None)
     finally:
         path.write_text(before)
-    return code == 0
+
+
+def batches(tests: list[str], times: Mapping[str, float], files: int = 6, seconds: float = 15) -> Iterator[list[str]]:
+    """A few tests that start fast, then the others: most faults are noticed by the first."""
+    begun = [*dict.fromkeys(map(file_of, tests))][:files]
+    first = within([name for name in tests if file_of(name) in begun], times, seconds)
+    chosen = set(first)
+    yield from filter(None, (first, [name for name in tests if name not in chosen]))
+
+
+def failure(tree: Path, tests: list[str], times: Mapping[str, float]) -> str | None:
+    """The first of these tests that fails, or what else went wrong; None if all pass. A test that takes ten times as long hangs."""
+    files = dict.fromkeys(map(file_of, tests))
+    (tree / ".chosen").write_text("\n".join(tests))
+    (tree / ".known").write_text("\n".join(times))
+    known = [times.get(name, 0.0) for name in tests]
+    code, text = pytest(
+        tree, "-x", "-p", "mutants.choosing", "-o", f"timeout={60 + 10 * max(known):.0f}", *files, seconds=300 + 10 * sum(known),
+        MUTANTS_CHOSEN=str(tree / ".chosen"), MUTANTS_KNOWN=str(tree / ".known"),
+    )  # fmt: skip
+    if code in (0, NO_TESTS):
+        return None
+    named = [line for line in text.splitlines() if line.startswith(("FAILED ", "ERROR "))]
+    return named[-1].partition(" - ")[0] if named else "the clock" if code is None or " Timeout " in text else f"exit code {code}"
 
 
 def shown(fault: Fault) -> str:
@@ -75,10 +103,8 @@ def main() -> int:
     parser.add_argument("--seed", type=int, default=None, help="drawn and printed if it is not given")
     parser.add_argument("--workers", type=int, default=2)
     parser.add_argument("--map", type=Path, help="a folder in which the map of lines to tests is, or will be, kept")
-    parser.add_argument("--seconds", type=float, default=900, help="for the tests of one fault")
+    parser.add_argument("--seconds", type=float, default=600, help="of tests, as fast as they are without a fault, for one fault")
     options = parser.parse_args()
-    from mutants.covering import Covering  # needs coverage, which the test suite does not
-
     seed = secrets.randbelow(10**6) if options.seed is None else options.seed
     print(f"seed {seed}", flush=True)
     with tempfile.TemporaryDirectory() as temporary:
@@ -90,22 +116,24 @@ def main() -> int:
         if not folder.exists():
             folder.mkdir(parents=True)
             make_map(Path(temporary, "0"), folder, options.workers)
-        covering = Covering(folder)
+        known = Map.read(folder)
 
-        def run(fault: Fault) -> tuple[Fault, bool, float]:
+        def run(fault: Fault) -> tuple[Fault, str | None, Tests, float]:
             tree, began = trees.get(), time.monotonic()
             try:
-                tests = covering.tests(fault.path, fault.line, fault.statement)
-                return fault, survives(tree, fault, tests, options.seconds), time.monotonic() - began
+                tests = select(fault, known.lines(fault.path), known.times, options.seconds)
+                return fault, noticed(tree, fault, tests.names, known.times), tests, time.monotonic() - began
             finally:
                 trees.put(tree)
 
         survivors = 0
         with concurrent.futures.ThreadPoolExecutor(options.workers) as pool:
-            for fault, survived, seconds in pool.map(run, itertools.islice(draw(ROOT, FOLDERS, seed), options.count)):
-                survivors += survived
-                print(f"{'SURVIVED' if survived else 'killed'} {fault.path}:{fault.line} {fault.what} ({seconds:.0f} s)", flush=True)
-                if survived:
+            for fault, by, tests, seconds in pool.map(run, itertools.islice(draw(ROOT, FOLDERS, seed), options.count)):
+                survivors += by is None
+                ran = f"all {len(tests.names)} tests" if tests.complete else f"the {len(tests.names)} fastest tests"
+                verdict = f"killed by {by}" if by else f"SURVIVED {ran}"
+                print(f"{fault.path}:{fault.line} {fault.what}: {verdict} ({seconds:.0f} s)", flush=True)
+                if by is None:
                     print(shown(fault), flush=True)
     print(f"{options.count - survivors} of {options.count} killed (seed {seed})")
     return 0

@@ -25,6 +25,7 @@ _LEFT_ALONE = (
     ast.Import, ast.ImportFrom, ast.Pass, ast.Global, ast.Nonlocal, ast.Raise, ast.Assert,
     ast.ClassDef, ast.FunctionDef, ast.AsyncFunctionDef,
 )  # fmt: skip
+_FUNCTIONS = (ast.FunctionDef, ast.AsyncFunctionDef, ast.Lambda)
 
 
 class Fault(NamedTuple):
@@ -36,6 +37,8 @@ class Fault(NamedTuple):
     text: str
     statement: int
     """The line on which the statement around it begins."""
+    functions: frozenset[int]
+    """The lines of the file that run in functions, and not at import."""
 
 
 def executable_lines(path: Path) -> list[int]:
@@ -57,10 +60,17 @@ def draw(root: Path, folders: tuple[str, ...], seed: int) -> Iterator[Fault]:
 def faults(path: Path, line: int, name: str) -> Iterator[Fault]:
     """All faults that begin on a line."""
     text = path.read_text()
-    for statement in _statements(ast.parse(text)):
+    tree = ast.parse(text)
+    for statement in _statements(tree):
         for what, node, replacement in _changes(statement):
             if node.lineno == line:
-                yield Fault(name, line, what, _replaced(text, node, replacement), statement.lineno)
+                yield Fault(name, line, what, _replaced(text, node, replacement), statement.lineno, lines_of_functions(tree))
+
+
+def lines_of_functions(tree: ast.AST) -> frozenset[int]:
+    """The lines of the bodies of functions and lambdas."""
+    bodies = [x.body if isinstance(x.body, list) else [x.body] for x in ast.walk(tree) if isinstance(x, _FUNCTIONS)]
+    return frozenset(line for body in bodies for node in body for line in range(node.lineno, (node.end_lineno or node.lineno) + 1))
 
 
 def _linked(root: Path, path: Path) -> bool:
