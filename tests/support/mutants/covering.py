@@ -25,8 +25,14 @@ class _Recorder:
 
     @pytest.hookimpl(hookwrapper=True)
     def pytest_runtest_protocol(self, item: Any) -> Iterator[None]:
+        """An interrupt may come while coverage holds its lock, which nobody would release then: tests of interrupts run without it."""
+        traced = "interrupt" not in item.nodeid
         self.coverage.switch_context(item.nodeid)
+        if not traced:
+            self.coverage.stop()
         yield
+        if not traced:
+            self.coverage.start()
 
     def pytest_runtest_logreport(self, report: Any) -> None:
         if report.when == "call" and report.passed:
