@@ -100,12 +100,15 @@ def test_the_oldest_go_first_and_use_makes_young(folder, monkeypatch):
     assert cache.size() == 0
 
 
-def test_what_a_process_left_unfinished_goes(folder):
+def test_what_a_process_left_unfinished_goes_after_an_hour(folder, monkeypatch):
     cache.write("one", b"1")
     old, young = folder / "a.unfinished", folder / "b.unfinished"
     old.write_bytes(b"")
     young.write_bytes(b"")
-    os.utime(old, (time.time() - 7200,) * 2)
+    now = int(time.time())
+    monkeypatch.setattr(cache.time, "time", lambda: now + 0.5)
+    os.utime(old, (now - 3600,) * 2)
+    os.utime(young, (now - 3599,) * 2)
     cache.write("two", b"2")
     assert not old.exists()
     assert young.exists()

@@ -51,6 +51,14 @@ def test_lowering(name):
             np.testing.assert_allclose(np.asarray(mine), wanted, rtol=1e-9, atol=1e-12)
 
 
+@pytest.mark.parametrize("name", ["max_pool", "avg_pool", "avg_unpool"])
+def test_samples_of_pooling_have_windows_of_every_kind(name):
+    windows = [attrs for _, attrs in samples(TABLE[name])]
+    assert {"kernel", "stride", "padding", "ceil_mode"} <= windows[0].keys()
+    assert {any(window["padding"]) for window in windows} == {window["ceil_mode"] for window in windows} == {True, False}
+    assert all(len({*window["stride"]}) == len({*window["kernel"]}) == 2 for window in windows)  # rows are told from columns
+
+
 def test_places_of_maxima_at_ties_and_nans():
     """Of equal values the first wins, of NaNs the last."""
     window = {"kernel": (2, 2), "stride": (1, 1), "padding": (1, 1), "dilation": (1, 1), "ceil_mode": False}
