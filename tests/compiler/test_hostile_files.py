@@ -44,8 +44,8 @@ def whole(tmp_path_factory):
 
 
 @pytest.fixture
-def load(tmp_path):
-    """Load a file's content under the eyes of an audit hook."""
+def load(tmp_path, whole):
+    """Load a file's content under the eyes of an audit hook; what loading needs is imported by now."""
 
     def run(content):
         global _watched
