@@ -79,6 +79,15 @@ def test_a_fault_survives_only_where_no_test_fails(tmp_path):
     assert (tree / "module.py").read_text() == "def double(x):\n    return x + x\n"
 
 
+def test_a_test_that_fails_anyway_has_noticed_nothing(tmp_path):
+    (tmp_path / "module.py").write_text("def double(x):\n    return x + x\n")
+    (tmp_path / "test_module.py").write_text("def test_one():\n    assert False\n\ndef test_two():\n    assert True\n")
+    fault = next(faults(tmp_path / "module.py", 2, "module.py"))
+    for known in ("one", "two"):
+        name = f"test_module.py::test_{known}"
+        assert tool.noticed(tmp_path, fault, [name], {name: 0.1}) is None
+
+
 def test_few_tests_before_many():
     times = {"a::1": 1.0, "a::2": 20.0, "b::1": 2.0, "c::1": 1.0}
     assert [*tool.batches([*times], times, files=2, seconds=5)] == [["a::1", "b::1"], ["a::2", "c::1"]]
