@@ -140,6 +140,11 @@ def test_formulas(function, args, wanted):
     assert lines(function, *(sg.spec(shape, sg.float64) for shape in args)) == wanted
 
 
+def test_an_element_is_the_same_in_tensors_of_all_shapes():
+    """Also under a function that formulas have only a name for."""
+    assert lines(lambda x: x[0] * (x.long()[0] - x[0].long()), sg.spec(3)) == ["f(x) = 0", "∂f/∂x = [0, 0, 0]"]
+
+
 def test_elements():
     assert lines(lambda x, w: (x @ w).tanh().sum(), sg.spec((1, 2)), sg.spec((2, 1)), wrt="w", notation="elements") == [
         "f(x, w) = tanh(x[0, 0]*w[0, 0] + x[0, 1]*w[1, 0])",

@@ -335,6 +335,17 @@ def test_refusals():
     assert "inside of function, which JAX traces for tensors given at" in "".join(caught.value.__notes__)
 
 
+def test_functions_that_differ_in_a_key_they_hold_are_two():
+    def noise(key):
+        return sg.from_jax(lambda x: x + jax.random.normal(key, x.shape))
+
+    keys = [jax.random.key(i) for i in (0, 1, 0)]
+    found = sg.compile(lambda x: [noise(key)(x) for key in keys])(sg.zeros(3))
+    for y, key in zip(found, keys, strict=True):
+        np.testing.assert_allclose(y.numpy(), jax.random.normal(key, 3), rtol=1e-6)
+    assert found[0].tolist() == found[2].tolist() != found[1].tolist()
+
+
 def test_results_may_be_written_to_and_inputs_right_after_the_call():
     double = sg.from_jax(lambda x: x * 2)
     x = sg.ones(1000)
