@@ -198,6 +198,8 @@ def test_multi_dot_takes_the_cheap_order():
     product = linalg.multi_dot([a, b, c])
     np.testing.assert_allclose(product._array, a._array @ b._array @ c._array)
     assert tuple(product.grad_fn.inputs[1].shape) == (2, 3)  # a @ (b @ c): 240 products, not 1500
+    narrow = linalg.multi_dot([leaf(2, 10), leaf(10, 11), leaf(11, 1)])
+    assert tuple(narrow.grad_fn.inputs[1].shape) == (10, 1)  # again, and only because the last has one column
     check(lambda *m: linalg.multi_dot(m), leaf(3), leaf(3, 4), leaf(4, 2), leaf(2))
     with pytest.warns(UserWarning, match="chain_matmul is deprecated"):
         np.testing.assert_allclose(sg.chain_matmul(a, b, c)._array, product._array)
