@@ -103,7 +103,7 @@ class Step:
 
     def _recorder(self, traced: Trace, options: Options) -> Operation:
         graph = Graph(traced.graph.inputs, (*traced.graph.outputs, *self.effects.histories.values))
-        return Operation(stabilise(graph) if self.effects.lasting else graph, self.name, options, lines=self.lines)
+        return Operation(stabilise(graph), self.name, options, lines=self.lines)
 
     def _kernel(self, donated: Sequence[int], packed: bool) -> Kernel:
         """At first every tensor has its own buffer: that compiles faster."""

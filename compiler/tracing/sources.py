@@ -50,8 +50,7 @@ class Captured:
     tensor: Tensor
 
     def find(self, kernel: Kernel, draws: Sequence[Any], arguments: Sequence[Tensor]) -> Any:
-        t = self.tensor
-        return settle(t, kernel) if kernel.on_device and not is_resident(t) else native_order(t._held)
+        return settle(self.tensor, kernel)
 
 
 @dataclass(frozen=True)

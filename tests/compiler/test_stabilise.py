@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+import symgrad as sg
 from symgrad.compiler.graph.builder import xp
 from symgrad.compiler.graph.interpreter import evaluate
 from symgrad.compiler.graph.ir import Graph, input_value
@@ -56,3 +57,17 @@ def test_a_one_of_another_shape():
     ones = xp.expand(xp.cast(a * 0, dtype=np.dtype(np.float64)) * 0 + 1, shape=(3,))
     graph = Graph([a], [xp.log(xp.exp(a) + ones)])
     assert verify(stabilise(graph)).outputs[0].shape == (3,)
+
+
+def test_gradients_of_a_function_with_effects_are_stable_too():
+    calls, x = sg.tensor(0), sg.tensor([1000.0, 0.0], requires_grad=True)
+
+    @sg.compile
+    def softplus(x):
+        calls.add_(1)
+        return (1 + x.exp()).log()
+
+    softplus(sg.zeros(2, requires_grad=True))  # the trace, which runs as it is written
+    softplus(x).sum().backward()
+    assert x.grad.tolist() == [1.0, 0.5]
+    assert calls.item() == 2

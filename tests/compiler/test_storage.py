@@ -157,6 +157,18 @@ def test_parameters_that_kernels_read_move_to_the_device_unless_they_keep_coming
     assert fast(x).sum().item() == 0
 
 
+def test_what_a_step_reads_moves_to_the_device_beside_what_it_writes():
+    total, scale = sg.zeros(3), sg.full((3,), 2.0)
+    add = sg.compile(lambda x: total.add_(scale * x), backend="xla")
+    for size in (2.0, 3.0):
+        scale.fill_(size)
+        assert not is_resident(scale)
+        for _ in range(2):  # the first call of all is the trace
+            add(sg.ones(3))
+        assert is_resident(scale)
+    assert total.tolist() == [10.0] * 3
+
+
 def test_arguments_on_the_device_are_there_again_after_tracing():
     x = kernel_result(4)
     for use in (sg.compile(lambda x: x + 1), sg.compile(lambda x: x.sum()).grad, sg.compile(lambda x: x + sg.rand(4))):
