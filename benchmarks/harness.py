@@ -57,8 +57,8 @@ def check(task: Task) -> None:
 
 
 def measure(task: Task, seconds: float = 2.0, rounds: int = 15) -> Result:
-    """Rounds of all contenders in turn, short ones, so that most are not disturbed by what else the machine does: at least `rounds` of them,
-    and for so many seconds."""
+    """Time all contenders in turn in short rounds, most of which nothing else on the machine disturbs: at least `rounds` of them, and for so
+    many seconds."""
     check(task)
     numbers = {}
     for name, run in task.contenders.items():
