@@ -50,6 +50,12 @@ def test_faults_of_a_line(module, line, wanted):
     assert all(any(part in text for text in texts) for part in wanted)
 
 
+def test_a_result_that_is_none_cannot_be_dropped(tmp_path):
+    path = tmp_path / "module.py"
+    path.write_text("def f():\n    return None\n")
+    assert executable_lines(path) == []
+
+
 def test_faults_parse_and_differ_in_one_statement(module):
     for line in executable_lines(module):
         for fault in faults(module, line, "module.py"):

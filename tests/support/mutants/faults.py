@@ -87,7 +87,7 @@ def _statements(tree: ast.AST) -> Iterator[ast.stmt]:
 
 def _changes(statement: ast.stmt) -> Iterator[tuple[str, ast.stmt | ast.expr, str]]:
     """What is wrong, the node, and the text in its place."""
-    if isinstance(statement, ast.Return) and statement.value is not None:
+    if isinstance(statement, ast.Return) and statement.value is not None and not _is_none(statement.value):
         yield "result dropped", statement, "return None"
     if isinstance(statement, (ast.AugAssign, ast.Expr, ast.Delete)):
         yield "statement removed", statement, "pass"
@@ -145,6 +145,10 @@ def _variants(node: ast.expr) -> Iterator[tuple[str, ast.expr]]:
         case ast.Call(keywords=[_, *_]) if changed.keywords[-1].arg not in (None, "strict"):
             changed.keywords.pop()
             yield "keyword dropped", changed
+
+
+def _is_none(node: ast.expr) -> bool:
+    return isinstance(node, ast.Constant) and node.value is None
 
 
 def _is_text(node: ast.BinOp) -> bool:
