@@ -4,13 +4,12 @@ from __future__ import annotations
 
 from symgrad.dispatch import tensors as ops
 from symgrad.functional.elementwise import unary
-from symgrad.functional.names import METHODS, method, public
+from symgrad.functional.names import method, public
 from symgrad.tensor import Tensor
 
 __all__ = ["angle", "complex", "conj", "conj_physical", "imag", "polar", "real", "resolve_conj", "view_as_complex", "view_as_real"]
 
-angle = unary("angle")
-del METHODS["angle_"]
+angle = unary("angle", in_place=False)
 conj_physical = unary("conj_physical", "conj")
 
 

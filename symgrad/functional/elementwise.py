@@ -42,8 +42,8 @@ class Binary(Protocol):
     def __call__(self, input: Any, other: Any, *, out: Tensor | None = None) -> Tensor: ...
 
 
-def unary(name: str, row: str | None = None) -> Unary:
-    """The row as function, method and in-place method. The method is the recorded op itself: nothing stands between."""
+def unary(name: str, row: str | None = None, in_place: bool = True) -> Unary:
+    """The row as function and method, and as in-place method where PyTorch has one. The method is the recorded op itself."""
     op = getattr(ops, row or name)
 
     def function(input: Any, *, out: Tensor | None = None) -> Tensor:
@@ -53,7 +53,9 @@ def unary(name: str, row: str | None = None) -> Unary:
 
     function.__name__ = name
     function.__doc__ = op.__doc__ = f"{name} of every element."
-    METHODS[name], METHODS[f"{name}_"] = op, inplace(function)
+    METHODS[name] = op
+    if in_place:
+        METHODS[f"{name}_"] = inplace(function)
     return function
 
 

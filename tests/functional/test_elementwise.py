@@ -34,6 +34,13 @@ def test_reflected_operators_with_numbers():
     same(16 >> sg.tensor([1, 2]), [8, 4])
 
 
+def test_what_is_of_another_type_than_its_input_has_no_in_place_form():
+    """As in PyTorch: the angle of a complex number is real."""
+    for name in ("angle", "isnan", "isfinite", "signbit"):
+        assert hasattr(sg.Tensor, name)
+        assert not hasattr(sg.Tensor, f"{name}_")
+
+
 def test_in_place_operators_keep_the_tensor():
     x = sg.tensor([4.0, 9.0])
     kept = x
