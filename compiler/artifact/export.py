@@ -27,7 +27,6 @@ from symgrad.compiler.xla.emit import source
 from symgrad.compiler.xla.export import platform, stablehlo
 from symgrad.compiler.xla.function import lowered
 from symgrad.errors import GraphError, TraceError
-from symgrad.ops.generator import default_generator
 from symgrad.ops.promotion import kind
 from symgrad.ops.spec import Meta
 from symgrad.tensor import Tensor
@@ -82,11 +81,9 @@ def _refuse_conditions(name: str, program: Program) -> None:
 
 
 def _traced(signature: Signature, call: Call, name: str) -> Trace:
-    random = default_generator.get_state()
     try:
         return trace(signature.caller(call), call.leaves, call.labels, signature.names(), titles(signature.function))
     except TraceError as error:
-        default_generator.set_state(random)  # as if nothing had run
         raise TraceError(f"{error}. {_PURE.format(name=name)}") from error
 
 

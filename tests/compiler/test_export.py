@@ -257,3 +257,15 @@ def test_the_vjp_of_a_loaded_function(tmp_path):
         pull(1.0)
     with pytest.raises(ValueError, match=r"rows is int64\[2\]: only floating-point inputs have a derivative"):
         loaded.vjp(*args, wrt="rows")
+
+
+def test_an_export_that_is_refused_has_drawn_no_random_numbers(tmp_path):
+    def drawing(x):
+        return x * float(sg.rand(()) + x.sum())  # the number leaves the trace
+
+    sg.manual_seed(3)
+    expected = sg.rand(4).tolist()
+    sg.manual_seed(3)
+    with pytest.raises(TraceError):
+        sg.compile(drawing).export(tmp_path / "f.sgx", sg.ones(2))
+    assert sg.rand(4).tolist() == expected
