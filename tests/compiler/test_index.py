@@ -52,6 +52,14 @@ def test_the_element_is_what_the_row_computes(name):
             np.testing.assert_allclose(found, wanted, rtol=1e-12, atol=1e-12)
 
 
+@pytest.mark.parametrize("count", [1, 2, 4])
+def test_elements_of_a_stack_come_from_each_of_its_tensors(count):
+    arrays = [np.full((2, 3), n + 0.5) for n in range(count)]
+    for axis in (0, 1, 2):
+        graph, given = one_row(TABLE["stack"], arrays, {"axis": axis})
+        np.testing.assert_array_equal(lower(graph, "index").evaluate(given)[0], np.stack(arrays, axis))
+
+
 @pytest.mark.parametrize("name", [name for name, (f, *arrays) in PROGRAMS.items() if all(a.dtype.kind == "f" for a in arrays)])
 def test_gradients_of_programs(name):
     """The formula of a program's value and gradients, run, is what eager execution gives."""

@@ -271,3 +271,18 @@ def test_threads_that_train_and_look_at_the_same_parameters():
         t.join()
     assert failures == []
     assert sg.isfinite(net.weight).all()
+
+
+def test_a_name_that_stands_for_another_tensor_is_noticed_between_steps():
+    total, scale = sg.zeros(3), sg.full((3,), 2.0)
+
+    def add(x):
+        total.add_(x)
+        return x * scale
+
+    fast = sg.compile(add, backend="xla")
+    for _ in range(4):
+        assert fast(sg.ones(3)).tolist() == [2.0] * 3
+    scale = sg.full((3,), 5.0)
+    assert fast(sg.ones(3)).tolist() == [5.0] * 3
+    assert total.tolist() == [5.0] * 3

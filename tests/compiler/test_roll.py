@@ -229,6 +229,17 @@ def test_several_outputs_of_one_operation() -> None:
     assert compare(*with_gradients(sorting, sg.randn(6)))
 
 
+def test_a_loop_that_reads_nothing_of_its_own_in_each_step_runs_forwards() -> None:
+    def turned(x: Any) -> Any:
+        for _ in range(9):
+            x = (x * 1.1).sin() + x.cos()
+        return x
+
+    traced = trace(lambda leaves: turned(*leaves), [sg.randn(3)], ["x"])
+    (loop,) = (v for v in rolled(lowered(traced.graph)).values if v.op == "scan")
+    assert (loop.attrs["slices"], loop.attrs["reverse"]) == (0, False)
+
+
 def test_stacks_go_from_loop_to_loop_whole() -> None:
     """The backward layers read what the forward layers have stacked, in reverse order, without taking it apart."""
     graph, _ = with_gradients(energy(layers(9)), sg.randn(3, 4))

@@ -7,6 +7,7 @@ import math
 import numpy as np
 import pytest
 
+import symgrad as sg
 from symgrad.dispatch import tensors as ops
 from symgrad.ops.table import TABLE
 from symgrad.tensor import wrap
@@ -156,3 +157,13 @@ def test_extreme_arguments_stay_finite():
         assert np.isfinite(x.grad._array).all(), name
     out = ops.softplus(x, beta=1, threshold=math.inf)
     np.testing.assert_allclose(out._array, [0.0, math.exp(-40.0), math.log(2), 40.0, 1000.0], rtol=1e-12)
+
+
+@pytest.mark.parametrize(("name", "loss"), [("mse_loss", np.square), ("l1_loss", np.abs)])
+def test_weighted_losses(name, loss):
+    rng = np.random.default_rng(0)
+    x, y, w = (rng.uniform(0.5, 2.0, (3, 4)) for _ in range(3))
+    each = w * loss(x - y)
+    for reduction, wanted in (("none", each), ("sum", each.sum()), ("mean", each.sum() / w.sum())):
+        found = getattr(sg.nn.functional, name)(sg.tensor(x), sg.tensor(y), weight=sg.tensor(w), reduction=reduction)
+        np.testing.assert_allclose(found.numpy(), wanted, rtol=1e-12)

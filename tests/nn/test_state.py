@@ -62,6 +62,16 @@ def test_keys_that_nearly_fit_are_named():
         nn.Linear(1, 1).load_state_dict({"wieght": sg.ones(1, 1), "bias": sg.ones(1)})
 
 
+def test_what_has_a_long_prefix_too_many_or_too_few_nearly_fits():
+    layer = nn.Linear(1, 1, bias=False)
+    whole = nn.ModuleDict({"the_encoder": nn.ModuleDict({"projection": layer})})
+    long = "the_encoder.projection.weight"
+    with pytest.raises(RuntimeError, match=f'Close matches: "{long}" for "weight"$'):
+        layer.load_state_dict(whole.state_dict())
+    with pytest.raises(RuntimeError, match=f'Close matches: "weight" for "{long}"$'):
+        whole.load_state_dict(layer.state_dict())
+
+
 def test_many_problems_are_told_at_once():
     with pytest.raises(RuntimeError) as error:
         Net().load_state_dict({"scale": 3, "first.weight": sg.ones(1), "first.other": sg.ones(1), "second.a.b": sg.ones(1)})

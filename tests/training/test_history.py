@@ -111,8 +111,12 @@ def test_a_learning_rate_that_falls_far_is_drawn_on_a_logarithmic_axis():
 def test_a_notebook_shows_the_plot_and_leaves_no_figure_open():
     from matplotlib import pyplot
 
+    from symgrad.training.plot import figure
+
     picture = history(ROWS)._repr_png_()
     assert picture.startswith(b"\x89PNG")
+    size = [int.from_bytes(picture[i : i + 4], "big") for i in (16, 20)]
+    assert size == [round(100 * inches) for inches in figure(history(ROWS)).get_size_inches()]  # 100 dots per inch
     assert pyplot.get_fignums() == []
     assert History()._repr_png_() is None
 
