@@ -57,8 +57,7 @@ def check(task: Task) -> None:
 
 
 def measure(task: Task, seconds: float = 2.0, rounds: int = 15) -> Result:
-    """Time all contenders in turn in short rounds, most of which nothing else on the machine disturbs: at least `rounds` of them, and for so
-    many seconds."""
+    """Time all contenders in turn, in rounds so short that little else disturbs them: at least `rounds`, and for so many seconds."""
     check(task)
     numbers = {}
     for name, run in task.contenders.items():

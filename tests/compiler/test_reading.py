@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import types
 import warnings
 
@@ -28,6 +29,16 @@ class Settings:
     @property
     def doubled(self):
         return self.gain * 2
+
+
+class Half(float):
+    def __new__(cls, x):
+        return super().__new__(cls, 0.5)
+
+
+class Quarter(float):
+    def __new__(cls, x):
+        return super().__new__(cls, 0.25)
 
 
 class Slotted:
@@ -147,3 +158,13 @@ def test_what_a_module_finds_in_its_attributes_is_read_again():
         net[0].unread.append(1)
         assert fast(sg.ones(1)).item() == 15
         assert [str(record) for record in fast.recompiles()[1:]] == ["Scaled.settings.gain: 2.0 -> 3.0", "Scaled.gains[0]: 1.0 -> 5.0"]
+
+
+@pytest.mark.parametrize(("before", "after", "given"), [(sg.sin, sg.cos, sg.ones(2)), (math.sin, math.cos, 1.0), (Half, Quarter, 1.0)])
+def test_another_function_or_class_under_a_name_of_the_users(before, after, given):
+    chosen = before
+    fast = sg.compile(lambda x: x * chosen(given))
+    x = sg.ones(2)
+    assert fast(x).tolist() == fast(x).tolist() == (x * before(given)).tolist()
+    chosen = after
+    assert fast(x).tolist() == (x * after(given)).tolist()
