@@ -102,6 +102,13 @@ def test_a_seed_is_a_program():
     assert len({generate(seed).text() for seed in range(30)}) == 30
 
 
+def test_a_difference_of_a_program_with_a_python_number_is_judged():
+    """It overwrites what backward() reads through .data, and a number requires no grad."""
+    campaign = Campaign(("interpreter",))
+    assert campaign.run(32122896) == ""
+    assert campaign.words == {"close": 1}
+
+
 def without_unbroadcast(patch):
     patch.setattr(custom, "unbroadcast", lambda xp, g, shape: g)
 

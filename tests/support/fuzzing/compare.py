@@ -99,7 +99,7 @@ def check(program: Program, backends: tuple[str, ...], order: int = 1) -> Verdic
 
 def excused(program: Program, wanted: Seen, found: Seen, order: int) -> str:
     """Why a difference need not be a fault."""
-    recorded = replace(program, args=tuple(replace(leaf, grad=leaf.dtype[0] in "fc") for leaf in program.args))
+    recorded = replace(program, args=tuple(replace(leaf, grad=leaf.kind == "tensor" and leaf.dtype[0] in "fc") for leaf in program.args))
     if overwritten(program, order) or (program.pure and overwritten(recorded, order)):  # derivatives are asked for in all arguments
         return "what backward() reads was overwritten through .data"
     with Watch() as watch:

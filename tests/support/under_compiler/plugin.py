@@ -24,9 +24,10 @@ EXAMPLES = 10
 _PROPERTY = "under the compiler"
 
 
-def reason_for(nodeid: str) -> str | None:
+def reason_for(nodeid: str, backend: str) -> str | None:
     """Why a test is left out; tests are listed by their ids, or by those of their functions for all parameters."""
-    return next((reason for reason, tests in LEFT_OUT.items() if nodeid in tests or nodeid.partition("[")[0] in tests), None)
+    listed = LEFT_OUT[backend].items()
+    return next((reason for reason, tests in listed if nodeid in tests or nodeid.partition("[")[0] in tests), None)
 
 
 class CompiledFunction(pytest.Function):
@@ -39,7 +40,7 @@ class CompiledFunction(pytest.Function):
     def runtest(self) -> None:
         from under_compiler.running import NothingToCompile
 
-        reason = reason_for(self.eager)
+        reason = reason_for(self.eager, self.backend)
         try:
             with _at_most(SECONDS):
                 self._run()
@@ -117,13 +118,13 @@ def pytest_collection_modifyitems(config, items) -> None:
     config.hook.pytest_deselected(items=[item for item in items if item.nodeid not in chosen])
     items[:] = [_compiled(item, backend) for item in suite]
     if not config.option.keyword:
-        _refuse_unknown([item.eager for item in items])
+        _refuse_unknown([item.eager for item in items], backend)
 
 
-def _refuse_unknown(ids) -> None:
+def _refuse_unknown(ids, backend: str) -> None:
     """A listed test that does not exist is a mistake."""
     files, known = {i.partition("::")[0] for i in ids}, {*ids, *(i.partition("[")[0] for i in ids)}
-    listed = [test for tests in LEFT_OUT.values() for test in tests if test.partition("::")[0] in files]
+    listed = [test for tests in LEFT_OUT[backend].values() for test in tests if test.partition("::")[0] in files]
     unknown = [test for test in listed if test not in known]
     if unknown and len(known) > 20:  # not a few tests by their ids
         raise pytest.UsageError(f"left_out.py lists tests that are not there: {unknown}")
