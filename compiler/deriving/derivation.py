@@ -9,8 +9,9 @@ from typing import Any
 from symgrad.compiler.differentiate import Derivative
 from symgrad.compiler.formula import Program
 from symgrad.compiler.formula.indices import free
+from symgrad.compiler.formula.label_text import latex_label
 from symgrad.compiler.formula.meaning import condition_of
-from symgrad.compiler.formula.printing import FormulaLatexPrinter, TextPrinter, latex_label
+from symgrad.compiler.formula.printing import FormulaLatexPrinter, TextPrinter
 from symgrad.compiler.formula.program import Line
 from symgrad.compiler.graph.ir import Graph, type_text
 from symgrad.errors import FormulaError

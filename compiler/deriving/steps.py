@@ -11,8 +11,9 @@ from dataclasses import dataclass
 from typing import Any
 
 from symgrad.compiler.differentiate import contributions, depending, has_slope
+from symgrad.compiler.formula.label_text import BAR, clean, latex_label
 from symgrad.compiler.formula.lower import lower
-from symgrad.compiler.formula.printing import BAR, FormulaLatexPrinter, TextPrinter, clean, latex_label
+from symgrad.compiler.formula.printing import FormulaLatexPrinter, TextPrinter
 from symgrad.compiler.graph.builder import apply, xp
 from symgrad.compiler.graph.fold import filled
 from symgrad.compiler.graph.ir import INPUT, LITERAL, OUTPUT, Graph, Value, input_value, output, row_of, toposort

@@ -19,7 +19,10 @@ from symgrad.errors import FormulaError
 
 _MOST, _PLEASANT = 512, 16
 """Values with more elements are refused, and not chosen unless asked for."""
-_KERNELS: dict[str, Any] = {"expand": lambda x, shape: np.broadcast_to(x, shape)}
+_KERNELS: dict[str, Any] = {
+    "expand": lambda x, shape: np.broadcast_to(x, shape),
+    "nansum": lambda x, axis, keepdims: np.sum(np.frompyfunc(meaning.unless_nan, 1, 1)(x), axis, keepdims=keepdims),
+}
 
 
 def fits(job: Job) -> bool:

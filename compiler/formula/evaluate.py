@@ -67,6 +67,8 @@ class Evaluator:
             return self._apply(application, e.args)
         if e.func in _SPECIAL:
             return _SPECIAL[e.func](self, e)
+        if e.func.__name__ == "nan_to_zero":
+            return np.nan_to_num(self.value(e.args[0]), nan=0.0, posinf=np.inf, neginf=-np.inf)
         kernel = _KERNELS.get(e.func) or _by_meaning().get(e.func)
         if kernel is None:
             raise FormulaError(f"no row of the table means {e.func.__name__}: {e}")
@@ -95,8 +97,8 @@ class Evaluator:
         if base is sp.E:
             return np.exp(self.value(exponent))
         x = self.value(base)
-        if exponent == sp.Rational(1, 2):
-            return np.sqrt(x)
+        if abs(exponent) == sp.Rational(1, 2):  # of -∞ there is no root, and NumPy's power is 0
+            return np.sqrt(x) if exponent > 0 else 1 / np.sqrt(x)
         if exponent.is_Integer and exponent < 0:
             return 1 / np.power(np.asarray(x, float), int(-exponent))
         return np.power(np.asarray(x, float) if not np.iscomplexobj(x) else x, self.value(exponent))
@@ -157,7 +159,7 @@ _KERNELS: dict[Any, Callable[..., Any]] = {
     sp.ITE: np.where,
     Same: np.equal,
     sp.Abs: np.abs,
-    sp.sign: np.sign,
+    sp.sign: lambda x: TABLE["sign"].numpy(np.asarray(x)),
     _MatMul: _product,
     _MatAdd: lambda *xs: functools.reduce(operator.add, xs),
     sp.Transpose: np.transpose,

@@ -5,6 +5,8 @@ All arrays have the same number of dimensions, with size 1 along the indices tha
 
 from __future__ import annotations
 
+import functools
+import operator
 from collections.abc import Callable
 from typing import Any
 
@@ -68,8 +70,17 @@ class IndexEvaluator(Evaluator):
         found = (np.asarray(self.value(p)).astype(np.int64) for p in places)
         return whole[tuple(np.clip(i, -n, n - 1) for i, n in zip(found, whole.shape, strict=True))]
 
+    def product(self, e: Any) -> Any:
+        """Where a bracket is 0 so is the product, though a factor be infinite or NaN there."""
+        others, brackets = _parted(e)
+        value = functools.reduce(operator.mul, map(self.value, others), 1)
+        hit = functools.reduce(operator.mul, map(self.value, brackets), 1)
+        return value * hit if not brackets or np.all(np.isfinite(value)) else np.where(hit != 0, value, 0)
+
     def sigma(self, e: Any) -> Array:
-        factors = [np.asarray(self.value(f)) for f in sp.Mul.make_args(e.function)]
+        others, brackets = _parted(e.function)
+        plain = not brackets or all(np.all(np.isfinite(self.value(f))) for f in others)
+        factors = [np.asarray(self.value(f)) for f in (*others, *brackets)] if plain else [np.asarray(self.product(e.function))]
         factors += [self.mask(limit) for limit in e.limits if not _is_whole(limit)]
         axes = [_axis(limit[0]) for limit in e.limits]
         return _summed([f.astype(float) if f.dtype.kind in "bi" else f for f in factors], axes, self.ndim)
@@ -112,9 +123,14 @@ class IndexEvaluator(Evaluator):
             return self.index(e)
         if e.func in _INDEXED:
             return _INDEXED[e.func](self, e)
-        if e.func.__name__ == "nan_to_zero":
-            return np.nan_to_num(self.value(e.args[0]), nan=0.0, posinf=np.inf, neginf=-np.inf)
         return super()._compute(e)
+
+
+def _parted(e: Any) -> tuple[list[Any], list[Any]]:
+    """The factors of a product, brackets apart from others."""
+    factors = sp.Mul.make_args(e)
+    brackets = [f for f in factors if isinstance(f, (sp.KroneckerDelta, indices.Within))]
+    return [f for f in factors if f not in brackets], brackets
 
 
 def _is_whole(limit: Any) -> bool:
@@ -152,6 +168,7 @@ _FOLDS: dict[str, tuple[Callable[..., Array], float]] = {
     "any": (lambda x, axis: np.any(x, axis, keepdims=True), 0),
 }
 _INDEXED: dict[Any, Callable[[IndexEvaluator, Any], Any]] = {
+    sp.Mul: IndexEvaluator.product,
     indices.Sigma: IndexEvaluator.sigma,
     indices.Fold: IndexEvaluator.fold,
     indices.Last: IndexEvaluator.last,

@@ -14,11 +14,14 @@ from dataclasses import dataclass, field
 from fractions import Fraction
 from typing import Any
 
+import numpy as np
 import sympy as sp
 from sympy.functions.elementary.piecewise import ExprCondPair
 from sympy.logic.boolalg import BooleanFunction
 
-from symgrad.compiler.graph.ir import Graph, Value, freeze, row_of
+from symgrad.compiler.formula import edges
+from symgrad.compiler.graph.builder import xp
+from symgrad.compiler.graph.ir import Graph, Value, freeze, input_value, row_of
 from symgrad.ops.promotion import kind
 from symgrad.ops.spec import Row
 
@@ -82,10 +85,12 @@ def elementwise(v: Value, args: Sequence[Any]) -> Any:
         args = [sp.Ne(a, 0) if isinstance(a, sp.Expr) else a for a in args]
     elif v.op != "where" and not v.op.startswith("bitwise_") and not all(isinstance(a, sp.Expr) for a in args):
         return _counted(v, [a if isinstance(a, sp.Expr) else indicator(a) for a in args])
-    if v.op in ("eq", "ne"):
-        return _same(*args) if v.op == "eq" else sp.Not(_same(*args))
+    if v.op in edges.COMPARISONS:
+        return _compared(v, args)
     row = row_of(v)
     attrs = {k: number(x) for k, x in v.attrs.items()}
+    if v.op in edges.KEPT or (v.op == "div" and edges.may_vanish(args[1])):
+        return opaque(v, args)
     if v.op == "where" and args[1] == 0 and (_is_off(args[0]) or _asks_relu(v.args[0], args[0])):
         return args[2] * sp.Heaviside(_rectified(args[0].lhs), 0)  # how relu's rule is written
     if v.op == "pow" and args[1].has(sp.MatrixExpr):  # SymPy would factor the exponent, and take matrices apart
@@ -94,10 +99,38 @@ def elementwise(v: Value, args: Sequence[Any]) -> Any:
         args = (args[0], _assuming(args[1], args[0]), _assuming(args[2], sp.Not(args[0])))
     if _written_out(row, len(args), freeze(v.attrs), tuple(v.attrs.items())):
         try:
-            return row.sympy(sp, *args, **attrs)  # type: ignore[misc]
+            found = row.sympy(sp, *args, **attrs)  # type: ignore[misc]
         except (TypeError, ValueError):  # SymPy refuses to compare NaN and sqrt(-1), which are numbers like others here
             return opaque(v, args)
+        return opaque(v, args) if edges.invents(found, (*args, *attrs.values())) else found
     return opaque(v, args)
+
+
+def _compared(v: Value, args: Sequence[Any]) -> Any:
+    """A comparison, with its arguments where SymPy knows the answer for numbers only. What is not equal to itself is NaN."""
+    try:
+        found = sp.Not(_same(*args)) if v.op == "ne" else _same(*args) if v.op == "eq" else row_of(v).sympy(sp, *args)  # type: ignore[misc]
+    except (TypeError, ValueError):  # SymPy refuses to compare NaN and sqrt(-1), which are numbers like others here
+        return opaque(v, args)
+    if kind(v.args[0].dtype) not in "fc" or edges.is_settled(v.op, args, found):
+        return found
+    if args[0] != args[1]:
+        return opaque(v, args)
+    is_nan = opaque(xp.isnan(v.args[0]), args[:1])
+    return is_nan if v.op == "ne" else sp.Not(is_nan)
+
+
+def quotient(x: Any, y: Any) -> Any:
+    """x / y, which stands as it is where y may be 0."""
+    return opaque(_QUOTIENT, (x, y)) if y == 0 or edges.may_vanish(y) else x / y
+
+
+_QUOTIENT = xp.div(*(input_value(i, (), np.dtype(np.float64)) for i in range(2)))
+
+
+def unless_nan(e: Any) -> Any:
+    """The expression, or 0 where it is NaN."""
+    return sp.Function("nan_to_zero", real=True)(e)
 
 
 def _counted(v: Value, args: Sequence[Any]) -> Any:

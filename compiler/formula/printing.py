@@ -11,24 +11,33 @@ from typing import Any
 import numpy as np
 import sympy as sp
 from sympy.printing.latex import LatexPrinter
+from sympy.printing.precedence import PRECEDENCE, precedence
 from sympy.printing.str import StrPrinter
 
 from symgrad.compiler.formula.index_printing import IndexLatex, IndexText, function_name
 from symgrad.compiler.formula.indices import is_bracket, is_index, relation
+from symgrad.compiler.formula.label_text import clean, escaped, latex_label
 from symgrad.compiler.formula.matrices import Entry, Total, parted
 from symgrad.compiler.formula.matrix_printing import ELEMENTS, POWER, MatrixPrinter, says_sizes
 from symgrad.compiler.graph.printer import attribute
 
-BAR = "\N{COMBINING MACRON}"
-_GREEK = frozenset(
-    ("alpha", "beta", "gamma", "delta", "epsilon", "zeta", "eta", "theta", "iota", "kappa", "lambda", "mu", "nu", "xi", "pi", "rho",
-     "sigma", "tau", "upsilon", "phi", "chi", "psi", "omega")
-)  # fmt: skip
-_ESCAPES = {c: f"\\{c}" for c in "{}$&#_%"} | {"\\": r"\backslash ", "^": r"\hat{}", "~": r"\sim "}
 _RAISED = str.maketrans("0123456789", "⁰¹²³⁴⁵⁶⁷⁸⁹")
 _OTHER_WORDS = {"I": ("Id",), "H": ("step",), "pi": (repr(math.pi),)}
 _LOWERED = str.maketrans("0123456789", "₀₁₂₃₄₅₆₇₈₉")
 _HOLE = re.compile("\ue000([0-9]+)[_^]*\ue001")
+
+
+_BETWEEN = {
+    "div": ("/", r"\frac{%s}{%s}"), "eq": (" = ", "%s = %s"), "ne": (" ≠ ", r"%s \neq %s"), "lt": (" < ", "%s < %s"),
+    "le": (" <= ", r"%s \leq %s"), "gt": (" > ", "%s > %s"), "ge": (" >= ", r"%s \geq %s"),
+}  # fmt: skip
+"""Rows that are written between their arguments, also where they are functions to SymPy."""
+
+
+def asks(e: Any) -> bool:
+    """Whether a relation says that a row of truth values holds, or does not: isnan(x) ≠ 0."""
+    row = getattr(getattr(e.lhs.func, "application", None), "row", None)
+    return e.rhs == 0 and e.rel_op in ("==", "!=") and row is not None and row.policy == "compare"
 
 
 def _squared(e: Any) -> Any:
@@ -161,6 +170,8 @@ class TextPrinter(_Printer, IndexText, StrPrinter):  # type: ignore[misc]
     def _print_Relational(self, e: Any) -> str:
         if is_bracket(e):
             return self._print(relation(e.lhs))
+        if asks(e):
+            return f"{'~' if e.rel_op == '==' else ''}{self._print(e.lhs)}"
         word = {"==": "=", "!=": "≠"}.get(e.rel_op)  # SymPy's text would be Eq(...) and Ne(...)
         return f"{self._print(e.lhs)} {word} {self._print(e.rhs)}" if word else super()._print_Relational(e)
 
@@ -260,8 +271,14 @@ class TextPrinter(_Printer, IndexText, StrPrinter):  # type: ignore[misc]
     def _print_AppliedUndef(self, e: Any) -> str:
         if not hasattr(e.func, "application"):  # a word of a row's meaning
             return self.call(e.func.__name__, e.args)
+        if e.func.application.row.name in _BETWEEN:
+            return f"({self.operand(e.args[0])}{_BETWEEN[e.func.application.row.name][0]}{self.operand(e.args[1])})"
         details = [f"{k}={attribute(x)}" for k, x in e.func.application.shown]
         return f"{self.word(function_name(e.func.application))}({', '.join([*map(self._print, e.args), *details])})"
+
+
+    def operand(self, e: Any) -> str:
+        return self._print(e) if precedence(e) > PRECEDENCE["Mul"] else f"({self._print(e)})"
 
 
 class FormulaLatexPrinter(_Printer, IndexLatex, LatexPrinter):  # type: ignore[misc]
@@ -271,7 +288,7 @@ class FormulaLatexPrinter(_Printer, IndexLatex, LatexPrinter):  # type: ignore[m
         """x₁ is x1; another label that would look the same is upright: x_1."""
         if text not in self.shown:
             found = latex_label(text)
-            self.shown[text] = found if found not in self.shown.values() else rf"\mathrm{{{_escaped(text)}}}"
+            self.shown[text] = found if found not in self.shown.values() else rf"\mathrm{{{escaped(text)}}}"
         return self.shown[text]
 
     @cached_property
@@ -289,6 +306,8 @@ class FormulaLatexPrinter(_Printer, IndexLatex, LatexPrinter):  # type: ignore[m
         return " = ".join(map(self._print, e.args))
 
     def _print_Relational(self, e: Any) -> str:
+        if asks(e):
+            return (r"\neg " if e.rel_op == "==" else "") + self._print(e.lhs)
         return self._print(relation(e.lhs)) if is_bracket(e) else super()._print_Relational(e)
 
     def _print_Float(self, e: Any) -> str:
@@ -358,7 +377,7 @@ class FormulaLatexPrinter(_Printer, IndexLatex, LatexPrinter):  # type: ignore[m
         return rf"\operatorname{{diag}}\left({self._print(e.args[0])}\right)"
 
     def _print_Rows(self, e: Any) -> str:
-        return rf"\operatorname{{{_escaped(e.name)}}}\left({self._print(e.args[1])}\right)"
+        return rf"\operatorname{{{escaped(e.name)}}}\left({self._print(e.args[1])}\right)"
 
     def _print_Total(self, e: Any, exp: Any = None) -> str:
         root = _squared(e)
@@ -385,33 +404,13 @@ class FormulaLatexPrinter(_Printer, IndexLatex, LatexPrinter):  # type: ignore[m
     def _print_Function(self, e: Any, exp: Any = None) -> str:
         if not hasattr(e.func, "application"):
             return super()._print_Function(e, exp)  # type: ignore[no-any-return]
-        details = [rf"\mathrm{{{_escaped(f'{k}={attribute(x)}')}}}" for k, x in e.func.application.shown]
+        if e.func.application.row.name in _BETWEEN:
+            text = _BETWEEN[e.func.application.row.name][1] % tuple(map(self._print, e.args))
+            return text if exp is None else _raised(self.bracket % text, exp)
+        details = [rf"\mathrm{{{escaped(f'{k}={attribute(x)}')}}}" for k, x in e.func.application.shown]
         arguments = ", ".join([*map(self._print, e.args), *details])
-        return _raised(rf"\operatorname{{{_escaped(function_name(e.func.application))}}}\left({arguments}\right)", exp)
+        return _raised(rf"\operatorname{{{escaped(function_name(e.func.application))}}}\left({arguments}\right)", exp)
 
 
 def _raised(text: str, exponent: Any) -> str:
     return text if exponent is None else f"{text}^{{{exponent}}}"
-
-
-def clean(label: str) -> str:
-    """A label without what would move the cursor."""
-    return "".join(c if c.isprintable() else "?" for c in label)
-
-
-def _escaped(text: str) -> str:
-    return "".join(_ESCAPES.get(c, c) for c in clean(text))
-
-
-def latex_label(label: str) -> str:
-    """`w1` is w₁, `theta` is θ, words are upright, an element's index is a subscript; a bar stands over the letter before it."""
-    if BAR in label:
-        letter, _, rest = label.partition(BAR)
-        return rf"\bar{{{_escaped(letter)}}}" + (f"_{{{_escaped(rest)}}}" if rest else "")
-    found = re.fullmatch(r"([A-Za-z]+)_?([0-9]*)(?:\[([0-9, ]*)\])?", label)
-    if found is None:
-        return rf"\mathrm{{{_escaped(label)}}}"
-    word, digits, index = found.groups()
-    text = f"\\{word}" if word in _GREEK else word if len(word) == 1 else rf"\mathrm{{{word}}}"
-    subscript = ", ".join(part for part in (digits, (index or "").replace(" ", "")) if part)
-    return f"{text}_{{{subscript}}}" if subscript else text

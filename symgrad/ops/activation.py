@@ -48,6 +48,8 @@ def _softplus_in_jax(x, *, beta, threshold):
 def _softplus_rule(xp, g, out, x, *, beta, threshold):
     """Beyond the threshold the function is the identity; the second derivative ends at the threshold itself."""
     scaled = x * beta
+    if threshold == math.inf:
+        return g * xp.sigmoid(scaled)
     return xp.where(scaled > threshold, g, g * xp.sigmoid(xp.where(scaled >= threshold, threshold, scaled)))
 
 
@@ -234,14 +236,15 @@ elementwise(
 elementwise(
     "softshrink", "x / lambd", lambda x, *, lambd: select(x > lambd, x - lambd, select(x < -lambd, x + lambd, x * 0)),
     (lambda xp, g, out, x, *, lambd: xp.where(xp.abs(x) <= lambd, 0, g),), kinds="f", saves="x",
-    sympy=lambda sp, x, lambd: sp.Piecewise((x - lambd, x > lambd), (x + lambd, x < -lambd), (0, True)), special=(0.5, -0.5),
+    sympy=lambda sp, x, lambd: sp.Piecewise((0, sp.And(x <= lambd, x >= -lambd)), (x - lambd, x > 0), (x + lambd, True)),
+    special=(0.5, -0.5),
     jax=lambda x, *, lambd: f"jnp.where({x} > {lambd!r}, {x} - {lambd!r}, jnp.where({x} < -{lambd!r}, {x} + {lambd!r}, 0 * {x}))",
     tie=True,
 )  # fmt: skip
 elementwise(
     "hardshrink", "x / lambd", lambda x, *, lambd: select(np.abs(x) <= lambd, 0, x),
     (lambda xp, g, out, x, *, lambd: xp.where(xp.abs(x) <= lambd, 0, g),), kinds="f", saves="x",
-    sympy=lambda sp, x, lambd: sp.Piecewise((x, sp.Or(x > lambd, x < -lambd)), (0, True)), special=(0.5, -0.5),
+    sympy=lambda sp, x, lambd: sp.Piecewise((0, sp.And(x <= lambd, x >= -lambd)), (x, True)), special=(0.5, -0.5),
     jax=lambda x, *, lambd: f"jnp.where(jnp.abs({x}) <= {lambd!r}, 0, {x})",
     tie=True,
 )  # fmt: skip
@@ -256,7 +259,7 @@ def _threshold(x, *, threshold, value):
 elementwise(
     "threshold", "x / threshold value", _threshold,
     (lambda xp, g, out, x, *, threshold, value: xp.where(x <= threshold, 0, g),), kinds="if", saves="x",
-    sympy=lambda sp, x, threshold, value: sp.Piecewise((x, x > threshold), (value, True)), special=(0.0,),
+    sympy=lambda sp, x, threshold, value: sp.Piecewise((value, x <= threshold), (x, True)), special=(0.0,),
     jax=lambda x, *, threshold, value: f"jnp.where({x} <= {threshold!r}, {value!r}, {x})",
     tie=True,
 )  # fmt: skip

@@ -9,8 +9,8 @@ import pytest
 import sympy as sp
 
 import symgrad as sg
+from symgrad.compiler.formula.label_text import latex_label
 from symgrad.compiler.formula.lower import _LOWERINGS as lowerings
-from symgrad.compiler.formula.printing import latex_label
 from symgrad.errors import FormulaError, TraceError
 
 

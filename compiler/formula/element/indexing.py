@@ -25,7 +25,7 @@ class Indexing:
     i, infinity = sp.I, sp.oo
     exp, sqrt, re, im, min, max = (staticmethod(f) for f in (sp.exp, sp.sqrt, sp.re, sp.im, sp.Min, sp.Max))
     delta = staticmethod(sp.KroneckerDelta)
-    number = staticmethod(meaning.number)
+    number, unless_nan, quotient = (staticmethod(f) for f in (meaning.number, meaning.unless_nan, meaning.quotient))
     divided = staticmethod(indices.divided)
     broadcast = staticmethod(np.broadcast_shapes)
 
@@ -98,9 +98,6 @@ class Indexing:
 
     def differs(self, e: Any, number: int) -> Any:
         return meaning.indicator(sp.Ne(e, number))
-
-    def unless_nan(self, e: Any) -> Any:
-        return sp.Function("nan_to_zero", real=True)(e)
 
     # places
 

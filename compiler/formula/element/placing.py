@@ -195,7 +195,7 @@ def _(ix: Any, at: Any, x: Any, target: Any, weight: Any, *, axis: int, ignore_i
     total = ix.sum(value, *target.shape)
     if reduction == "sum":
         return total
-    return total / ix.sum(lambda *k: _counts(ix, target(*k), weight, ignore_index), *target.shape)
+    return ix.quotient(total, ix.sum(lambda *k: _counts(ix, target(*k), weight, ignore_index), *target.shape))
 
 
 @element("nll_spread")
@@ -204,4 +204,4 @@ def _(ix: Any, at: Any, g: Any, target: Any, weight: Any, *, axis: int, ignore_i
     value = -_counts(ix, target(*k), weight, ignore_index) * ix.delta(at[axis], target(*k)) * g(*k[len(k) - g.ndim :])
     if reduction != "mean":
         return value
-    return value / ix.sum(lambda *k: _counts(ix, target(*k), weight, ignore_index), *target.shape)
+    return ix.quotient(value, ix.sum(lambda *k: _counts(ix, target(*k), weight, ignore_index), *target.shape))

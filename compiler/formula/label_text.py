@@ -1,0 +1,35 @@
+"""Labels of the user's as they are printed: harmless, and in LaTeX with their numbers as subscripts."""
+
+from __future__ import annotations
+
+import re
+
+BAR = "\N{COMBINING MACRON}"
+_GREEK = frozenset(
+    ("alpha", "beta", "gamma", "delta", "epsilon", "zeta", "eta", "theta", "iota", "kappa", "lambda", "mu", "nu", "xi", "pi", "rho",
+     "sigma", "tau", "upsilon", "phi", "chi", "psi", "omega")
+)  # fmt: skip
+_ESCAPES = {c: f"\\{c}" for c in "{}$&#_%"} | {"\\": r"\backslash ", "^": r"\hat{}", "~": r"\sim "}
+
+
+def clean(label: str) -> str:
+    """A label without what would move the cursor."""
+    return "".join(c if c.isprintable() else "?" for c in label)
+
+
+def escaped(text: str) -> str:
+    return "".join(_ESCAPES.get(c, c) for c in clean(text))
+
+
+def latex_label(label: str) -> str:
+    """`w1` is w₁, `theta` is θ, words are upright, an element's index is a subscript; a bar stands over the letter before it."""
+    if BAR in label:
+        letter, _, rest = label.partition(BAR)
+        return rf"\bar{{{escaped(letter)}}}" + (f"_{{{escaped(rest)}}}" if rest else "")
+    found = re.fullmatch(r"([A-Za-z]+)_?([0-9]*)(?:\[([0-9, ]*)\])?", label)
+    if found is None:
+        return rf"\mathrm{{{escaped(label)}}}"
+    word, digits, index = found.groups()
+    text = f"\\{word}" if word in _GREEK else word if len(word) == 1 else rf"\mathrm{{{word}}}"
+    subscript = ", ".join(part for part in (digits, (index or "").replace(" ", "")) if part)
+    return f"{text}_{{{subscript}}}" if subscript else text
