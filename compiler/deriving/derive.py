@@ -23,12 +23,12 @@ from symgrad.compiler.tracing.capture import Way, user_line
 from symgrad.compiler.tracing.choice import Choice, choose
 from symgrad.compiler.tracing.naming import titles
 from symgrad.compiler.tracing.requiring import for_derivatives
-from symgrad.compiler.tracing.signature import Call, Signature, array_of, native_number
+from symgrad.compiler.tracing.signature import Call, Signature, array_of, held_by, is_data, native_number
 from symgrad.compiler.tracing.trace import Trace, trace
 from symgrad.compiler.tracing.tree import flatten, unflatten
 from symgrad.errors import FormulaError, TraceError, describe
 from symgrad.ops.foreign import native
-from symgrad.ops.promotion import kind
+from symgrad.ops.promotion import default_float, kind
 from symgrad.tensor import Tensor
 
 
@@ -154,23 +154,29 @@ def _is_symmetric(d: Derivative) -> bool:
     return len(d.wrt) == 2 and d.wrt[0] == d.wrt[1] and len(d.directions) == 1
 
 
-def _data(signature: Signature, args: tuple[Any, ...], kwargs: dict[str, Any], wrt: Any) -> tuple[tuple[Any, ...], dict[str, Any]]:
-    """The arguments with arrays in place of numbers that are data (Python's floats, NumPy's and SymPy's) and of jax arrays."""
+def _data(
+    signature: Signature, args: tuple[Any, ...], kwargs: dict[str, Any], wrt: Any, wide: bool = False
+) -> tuple[tuple[Any, ...], dict[str, Any]]:
+    """The arguments with arrays in place of numbers that are data (Python's floats, NumPy's and SymPy's) and of jax arrays. A Python float
+    takes on the type of the tensors beside it, or the default type; `wide`, it keeps all its digits."""
     args, kwargs = signature.with_floats(args, kwargs, wrt)
-    return tuple(map(_with_arrays, args)), {name: _with_arrays(x) for name, x in kwargs.items()}
+    found, _ = flatten((args, kwargs), lambda x: is_data(x) or _array_of_number(x, None) is not None)
+    beside = [x.dtype for x in map(held_by, found) if getattr(x, "dtype", None) is not None and kind(x.dtype) in "fc"]
+    dtype = None if wide else np.result_type(*beside) if beside else default_float()
+    return tuple(_with_arrays(x, dtype) for x in args), {name: _with_arrays(x, dtype) for name, x in kwargs.items()}
 
 
-def _with_arrays(argument: Any) -> Any:
-    leaves, structure = flatten(argument, lambda x: _array_of_number(x) is not None)
-    return unflatten(structure, map(_array_of_number, leaves)) if leaves else argument
+def _with_arrays(argument: Any, dtype: Any) -> Any:
+    leaves, structure = flatten(argument, lambda x: _array_of_number(x, dtype) is not None)
+    return unflatten(structure, [_array_of_number(x, dtype) for x in leaves]) if leaves else argument
 
 
-def _array_of_number(x: Any) -> Any:
+def _array_of_number(x: Any, dtype: Any) -> Any:
     if isinstance(x, np.generic):
         return np.asarray(x)
     number = native_number(x)
     if isinstance(number, (float, complex)):
-        return np.asarray(number)
+        return np.asarray(number, dtype if dtype is None or isinstance(number, float) else np.result_type(dtype, np.complex64))
     return native(x) if isinstance(native(x), np.ndarray) else None
 
 
@@ -196,7 +202,8 @@ class CallSource:
         call = replace(self.signature.bind(*_data(self.signature, args, kwargs, self.wrt)), effects=self.call.effects)
         if call.key() != self.call.key():
             raise FormulaError("this formula was derived for arguments of other shapes, dtypes or settings: derive it again for these")
-        arrays = [array_of(x) for x in (*call.leaves, *self.captured)]
+        digits = self.signature.bind(*_data(self.signature, args, kwargs, self.wrt, wide=True))
+        arrays = [array_of(x) for x in (*digits.leaves, *self.captured)]
         if not all(isinstance(a, np.ndarray) for a in arrays):
             raise TypeError("a formula runs on tensors: a spec has no values")
         return arrays

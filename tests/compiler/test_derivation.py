@@ -230,3 +230,32 @@ def test_certify_takes_the_complex_step_of_analytic_functions():
     certificate = sg.derive(lambda a: a.sin().sum() / (a * a).sum().sqrt())(sg.spec(3)).certify()
     assert certificate.ok, certificate
     assert {c.beside for c in certificate.comparisons} == {"eager", "complex step"}
+
+
+NUMBERS = {
+    "a number": (lambda x: x * x, 0.7),
+    "two numbers": (lambda x, y: x * y + y, 0.7, 0.1),
+    "numbers in a list": (lambda xs: xs[0] * xs[1], [0.7, 0.1]),
+    "beside float32": (lambda x, y: (x * y).sum(), 0.7, sg.ones(3)),
+    "beside a scalar of float32": (lambda x, y: x * y, 0.7, sg.tensor(0.3)),
+    "beside float64": (lambda x, y: (x * y).sum(), 0.1, sg.ones(3, dtype=sg.float64)),
+    "beside float16": (lambda x, y: (x * y).sum(), 0.5, sg.ones(3, dtype=sg.float16)),
+    "a number of NumPy's": (lambda x: x * x, np.float64(0.7)),
+}
+
+
+@pytest.mark.parametrize("name", NUMBERS)
+def test_numbers_have_the_type_that_they_have_in_compiled_functions(name):
+    f, *args = NUMBERS[name]
+    derivation = sg.derive(f)(*args)
+    value, *_ = derivation(*args)
+    wanted = sg.compile(f, backend="numpy")(*args)
+    assert value.dtype == wanted.dtype
+    np.testing.assert_allclose(value.numpy(), wanted.numpy(), rtol=1e-12 if wanted.dtype == sg.float64 else 1e-6)
+    assert derivation.certify()
+
+
+def test_a_number_keeps_its_digits_beside_a_captured_tensor():
+    wide = sg.ones(2, dtype=sg.float64)
+    f = lambda x: (x * wide).sum()
+    assert sg.derive(f)(0.1)(0.1)[0].item() == 0.2
