@@ -8,6 +8,7 @@ that the pass covers the whole table.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
+from math import prod
 from typing import Any
 
 from symgrad.compiler.control.rows import is_control
@@ -188,7 +189,7 @@ def _rows_of_one(v: Value, x: Value, y: Value, x_has: bool, size: int) -> Any:
     """One common matrix, or vector: the others are stacked to one matrix, so that it is one product."""
     inner = v.args[0].shape[-1]
     if x_has:
-        return xp.reshape(xp.matmul(xp.reshape(x, shape=(x.size // inner, inner)), y), shape=(size, *v.shape))
+        return xp.reshape(xp.matmul(xp.reshape(x, shape=(prod(x.shape[:-1]), inner)), y), shape=(size, *v.shape))
     if v.args[1].ndim == 1 or v.args[1].shape[-1] == 1:
         rows = xp.reshape(y, shape=(size, inner))
         return xp.reshape(xp.matmul(rows, xp.transpose(x, dim0=0, dim1=1) if x.ndim == 2 else x), shape=(size, *v.shape))

@@ -45,7 +45,8 @@ def _middle_text(skips_nan: bool) -> Any:
     def text(x, *, axis, keepdims):
         nans = f"jnp.sum(jnp.isnan({x}))"
         rank = f"jnp.maximum({x}.size - {nans} - 1, 0) // 2" if skips_nan else f"jnp.where({nans} > 0, {x}.size - 1, ({x}.size - 1) // 2)"
-        return f"jnp.sort({x}.reshape(-1))[{rank}]"
+        none = f"jnp.full((), jnp.nan if jnp.issubdtype({x}.dtype, jnp.floating) else jnp.iinfo(jnp.int64).min).astype({x}.dtype)"
+        return f"(jnp.sort({x}.reshape(-1))[{rank}] if {x}.size else {none})"
 
     return text
 

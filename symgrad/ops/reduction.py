@@ -211,7 +211,8 @@ def _prod_rest_text(x, *, axis):
 
 
 def _first(axis: int) -> str:
-    return ":, " * axis + "0"
+    """The first element along a dimension, as a slice: there may be none."""
+    return ":, " * axis + ":1"
 
 
 row(
