@@ -45,8 +45,8 @@ class Steps(Sequence[Step]):
         self.function = derivation.name
         graph, wrt = derivation.graph, [derivation.graph.inputs[i] for i in derivation.wrt]
         self._walk = _Walk(graph, wrt, derivation.name)
-        self.values = self._walk.forward()
         self.derivatives = self._walk.backward() if wrt else []
+        self.values = self._walk.forward()
 
     def __len__(self) -> int:
         return len(self.values) + len(self.derivatives)
@@ -80,10 +80,10 @@ class _Walk:
         self.order = [v for v in toposort([self.result]) if v.op not in (INPUT, LITERAL)]
         self.names: dict[Value, str] = dict(zip(graph.inputs, graph.labels, strict=True))
         taken = set(graph.labels)
-        fresh = (n for n in (f"v{i}" for i in range(1, 10**9)) if n not in taken)
+        self.fresh = (n for n in (f"v{i}" for i in range(1, 10**9)) if n not in taken)
         for v in self.order:
             if not isinstance(v.dtype, tuple):
-                self.names[v] = next(fresh)
+                self.names[v] = next(self.fresh)
 
     def forward(self) -> list[Step]:
         return [self.step(self.names[v], *self.applied(v), _title(v)) for v in self.order if v in self.names]
@@ -138,8 +138,20 @@ class _Walk:
         args = tuple(a.value if a is not None and a.op == LITERAL else stand_ins.get(a) for a in whole.args)
         made = [stand_ins.get(o, o) for o in outs]
         given, out = (g, made[0]) if v.op != OUTPUT else (tuple(g if o is v else None for o in outs), tuple(made))
-        for arg, found in contributions(whole, row, args, given, out, on_the_way):
+        parts = list(contributions(whole, row, args, given, out, on_the_way))
+        if self.named_now([o for o in outs if o not in self.names], toposort([found for _, found in parts]), v):
+            self.hand_on(v, on_the_way, arrived)
+            return
+        for arg, found in parts:
             arrived.setdefault(arg, []).append((found, dict(labels), self.rule_of(whole)))
+
+    def named_now(self, others: list[Value], read: Sequence[Value], v: Value) -> bool:
+        """Whether a rule reads outputs that nothing else does, eigenvectors for eigenvalues: they have names from now on."""
+        found = [o for o in others if o in set(read)]
+        for o in found:
+            self.names[o] = next(self.fresh)
+            self.order.insert(next(i for i, other in enumerate(self.order) if other is v), o)
+        return bool(found)
 
     def rule_of(self, v: Value) -> str:
         """`sin′(u) = cos(u)` for a function of one number."""

@@ -14,7 +14,7 @@ import sympy as sp
 from symgrad.compiler.formula import meaning
 from symgrad.compiler.formula.lowering import Lowering
 from symgrad.compiler.formula.program import Job, Program
-from symgrad.compiler.graph.ir import LITERAL, Value, row_of, type_text
+from symgrad.compiler.graph.ir import LITERAL, OUTPUT, Value, row_of, type_text
 from symgrad.errors import FormulaError
 
 _MOST, _PLEASANT = 512, 16
@@ -47,7 +47,7 @@ class _Elements(Lowering):
 
     def enter(self, i: int, x: Value, label: str) -> Any:
         if x.size > _MOST:
-            raise FormulaError(f"elements notation is for small tensors: {label} is {type_text(x)}")
+            raise FormulaError(f"elements notation is for small tensors: {label} is {type_text(x)}; use notation='index'")
         self.name(x, f"x{i}")
         self.called(x, label)
         self.labels[sp.Symbol(f"x{i}")] = label
@@ -94,10 +94,10 @@ def _sliced(array: Any, directions: list[Any]) -> Any:
 
 
 def _array(v: Value, known: dict[Value, Any]) -> Any:
-    if isinstance(v.dtype, tuple) or v.op == "output":
-        raise FormulaError(f"{v.op} has several outputs: elements notation has no form for it")
+    if isinstance(v.dtype, tuple) or v.op == OUTPUT:
+        raise _no_form(v.args[0] if v.op == OUTPUT else v)
     if v.size > _MOST:
-        raise FormulaError(f"elements notation is for small tensors: {v.op} gives {type_text(v)}")
+        raise FormulaError(f"elements notation is for small tensors: {v.op} gives {type_text(v)}; use notation='index'")
     if v.op == LITERAL:
         return _boxed(meaning.literal(v))
     args = [None if a is None else known[a] for a in v.args]
@@ -119,12 +119,17 @@ def _moved(v: Value, args: list[Any]) -> Any:
     try:
         result = np.array(_KERNELS.get(v.op, row_of(v).numpy)(*args, **v.attrs), object)
     except (TypeError, ValueError, AttributeError, LookupError, NotImplementedError) as error:
-        raise FormulaError(f"{v.op} has no form in elements notation: {error}") from error
+        raise _no_form(v) from error
     if result.shape != v.shape:
-        raise FormulaError(f"{v.op} has no form in elements notation")
+        raise _no_form(v)
     for index in np.ndindex(result.shape):
         result[index] = meaning.number(_unboxed(result[index]))  # the kernel may have put in numbers of its own
     return result
+
+
+def _no_form(v: Value) -> FormulaError:
+    """It chooses by values, or computes with numbers only."""
+    return FormulaError(f"{v.op} has no form in elements notation: use notation='index'")
 
 
 def _unboxed(e: Any) -> Any:

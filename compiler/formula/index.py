@@ -134,7 +134,8 @@ class _Indexed(Lowering):
         """A function of whole tensors, each of which has a name."""
         for a in read(v):
             if a not in self.symbols or self.places.get(a):
-                raise FormulaError(f"this derivative has no closed form: {v.op} is applied to every slice of a tensor")
+                advice = "derive one number of it, such as the sum"
+                raise FormulaError(f"this derivative has no closed form: {v.op} is applied to every slice of a tensor; {advice}")
         whole = meaning.opaque(v, [None if a is None else self.symbols[a][0] for a in v.args], output)
         return indices.Element(whole, *at) if at else whole
 

@@ -51,6 +51,10 @@ def _written(notation: str, job: Job) -> Program:
     try:
         return _LOWERINGS[notation](job)
     except RecursionError:  # SymPy walks expressions recursively
-        raise FormulaError(f"{notation} notation: an expression is nested too deeply for SymPy; try another notation") from None
+        raise FormulaError(f"{notation} notation: an expression is nested too deeply for SymPy; {_advice(notation)}") from None
     except _OF_SYMPY as error:
-        raise FormulaError(f"{notation} notation: SymPy cannot write this function ({error}); try another notation") from error
+        raise FormulaError(f"{notation} notation: SymPy cannot write this function ({error}); {_advice(notation)}") from error
+
+
+def _advice(notation: str) -> str:
+    return "try 'index'" if notation != "index" else "try 'elements'"

@@ -43,7 +43,7 @@ class Matrices(Lowering):
 
     def enter(self, i: int, x: Value, label: str) -> Any:
         if isinstance(x.dtype, tuple) or len(x.shape) > 2:
-            raise FormulaError(f"matrix notation is for at most two dimensions: {label} is {type_text(x)}")
+            raise FormulaError(f"matrix notation is for at most two dimensions: {label} is {type_text(x)}; try 'index'")
         (symbol,) = self.name(x, f"x{i}")
         self.labels[symbol] = label
         return symbol
@@ -91,7 +91,7 @@ class Matrices(Lowering):
         lowering = _LOWERINGS.get(whole.op if v.op != OUTPUT else (whole.op, v.attrs["index"]))
         if lowering is None or len(v.shape) > 2 or any(len(a.shape) > 2 for a in whole.args):
             given = ", ".join(type_text(a) for a in whole.args if a is not None)
-            raise FormulaError(f"matrix notation has no form for {whole.op} of {given}")
+            raise FormulaError(f"matrix notation has no form for {whole.op} of {given}; try 'index'")
         return lowering(self, v, *whole.args)
 
     def recognised(self, e: Any, v: Value) -> Any:
@@ -157,7 +157,7 @@ class Matrices(Lowering):
         """The scalar factor of a value, and the rest as a matrix: 2 (A - B) into 2 and A - B."""
         e = self.known[v]
         if not isinstance(e, sp.Expr):
-            raise FormulaError(f"matrix notation has no form for truth values that are moved or repeated: {type_text(v)}")
+            raise FormulaError(f"matrix notation has no form for truth values that are moved or repeated: {type_text(v)}; try 'index'")
         if isinstance(e, sp.Add):
             scale, rest = meaning.primitive(e)
             if rest not in self.sums and -rest in self.sums:  # the same difference, the other way round
@@ -223,7 +223,7 @@ def _reshape(self: Matrices, v: Value, x: Value) -> Any:
         return scale * Entry(matrix)
     if _size(v.shape) == _size(x.shape)[::-1] and 1 in _size(v.shape):
         return scale * self.atom(transposed(matrix), v.dtype)
-    raise FormulaError(f"matrix notation has no form for reshape of {type_text(x)} to {type_text(v)}")
+    raise FormulaError(f"matrix notation has no form for reshape of {type_text(x)} to {type_text(v)}; try 'index'")
 
 
 def _expand(self: Matrices, v: Value, x: Value) -> Any:
@@ -232,7 +232,7 @@ def _expand(self: Matrices, v: Value, x: Value) -> Any:
 
 def _eye(self: Matrices, v: Value) -> Any:
     if v.shape[0] != v.shape[1]:
-        raise FormulaError(f"matrix notation has no form for eye of {type_text(v)}")
+        raise FormulaError(f"matrix notation has no form for eye of {type_text(v)}; try 'index'")
     return self.atom(sp.Identity(v.shape[0]), v.dtype)
 
 
@@ -240,7 +240,7 @@ def _trace(self: Matrices, v: Value, x: Value) -> Any:
     if not self.atoms(self.known[x]):
         return self.known[x] * min(x.shape)
     if x.shape[0] != x.shape[1]:
-        raise FormulaError(f"matrix notation has no form for trace of {type_text(x)}")
+        raise FormulaError(f"matrix notation has no form for trace of {type_text(x)}; try 'index'")
     scale, matrix = self.split(x)
     return scale * sp.Trace(matrix)
 
@@ -248,7 +248,7 @@ def _trace(self: Matrices, v: Value, x: Value) -> Any:
 def _inverted(self: Matrices, v: Value) -> tuple[Any, Any]:
     """(s A)⁻¹ = 1/s A⁻¹, and (Aᵀ)⁻¹ = (A⁻¹)ᵀ"""
     if not self.atoms(self.known[v]):
-        raise FormulaError("a matrix of equal elements has no inverse")
+        raise FormulaError("a matrix of equal elements has no inverse; try 'index'")
     scale, matrix = self.split(v)
     return 1 / scale, sp.Transpose(sp.Inverse(matrix.arg)) if isinstance(matrix, sp.Transpose) else sp.Inverse(matrix)
 
@@ -262,7 +262,7 @@ def _inv(self: Matrices, v: Value, x: Value) -> Any:
 def _determinant(self: Matrices, x: Value) -> Any:
     """det(s A) = sⁿ det A, and det Aᵀ = det A"""
     if not self.atoms(self.known[x]):
-        raise FormulaError("a matrix of equal elements has no determinant worth a formula")
+        raise FormulaError("a matrix of equal elements has no determinant worth a formula; try 'index'")
     scale, matrix = self.split(x)
     return scale ** x.shape[0] * Det(matrix.arg if isinstance(matrix, sp.Transpose) else matrix)
 
@@ -278,7 +278,7 @@ def _rows(name: str) -> Callable[..., Any]:
     def lowering(self: Matrices, v: Value, x: Value) -> Any:
         axis = v.attrs["axis"]
         if len(axis) != 1 or not self.atoms(self.known[x]):
-            raise FormulaError(f"matrix notation has no form for {v.op} of {type_text(x)}")
+            raise FormulaError(f"matrix notation has no form for {v.op} of {type_text(x)}; try 'index'")
         matrix = self.matrix(self.known[x], x.shape)
         columns = axis == (0,) and len(x.shape) == 2
         result = Rows(sp.Symbol(name), transposed(matrix) if columns or len(x.shape) == 1 else matrix)
