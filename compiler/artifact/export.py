@@ -90,11 +90,18 @@ def _traced(signature: Signature, call: Call, name: str) -> Trace:
 def _latest(compiled: Any, name: str) -> tuple[Call, Program]:
     program = compiled._latest
     if isinstance(program, Program) and not program.answers:
-        program, _ = compiled._differentiated(program, "export", None)
+        if _has_derivatives(program):
+            program, _ = compiled._differentiated(program, "export", None)
         return program.call, program
     if program is not None or compiled._steps:
         raise TraceError(f"{user_line()}: {name} has effects, or branches on values. {_PURE.format(name=name)}")
     raise TraceError(f"{user_line()}: {name} has no program yet: call it once, or say for which arguments: export(path, spec(shape), ...)")
+
+
+def _has_derivatives(program: Program) -> bool:
+    """Whether there is something to differentiate in: a function of integers is exported without gradients."""
+    arguments = program.graph.inputs[: len(program.graph.inputs) - len(program.captured)]
+    return any(kind(x.dtype) in "fc" for x in arguments) or any(t.requires_grad for t in program.captured)
 
 
 def _description(name: str, program: Program, signature: Signature, call: Call) -> Description:

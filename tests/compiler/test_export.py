@@ -269,3 +269,23 @@ def test_an_export_that_is_refused_has_drawn_no_random_numbers(tmp_path):
     with pytest.raises(TraceError):
         sg.compile(drawing).export(tmp_path / "f.sgx", sg.ones(2))
     assert sg.rand(4).tolist() == expected
+
+
+TABLE = sg.tensor([[0.5, 1.5], [2.5, 3.5], [4.5, 5.5]])
+OF_INTEGERS = {
+    "integers": (lambda i: i * 2, sg.arange(3)),
+    "truth values": (lambda b: ~b, sg.tensor([True, False])),
+    "rows of a table": (lambda i: TABLE[i].sum(1), sg.tensor([2, 0])),
+    "integers to floats": (lambda i: (i / 2).sum(), sg.arange(3)),
+}
+
+
+@pytest.mark.parametrize("called", [True, False])
+@pytest.mark.parametrize("name", OF_INTEGERS)
+def test_functions_of_integers_are_exported_without_gradients(name, called, tmp_path):
+    f, x = OF_INTEGERS[name]
+    fast = sg.compile(f)
+    if called:
+        fast(x)
+    fast.export(tmp_path / "f.sgx", *([] if called else [x]))
+    same(sg.load_compiled(tmp_path / "f.sgx")(x), f(x))
