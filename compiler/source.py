@@ -10,6 +10,7 @@ import ast
 import keyword
 import math
 import re
+import sys
 import threading
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
@@ -136,12 +137,20 @@ def constant(x: Any, module: str) -> ast.expr:
 
 
 def number(x: Any, module: str) -> ast.expr:
+    x = within_64_bits(x) if module == "jnp" else x
     if isinstance(x, float) and not math.isfinite(x):
         word = dotted(f"{module}.nan" if math.isnan(x) else f"{module}.inf")
         return ast.UnaryOp(ast.USub(), word) if x < 0 else word
     if isinstance(x, (int, float)) and not isinstance(x, bool) and math.copysign(1, x) < 0:
         return ast.UnaryOp(ast.USub(), ast.Constant(-x))
     return ast.Constant(x)
+
+
+def within_64_bits(x: Any) -> Any:
+    """A number; an integer beyond those of JAX is the float that eager code takes it for."""
+    if not isinstance(x, int) or -(2**63) <= x < 2**63:
+        return x
+    return float(x) if abs(x) <= sys.float_info.max else math.copysign(math.inf, x)
 
 
 def held(x: Any, dtype: Any) -> Any:

@@ -166,6 +166,7 @@ class _Emitter:
         """The row's own text with the operands put in as syntax trees; one that it mentions twice gets a name first."""
         names = [None if is_none(operand) else f"operand_{i}" for i, operand in enumerate(operands)]
         holes = {name: operand for name, operand in zip(names, operands, strict=True) if name is not None}
+        attrs = {k: syntax.within_64_bits(x) for k, x in attrs.items()} if row.elementwise else attrs
         text: str = row.jax(*names, **attrs)  # type: ignore[misc, operator]
         tree = _expression(text)
         mentions = _mentions(row.name, text, frozenset(holes))

@@ -31,3 +31,28 @@ def test_numbers_that_are_too_large_for_their_type(form):
 
 def _flat(result):
     return [t for part in (result if isinstance(result, tuple) else (result,)) for t in (part if isinstance(part, tuple) else (part,))]
+
+
+BEYOND = {
+    "product": lambda x, n: x * n, "sum": lambda x, n: x + n, "quotient": lambda x, n: n / x, "comparison": lambda x, n: x < n,
+    "choice": lambda x, n: sg.where(x > 0, x, n), "bound": lambda x, n: x.clamp(max=n), "power": lambda x, n: x**n,
+    "filled": lambda x, n: sg.full_like(x, n), "remainder": lambda x, n: x % n, "extreme": lambda x, n: sg.maximum(x, sg.full_like(x, n)),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("backend", ["numpy", "xla"])
+@pytest.mark.parametrize("number", [2**70, -(2**70), 2**63])
+@pytest.mark.parametrize("form", BEYOND)
+def test_python_integers_beyond_64_bits(form, number, backend):
+    """Floats as in eager code, or refused as in eager code."""
+    f, fast = BEYOND[form], sg.compile(BEYOND[form], backend=backend)
+    for x in (sg.tensor([1.0, 2.0]), sg.tensor([1.0, 2.0], dtype=sg.float64), sg.tensor([1, 2])):
+        try:
+            wanted = f(x, number)
+        except (RuntimeError, OverflowError, TypeError, ValueError) as error:
+            with pytest.raises(type(error)):
+                fast(x, number)
+            continue
+        found = fast(x, number)
+        assert found.dtype == wanted.dtype
+        assert found.tolist() == wanted.tolist()
