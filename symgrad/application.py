@@ -3,19 +3,19 @@
 from __future__ import annotations
 
 import functools
-from fractions import Fraction
 from typing import Any
 
 import numpy as np
 
-from symgrad.dtypes import type_word
+from symgrad.dtypes import ALL, type_word
 from symgrad.errors import SymgradError, TraceError, UnknownSize, describe
 from symgrad.escapes import escaping, option, sized
 from symgrad.graph import Constant, Node, Output, next_sequence
 from symgrad.mode import local
 from symgrad.ops.exact import Exact, exact, is_exact
-from symgrad.ops.foreign import hint, native
-from symgrad.ops.promotion import BOOL, FLOAT32, FLOAT64, compute_type, kind, require_one_type
+from symgrad.ops.foreign import hint, native, python_number
+from symgrad.ops.promotion import BOOL, FLOAT32, FLOAT64, compute_type, kind, real_number, require_one_type
+from symgrad.ops.reduction import Everything
 from symgrad.ops.spec import Row
 from symgrad.ops.variants import is_half, rounds_number, variant
 from symgrad.ops.weak import is_weak
@@ -24,7 +24,8 @@ from symgrad.tensor import Tensor, refresh, version_cell, wrap
 ndarray, asarray = np.ndarray, np.asarray
 new: Any = Tensor.__new__
 new_node: Any = Node.__new__
-_FOREIGN = (np.generic, Fraction, Tensor)
+PLAIN = frozenset((int, float, bool, str, tuple, type(None), Everything, Exact, *(type(d._dtype) for d in ALL if d._dtype is not None)))
+"""The classes of what attributes are made of."""
 REFUSALS = (ValueError, IndexError, TypeError, RuntimeError)
 """What kernels raise of operands and options that they do not take."""
 
@@ -116,7 +117,7 @@ def apply(row: Row, args: tuple[Any, ...], attrs: dict[str, Any]) -> Any:
     """Run a row on any mixture of tensors, arrays, Python scalars and None."""
     mode = local.mode
     if attrs and (mode.capture is not None or has_foreign_numbers(attrs)):
-        attrs = numbers(row, attrs)
+        attrs = numbers(row, args, attrs)
     arrays, needs, args = _operands(row, args, attrs)
     try:
         if row.policy == "same":
@@ -141,21 +142,29 @@ def apply(row: Row, args: tuple[Any, ...], attrs: dict[str, Any]) -> Any:
 
 
 def has_foreign_numbers(attrs: dict[str, Any]) -> bool:
-    """NumPy's own numbers would decide on the result's type, where Python's leave it to the tensor; kernels take no Fraction or tensor."""
+    """NumPy's own numbers would decide on the result's type, where Python's leave it to the tensor; kernels take no others."""
     for value in attrs.values():  # noqa: SIM110  (a generator costs more than the tests)
-        if isinstance(value, _FOREIGN):
+        if value.__class__ not in PLAIN:
             return True
     return False
 
 
-def numbers(row: Row, attrs: dict[str, Any]) -> dict[str, Any]:
-    """Attributes as they are recorded."""
-    return {name: _number(row, name, value) for name, value in attrs.items()}
+def numbers(row: Row, args: tuple[Any, ...], attrs: dict[str, Any]) -> dict[str, Any]:
+    """Attributes as they are recorded: with Python's numbers in place of other ones; beside real tensors they are real."""
+    plain = {name: _number(row, name, value) for name, value in attrs.items()}
+    if any(isinstance(value, complex) for value in plain.values()) and not any(_is_complex(x) for x in args):
+        word = next((x._array.dtype.name for x in args if isinstance(x, Tensor)), "float")
+        return {name: real_number(value, word) if isinstance(value, complex) else value for name, value in plain.items()}
+    return plain
+
+
+def _is_complex(x: Any) -> bool:
+    return kind(x._array.dtype) == "c" if isinstance(x, Tensor) else isinstance(x, complex)
 
 
 def _number(row: Row, name: str, value: Any) -> Any:
     """As in PyTorch a tensor of one element will do for an option. A whole number may decide over a size: a traced function asks for it."""
-    if value.__class__ in (int, float, bool, str):
+    if value.__class__ in (int, float, bool, str, Exact):
         return value
     if isinstance(value, Tensor) and value._array.size == 1:
         if value._array.dtype.kind not in "biu":
@@ -164,7 +173,7 @@ def _number(row: Row, name: str, value: Any) -> Any:
         return bool(value) if value._array.dtype.kind == "b" else int(value)
     if value.__class__ is tuple:
         return tuple([_number(row, name, x) for x in value])
-    return value.item() if isinstance(value, np.generic) else exact(value) if isinstance(value, Fraction) else value
+    return python_number(value)
 
 
 def _has_tensor(value: Any) -> bool:
@@ -174,7 +183,7 @@ def _has_tensor(value: Any) -> bool:
 def without_tensors(row: Row, args: tuple[Any, ...], attrs: dict[str, Any], error: Exception) -> Any:
     """What to do if a kernel fails: if options are tensors, let it try with their numbers. They are looked for then only, for speed."""
     if any(map(_has_tensor, attrs.values())):
-        plain = numbers(row, attrs)
+        plain = numbers(row, args, attrs)
         if not any(map(_has_tensor, plain.values())):
             return apply(row, args, plain)
     raise failure(row, args, attrs, error) from error

@@ -18,8 +18,8 @@ from symgrad.dispatch import tensors as ops
 from symgrad.from_data import array_of, finish
 from symgrad.mode import traced_by
 from symgrad.ops.exact import exact
-from symgrad.ops.foreign import class_name, hint, native
-from symgrad.ops.promotion import default_float, kind, promote_types, result_type, scalar_type
+from symgrad.ops.foreign import class_name, hint, native, python_number
+from symgrad.ops.promotion import default_float, kind, promote_types, result_type, scalar_type, written
 from symgrad.ops.weak import is_weak
 from symgrad.tensor import Tensor, wrap
 
@@ -63,6 +63,33 @@ def tensor_argument(name: str, value: Any, argument: str = "'input' (position 1)
     if not stands_for_tensor(value):
         raise TypeError(f"{name}(): argument {argument} must be Tensor, not {class_name(value)}{hint(value)}")
     return tensors_of((value, *beside))[0]
+
+
+def stored(value: Any, dtype: np.dtype[Any]) -> Any:
+    """One value that becomes an element of a tensor of this type: a number that fits, or a tensor. What is neither is left to the caller.
+
+    A complex number must not lose its imaginary part; while a function is traced no tensor is known to have none.
+    """
+    if isinstance(value, (*NUMBERS, np.generic)):
+        return written(value, dtype)
+    if not isinstance(value, Tensor):
+        known = isinstance(value, (Fraction, np.ndarray)) or native(value) is not None
+        return stored(_typed(value), dtype) if known else value
+    if kind(value._array.dtype) == "c" and kind(dtype) in "if" and (traced_by() is not None or value._array.imag.any()):
+        raise RuntimeError(f"value cannot be converted to type {dtype.name} without overflow: a complex tensor; store its real part")
+    return value
+
+
+def beside(factor: Any, *tensors: Any) -> Any:
+    """A number, or a tensor of one, that is computed with real tensors, and then must be real, too; anything else as it is."""
+    factor = python_number(factor)
+    given = factor._array.dtype if isinstance(factor, Tensor) else None
+    if not (isinstance(factor, complex) if given is None else kind(given) == "c"):
+        return factor
+    like = next(t._array.dtype for t in tensors if isinstance(t, Tensor))
+    if any(kind(t._array.dtype) == "c" for t in tensors if isinstance(t, Tensor)):
+        return factor
+    return stored(factor, like) if given is None else ops.real(stored(factor, like))
 
 
 def tensor_list(name: str, values: Iterable[Any], argument: int = 0) -> list[Tensor]:

@@ -13,7 +13,7 @@ import numpy as np
 
 from symgrad import devices, dtypes, legacy
 from symgrad.application import apply
-from symgrad.coercion import tensor_argument
+from symgrad.coercion import stored, tensor_argument
 from symgrad.computed import filled, fixed, is_computed, spaced, stepped
 from symgrad.from_data import finish, quiet_cast, tensor
 from symgrad.mode import local
@@ -129,7 +129,7 @@ def full(
     if out is None and is_computed(fill_value):
         now = fill_value._array.dtype.type(0).item() if isinstance(fill_value, Tensor) else fill_value.number
         target = scalar_type(now) if dtype is None else dtypes.numpy_type(dtype)
-        return filled(fill_value, shape_of("full", (size,)), target, requires_grad)
+        return filled(stored(fill_value, target), shape_of("full", (size,)), target, requires_grad)
     value = _number("full", fill_value)
     target = scalar_type(value) if dtype is None else dtypes.numpy_type(dtype)
     return deliver("full", _constant(shape_of("full", (size,)), value, target), out, dtype, device, requires_grad)
@@ -152,8 +152,6 @@ def _number(name: str, value: Any) -> Any:
 
 
 def _constant(shape: tuple[int, ...], value: Any, dtype: np.dtype[Any]) -> Array:
-    if isinstance(value, complex) and kind(dtype) != "c":
-        raise RuntimeError(f"value cannot be converted to type {dtypes.of(dtype).name} without overflow: {value}")
     return np.full(shape, quiet_cast(np.asarray(written(value, dtype)), dtype))
 
 
@@ -357,7 +355,7 @@ def full_like(
     like = tensor_argument("full_like", input)._array
     target = like.dtype if dtype is None else dtypes.numpy_type(dtype)
     if is_computed(fill_value):
-        return filled(fill_value, like.shape, target, requires_grad)
+        return filled(stored(fill_value, target), like.shape, target, requires_grad)
     return finish(_constant(like.shape, _number("full_like", fill_value), target), device, requires_grad)
 
 

@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from symgrad.application import REFUSALS, apply, edge_of, failure, has_foreign_numbers, keeps, view_of, without_tensors
+from symgrad.application import PLAIN, REFUSALS, apply, edge_of, failure, keeps, view_of, without_tensors
 from symgrad.graph import Node, next_sequence
 from symgrad.mode import local
 from symgrad.ops.namespace import namespace
@@ -135,6 +135,9 @@ def _unary_with_attributes(row: Row) -> Callable[..., Any]:
         mode = local.mode
         if not isinstance(x, Tensor) or x._base is not None or mode.capture is not None:
             return apply(row, (x,), attrs)
+        for value in attrs.values():
+            if value.__class__ not in PLAIN:
+                return apply(row, (x,), attrs)
         a = x._array
         if a.dtype is not FLOAT32 and a.dtype is not FLOAT64:
             return apply(row, (x,), attrs)
@@ -150,8 +153,6 @@ def _unary_with_attributes(row: Row) -> Callable[..., Any]:
         cell: list[Any] = []
         t._cell = cell
         dtype = out.dtype
-        if dtype is not a.dtype and has_foreign_numbers(attrs):
-            return apply(row, (x,), attrs)
         if x._requires_grad and differentiable and mode.recording and (dtype is a.dtype or kind(dtype) in "fc"):
             t._requires_grad = True
             t._node = node = new_node(Node)

@@ -12,9 +12,11 @@ from symgrad import dtypes
 from symgrad.coercion import tensor_argument
 from symgrad.creation import deliver, numpy_type, shape_of, size_argument
 from symgrad.dispatch import tensors as ops
+from symgrad.escapes import Escape, escaping
 from symgrad.mode import drawn, local
 from symgrad.ops import generator, sampling
 from symgrad.ops.boxmuller import unit
+from symgrad.ops.foreign import python_number
 from symgrad.ops.promotion import INT64
 from symgrad.ops.shapes import broadcast_shapes
 from symgrad.ops.spec import Meta
@@ -190,6 +192,7 @@ def bernoulli(input: Tensor, p: float | None = None, *, generator: Generator | N
     array = input._array
     gen, shape, target = chosen(generator), array.shape, array.dtype
     if p is not None:
+        p = _number("bernoulli", p)
         return deliver("bernoulli", drawn(lambda: sampling.bernoulli(gen, p, shape, target), gen), out, None, None, False)
     if local.mode.capture is not None:
         return _given_to(out, _likely(gen, input, shape, target))
@@ -246,11 +249,21 @@ def _draw_into(x: Tensor, draw: Callable[[], Array], gen: generator.Generator) -
     return store(x, wrap(drawn(lambda: local.mode.run(draw), gen)))
 
 
+def _number(name: str, x: Any) -> Any:
+    """An option as a Python number; a tensor of several, which only bernoulli_ takes, and one that a program computes there, as it is."""
+    if not isinstance(x, Tensor):
+        return python_number(x)
+    if name == "bernoulli_" and (x._array.ndim or local.mode.capture is not None):
+        return x
+    escaping(x, Escape(f"a tensor as an option of {name}()", "draw with rand_like or randn_like, and compute with the tensor"))
+    return x._array.item()
+
+
 def _in_place(name: str, signature: Callable[..., Callable[[Any, Any], Array]]) -> None:
     """`Tensor.<name>`: `signature` turns the arguments into a function of generator and type."""
 
     def method(self: Tensor, *args: Any, generator: Generator | None = None, **keywords: Any) -> Tensor:
-        draw: Any = signature(*args, **keywords)
+        draw: Any = signature(*(_number(name, x) for x in args), **{key: _number(name, x) for key, x in keywords.items()})
         like = Meta(self._array.shape, self._array.dtype)  # a program must not keep the tensor
         gen = chosen(generator)
         if isinstance(draw, Tensor):  # probabilities that a program computes

@@ -11,6 +11,7 @@ from symgrad import dtypes
 from symgrad.dispatch import tensors as ops
 from symgrad.functional.elementwise import alias
 from symgrad.functional.names import METHODS, method_inplace, public
+from symgrad.ops.foreign import python_number
 from symgrad.ops.promotion import kind, result_type, written
 from symgrad.ops.weak import is_weak
 from symgrad.tensor import Tensor
@@ -21,8 +22,9 @@ __all__ = ["clamp", "clamp_max", "clamp_min", "clip", "where"]
 
 
 def _bound(input: Tensor, bound: Any) -> Any:
-    """A whole number has to fit into the type of the tensor; a float changes the type of the result."""
-    return written(bound, input._array.dtype) if isinstance(bound, int) else bound
+    """A whole number has to fit into the type of the tensor, and a complex one is none; a float changes the type of the result."""
+    bound = python_number(bound)
+    return written(bound, input._array.dtype) if isinstance(bound, (int, complex)) else bound
 
 
 @method_inplace

@@ -8,7 +8,7 @@ import warnings
 from collections.abc import Sequence
 from typing import Any
 
-from symgrad.coercion import tensor_list
+from symgrad.coercion import beside, tensor_list
 from symgrad.computed import fixed, is_computed
 from symgrad.dispatch import tensors as ops
 from symgrad.errors import require
@@ -188,7 +188,8 @@ def addr(input: Tensor, vec1: Tensor, vec2: Tensor, *, beta: Any = 1, alpha: Any
 def _add_product(input: Tensor, x: Tensor, y: Tensor, beta: Any, alpha: Any) -> Tensor:
     if kind(x._array.dtype) in "bi":
         beta, alpha = int(beta), int(alpha)
-    elif is_computed(beta) or is_computed(alpha):
+    beta, alpha = (beside(factor, input, x, y) for factor in (beta, alpha))
+    if is_computed(beta) or is_computed(alpha):
         return ops.add(ops.mul(input, fixed(beta)), ops.mul(ops.matmul(x, y), fixed(alpha)))  # type: ignore[no-any-return]
     return ops.addmm(input, x, y, beta=beta, alpha=alpha)  # type: ignore[no-any-return]
 

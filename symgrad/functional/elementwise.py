@@ -8,11 +8,12 @@ from typing import Any, Protocol, overload
 import numpy as np
 
 from symgrad.application import constant
-from symgrad.coercion import NUMBERS, tensor_argument
+from symgrad.coercion import NUMBERS, beside, tensor_argument
 from symgrad.computed import fixed, is_computed
 from symgrad.dispatch import tensors as ops
 from symgrad.functional.names import METHODS, coerced, into, method, method_inplace, mistyped, public
 from symgrad.ops.exact import is_exact, root
+from symgrad.ops.foreign import python_number
 from symgrad.ops.promotion import COMPLEX128, FLOAT64, kind, result_type, word
 from symgrad.ops.table import TABLE
 from symgrad.tensor import Tensor
@@ -168,9 +169,12 @@ def _scaled(name: str, input: Any, other: Any, alpha: Scalar) -> Any:
     """alpha * other"""
     if alpha.__class__ is int and alpha == 1:
         return other
+    alpha = python_number(alpha)
     whole = kind(result_type(*(x._array if isinstance(x, Tensor) else x for x in (input, other)))) in "bi"
     if whole and not isinstance(alpha, int):
         raise RuntimeError(f"{name}(): For integral input tensors, argument alpha must not be a floating point number.")
+    if isinstance(alpha, complex) and not any(kind(x._array.dtype) == "c" for x in (input, other) if isinstance(x, Tensor)):
+        raise RuntimeError("For non-complex input tensors, argument alpha must not be a complex number.")
     return ops.mul(other, alpha)
 
 
@@ -275,6 +279,7 @@ floor_divide, remainder, fmod = map(binary, ("floor_divide", "remainder", "fmod"
 @method_inplace
 def addcmul(input: Tensor, tensor1: Operand, tensor2: Operand, *, value: Scalar | Tensor = 1) -> Tensor:
     """input + value * tensor1 * tensor2"""
+    value = beside(value, input, tensor1, tensor2)
     if is_computed(value):
         whole = all(isinstance(t, Tensor) and kind(t._array.dtype) in "bi" for t in (input, tensor1, tensor2))
         number: Any = value
@@ -286,6 +291,7 @@ def addcmul(input: Tensor, tensor1: Operand, tensor2: Operand, *, value: Scalar 
 @method_inplace
 def addcdiv(input: Tensor, tensor1: Operand, tensor2: Operand, *, value: Scalar | Tensor = 1) -> Tensor:
     """input + value * tensor1 / tensor2"""
+    value = beside(value, input, tensor1, tensor2)
     if is_computed(value):
         return ops.add(input, ops.mul(ops.div(tensor1, tensor2), fixed(value)))  # type: ignore[no-any-return]
     return ops.addcdiv(input, tensor1, tensor2, value=value)  # type: ignore[no-any-return]
@@ -299,7 +305,7 @@ def lerp(input: Tensor, end: Operand, weight: Operand) -> Tensor:
             raise RuntimeError(f"lerp: expected dtype {input.dtype.name} for `{name}` but got dtype {other.dtype.name}")
     if kind(input._array.dtype) in "bi":
         raise NotImplementedError(f"\"lerp\" not implemented for '{word(input._array.dtype)}'")
-    return ops.lerp(input, end, weight)  # type: ignore[no-any-return]
+    return ops.lerp(input, end, beside(weight, input, end))  # type: ignore[no-any-return]
 
 
 # --- powers

@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from symgrad.coercion import stored
 from symgrad.dispatch import tensors as ops
 from symgrad.dtypes import of, type_word
 from symgrad.functional.names import METHODS, checked, method, method_inplace
@@ -14,7 +15,7 @@ from symgrad.functional.shaping import broadcast_tensors, expand
 from symgrad.functional.subscript import masked_fill_, parse, put_
 from symgrad.ops.indexing import check_range
 from symgrad.ops.joining import region
-from symgrad.ops.promotion import written
+from symgrad.ops.promotion import kind
 from symgrad.ops.scattering import corner, scatter_type
 from symgrad.ops.shapes import broadcast_shapes, normalize_axis
 from symgrad.tensor import Tensor, wrap
@@ -98,7 +99,7 @@ def scatter(input: Tensor, dim: int, index: Tensor, src: Any = None, *, value: A
     """`input` with the elements of `src` (or one value) at the places `index` of dimension `dim`."""
     if reduce not in (None, "add"):
         raise NotImplementedError(f"scatter: reduce={reduce!r} is not supported, only 'add'")
-    given = value if src is None else src
+    given = stored(value, input._array.dtype) if src is None else src if isinstance(src, Tensor) else stored(src, input._array.dtype)
     if reduce == "add" and not isinstance(given, Tensor):
         given = wrap(np.full(index._array.shape, given, input._array.dtype))
     return _scatter("scatter_add" if reduce else "scatter", input, dim, index, given)
@@ -208,7 +209,9 @@ def index_fill(input: Tensor, dim: int, index: Tensor, value: Any) -> Tensor:
         raise RuntimeError(
             f"index_fill_ only supports a 0-dimensional value tensor, but got tensor with {value._array.ndim} dimension(s)."
         )
-    return _along("index_fill", input, dim, index, value)
+    if isinstance(value, complex) and kind(input._array.dtype) != "c":
+        raise RuntimeError("index_fill_(): Converting complex Scalar to non-complex type is not supported")
+    return _along("index_fill", input, dim, index, stored(value, input._array.dtype))
 
 
 # --- any places -----------------------------------------------------------------------------------------------------------
@@ -264,29 +267,22 @@ def _check_fill(mask: Tensor, value: Any) -> None:
         raise TypeError("masked_fill(): argument 'value' must be Number or Tensor, not NoneType")
 
 
-def _check_complex(input: Tensor, value: Any) -> None:
-    if isinstance(value, complex) and input._array.dtype.kind != "c":
-        raise RuntimeError(f"value cannot be converted to type {of(input._array.dtype)} without overflow: {value}")
-
-
 @method
 def masked_fill(input: Tensor, mask: Tensor, value: Any) -> Tensor:
     """`input` with one value where the mask is true."""
     _check_fill(mask, value)
-    _check_complex(input, value)
-    return ops.masked_fill(input, mask, written(value, input._array.dtype))  # type: ignore[no-any-return]
+    return ops.masked_fill(input, mask, stored(value, input._array.dtype))  # type: ignore[no-any-return]
 
 
 @checked
 def masked_fill_in_place(self: Tensor, mask: Tensor, value: Any) -> Tensor:
     """In-place form of `masked_fill`."""
     _check_fill(mask, value)
-    _check_complex(self, value)
     if broadcast_shapes("masked_fill_", self._array.shape, mask._array.shape) != self._array.shape:
         raise RuntimeError(
             f"output with shape {list(self._array.shape)} doesn't match the broadcast shape {list(mask._array.shape)}"
         )
-    return masked_fill_(self, mask, written(value, self._array.dtype))
+    return masked_fill_(self, mask, stored(value, self._array.dtype))
 
 
 @method

@@ -10,9 +10,11 @@ from typing import Any, ParamSpec, TypeVar
 
 import numpy as np
 
-from symgrad.coercion import stands_for_tensor, tensors_of
+from symgrad.coercion import float_width, stands_for_tensor, tensors_of
+from symgrad.dispatch import tensors as ops
 from symgrad.mode import local
-from symgrad.ops.foreign import class_name, hint
+from symgrad.ops.foreign import class_name, hint, python_number
+from symgrad.ops.promotion import kind
 from symgrad.tensor import Tensor
 from symgrad.views import inplace, store
 
@@ -36,14 +38,17 @@ def checked(function: Callable[P, R]) -> Callable[P, R]:
 
 
 def _checked(function: Callable[P, R], renamed: dict[str, str] | None) -> Callable[P, R]:  # noqa: C901  (a call for each step would cost)
-    """With other names for arguments, also `out=` is taken. Values that stand for tensors become tensors here, and nowhere else."""
+    """With other names for arguments, also `out=` is taken. Values that stand for tensors become tensors here, and nowhere else; and
+    numbers of other libraries become Python's where a number is wanted."""
     parameters = _tensor_parameters(function)
+    numeric = {name for name, wanted in function.__annotations__.items() if wanted in _NUMERIC and name != "return"}
+    options = [i for i, name in enumerate(_positional(function)) if name in numeric]
     leading = len(list(itertools.takewhile(lambda name: parameters.get(name) == "Tensor", _positional(function))))
     later = [i for i, name in enumerate(_positional(function)) if i >= leading and name in parameters]
-    special = {*parameters, *(renamed or ()), *(() if renamed is None else ("out",))}
+    special = {*parameters, *numeric, *(renamed or ()), *(() if renamed is None else ("out",))}
 
     @functools.wraps(function)
-    def call(*args: P.args, **kwargs: P.kwargs) -> R:
+    def call(*args: P.args, **kwargs: P.kwargs) -> R:  # noqa: C901  (the same)
         given: dict[str, Any] = kwargs
         try:
             for value in args[:leading]:
@@ -54,8 +59,14 @@ def _checked(function: Callable[P, R], renamed: dict[str, str] | None) -> Callab
                     for value in args[i : i + 1]:
                         if value.__class__ is not Tensor and value is not None and not isinstance(value, Tensor):
                             raise TypeError("no tensor")
+            if options:
+                for i in options:
+                    for value in args[i : i + 1]:
+                        if value.__class__ not in _PLAIN:
+                            args = tuple([_number(x, args) if i in options else x for i, x in enumerate(args)])  # type: ignore[assignment]
             if kwargs and not special.isdisjoint(kwargs):
                 given, out = _renamed(kwargs, renamed)
+                given = {name: _number(x, args) if name in numeric else x for name, x in given.items()} if numeric else given
                 if any(not isinstance(given[name], (Tensor, NoneType)) for name in parameters if name in given):
                     raise TypeError("no tensor")
                 if out is not None:
@@ -79,8 +90,22 @@ def _renamed(kwargs: Any, renamed: dict[str, str] | None) -> tuple[dict[str, Any
     return given, kwargs.get("out")
 
 
+_PLAIN = frozenset((bool, int, float, complex, str, NoneType))
+
+
+def _number(x: Any, args: Any) -> Any:
+    """One number of any library, or of a tensor, as a Python number; one that a program computes as a tensor in the type of the others."""
+    if not isinstance(x, Tensor):
+        return python_number(x)
+    if x._array.size != 1 or local.mode.capture is None:
+        return x if x._array.size != 1 else x._array.item()
+    dtype = float_width(t for t in args if isinstance(t, Tensor) and t is not x)
+    return x if kind(x._array.dtype) != "f" or x._array.dtype == dtype else ops.cast(x, dtype=dtype)
+
+
 _REFUSALS = (AttributeError, TypeError, ValueError, IndexError, RuntimeError)
 _OPERANDS = ("Operand", "Operand | None")
+_NUMERIC = frozenset(("Scalar", "float", "float | None", "float | str | None"))
 
 
 def _positional(function: Any) -> tuple[str, ...]:

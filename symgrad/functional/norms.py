@@ -11,6 +11,7 @@ from symgrad.errors import require
 from symgrad.functional.matrices import svdvals
 from symgrad.functional.names import public
 from symgrad.functional.shaping import movedim
+from symgrad.ops.foreign import python_number
 from symgrad.ops.linalg import require_matrix
 from symgrad.ops.promotion import kind, word
 from symgrad.ops.shapes import normalize_axes, normalize_axis, reduced_shape
@@ -21,6 +22,7 @@ from symgrad.typing import Dims
 @public
 def vector_norm(x: Tensor, ord: Any = 2, dim: Dims = None, keepdim: bool = False, *, dtype: Any = None) -> Tensor:
     """(sum of abs(x)**ord) ** (1/ord) over the dimensions `dim`, by default over all elements."""
+    ord = python_number(ord)
     if not isinstance(ord, (int, float)):
         raise TypeError(f"linalg_vector_norm(): argument 'ord' (position 2) must be Number, not {ord.__class__.__name__}")
     x = _floating("linalg.vector_norm", x, dtype)

@@ -8,6 +8,7 @@ import numpy as np
 
 from symgrad import dtypes, return_types
 from symgrad.dispatch import tensors as ops
+from symgrad.escapes import escaping, option
 from symgrad.functional.names import method, public
 from symgrad.functional.sorting import along, in_type
 from symgrad.ops.foreign import class_name
@@ -263,12 +264,18 @@ def vector_norm(input: Tensor, ord: float, dim: Any, keepdim: bool, dtype: Any) 
     return ops.vector_norm(input, ord=ord, axis=axes("norm", dim, input._array.ndim), keepdims=keepdim)  # type: ignore[no-any-return]
 
 
+def _check_order(p: Any) -> None:
+    if isinstance(p, Tensor):
+        escaping(p, option("p", "norm"))
+    if p is not None and not isinstance(p, (int, float)):
+        raise TypeError(f"norm(): argument 'p' must be Number, not {p.__class__.__name__}")
+
+
 @method
 def norm(input: Tensor, p: float | str | None = "fro", dim: Dims = None, keepdim: bool = False, dtype: Any = None) -> Tensor:
     """Vector norm of order `p` over `dim` ("fro" is 2), or with "nuc" the nuclear norm of matrices."""
     if not isinstance(p, str):
-        if p is not None and not isinstance(p, (int, float)):
-            raise TypeError(f"norm(): argument 'p' must be Number, not {p.__class__.__name__}")
+        _check_order(p)
         return vector_norm(input, 2 if p is None else p, dim, keepdim, dtype)
     if p not in ("fro", "nuc"):
         raise RuntimeError(f"linalg.matrix_norm: Order {p} not supported.")

@@ -9,12 +9,14 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from symgrad.application import view_of
+from symgrad.coercion import stored
 from symgrad.computed import gathered, is_computed, known
 from symgrad.dispatch import tensors as ops
 from symgrad.escapes import INDICES, MASK, SCALAR_MASK, escaping
 from symgrad.functional.names import METHODS
 from symgrad.functional.writing import copy_, fill_
 from symgrad.mode import local
+from symgrad.ops.foreign import class_name, hint
 from symgrad.ops.indexing import as_slices, check_range, index_shape, put
 from symgrad.ops.promotion import BOOL
 from symgrad.ops.table import TABLE
@@ -240,19 +242,20 @@ def _coordinates(mask: Tensor) -> tuple[Tensor, ...]:
 def setitem(x: Tensor, index: Any, value: Any) -> None:
     if _written_plainly(x, index, value):
         return
-    if not isinstance(value, (Tensor, bool, int, float, complex, np.generic, np.ndarray)):
-        raise TypeError(f"can't assign a {value.__class__.__name__} to a tensor of {x.dtype}")
-    if isinstance(value, np.ndarray):
-        value = wrap(value)
+    if not isinstance(value, Tensor):
+        value = stored(value, x._array.dtype)
+    if not isinstance(value, (Tensor, bool, int, float, complex, np.generic)):
+        raise TypeError(f"can't assign a {class_name(value)} to a tensor of {x.dtype}{hint(value)}")
     number = not isinstance(value, Tensor) or not value._array.ndim
     if number and isinstance(index, Tensor) and index._array.dtype.kind == "b" and index._array.ndim:
-        return _fill_where(x, index, value)
+        return _fill_where(x, index, stored(value, x._array.dtype))
     parsed = parse(index, x._array.shape)
     view = x if parsed.basic is None else ops.getitem(x, index=parsed.basic)
     if parsed.mask is not None and number:
-        _fill_where(view, parsed.mask, value)
+        _fill_where(view, parsed.mask, stored(value, x._array.dtype))
     elif parsed.dims:
-        put_(view, parsed.arrays, parsed.dims, _fitted(value, index_shape(view._array.shape, _raw(parsed.arrays), parsed.dims)))
+        shape = index_shape(view._array.shape, _raw(parsed.arrays), parsed.dims)
+        put_(view, parsed.arrays, parsed.dims, _fitted(stored(value, x._array.dtype), shape))
     elif isinstance(value, Tensor):
         copy_(view, _fitted(value, view._array.shape))
     else:

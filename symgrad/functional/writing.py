@@ -6,11 +6,10 @@ from typing import Any
 
 import numpy as np
 
-from symgrad.coercion import stands_for_tensor, tensor_argument, tensor_of
+from symgrad.coercion import stored, tensor_argument
 from symgrad.errors import describe
 from symgrad.functional.names import METHODS, checked
 from symgrad.mode import local
-from symgrad.ops.promotion import written
 from symgrad.ops.shapes import normalize_axis
 from symgrad.ops.shaping import squeezed
 from symgrad.ops.table import TABLE
@@ -38,13 +37,12 @@ def copy_(self: Tensor, src: Any, non_blocking: bool = False) -> Tensor:
 
 def fill_(self: Tensor, value: Any) -> Tensor:
     """Every element becomes `value`, a number or a tensor without dimensions."""
-    if not isinstance(value, (Tensor, bool, int, float, complex, np.generic)) and stands_for_tensor(value):
-        value = tensor_of(value)
+    if not isinstance(value, Tensor):
+        value = stored(value, self._array.dtype)
     if isinstance(value, Tensor) and value._array.ndim:
         raise RuntimeError(f"fill_ only supports 0-dimension value tensor but got tensor with {value._array.ndim} dimensions.")
     if not isinstance(value, (Tensor, bool, int, float, complex, np.generic)):
         raise TypeError(f"fill_(): argument 'value' (position 1) must be Number or Tensor, got {describe(value)}")
-    value = written(value, self._array.dtype)
     number = value._array if isinstance(value, Tensor) else value
     return write(self, _REPLACE, (value,), {}, lambda array: array.fill(number), uniform=True)
 

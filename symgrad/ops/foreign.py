@@ -8,6 +8,8 @@ from typing import Any
 
 import numpy as np
 
+from symgrad.ops.exact import exact
+
 
 def native(x: Any) -> Any:
     """A SymPy number as a Python number (a rational as a Fraction), a jax array as a NumPy array; None for anything else."""
@@ -17,6 +19,18 @@ def native(x: Any) -> Any:
     if jax is not None and isinstance(x, jax.Array) and not isinstance(x, jax.core.Tracer):
         return np.asarray(x)
     return None
+
+
+def python_number(x: Any) -> Any:
+    """One number of NumPy's, SymPy's or JAX's, or a Fraction, as a Python number; anything else as it is."""
+    if x.__class__ in (bool, int, float, complex, str):
+        return x
+    if isinstance(x, np.generic) or (isinstance(x, np.ndarray) and x.size == 1):
+        return x.item()
+    if isinstance(x, Fraction):
+        return exact(x)
+    plain = native(x)
+    return x if plain is None else python_number(plain)
 
 
 def _number_of_sympy(x: Any) -> Any:

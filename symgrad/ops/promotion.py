@@ -90,8 +90,18 @@ def wrapped(value: Any, dtype: np.dtype[Any]) -> Any:
     return (value - low) % count + low
 
 
+def real_number(value: Any, word: str) -> float:
+    """A complex number where a real one is wanted, which it is only without an imaginary part, as in PyTorch."""
+    number = complex(value)
+    if number.imag != 0:
+        raise RuntimeError(f"value cannot be converted to type {word} without overflow: {number}")
+    return number.real
+
+
 def written(value: Any, dtype: np.dtype[Any]) -> Any:
     """A Python number that is to be stored in a tensor of type `dtype`: it has to fit, or may be negative for an unsigned type."""
+    if isinstance(value, (complex, np.complexfloating)) and kind(dtype) != "c":
+        value = bool(value) if kind(dtype) == "b" else real_number(value, dtype.name)
     if dtype.kind not in "iu" or not isinstance(value, (int, float)):
         return value
     high = int(np.iinfo(dtype).max)

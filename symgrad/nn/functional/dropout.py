@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import warnings
+from typing import Any
 
+from symgrad.escapes import escaping, option
 from symgrad.mode import drawn
 from symgrad.ops.generator import default_generator
 from symgrad.ops.sampling import dropout_mask
@@ -13,7 +15,9 @@ from symgrad.views import inplace as in_place
 __all__ = ["alpha_dropout", "dropout", "dropout1d", "dropout2d", "dropout3d", "feature_alpha_dropout"]
 
 
-def _check_probability(p: float) -> None:
+def _check_probability(p: Any) -> None:
+    if isinstance(p, Tensor):
+        escaping(p, option("p", "dropout"))
     if not 0.0 <= p <= 1.0:
         raise ValueError(f"dropout probability has to be between 0 and 1, but got {p}")
 
