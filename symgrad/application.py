@@ -13,7 +13,7 @@ from symgrad.escapes import escaping, option, sized
 from symgrad.graph import Constant, Node, Output, next_sequence
 from symgrad.mode import local
 from symgrad.ops.exact import Exact, exact, is_exact
-from symgrad.ops.foreign import hint, native, python_number
+from symgrad.ops.foreign import elementwise_array, hint, native, python_number
 from symgrad.ops.promotion import BOOL, FLOAT32, FLOAT64, compute_type, kind, real_number, require_one_type
 from symgrad.ops.reduction import Everything
 from symgrad.ops.spec import Row
@@ -241,6 +241,7 @@ def _operand(row: Row, arg: Any, alone: bool) -> Any:
     if isinstance(arg, np.generic):
         return wrap(asarray(arg)) if alone else arg.item()
     if isinstance(arg, ndarray):
+        type_word(elementwise_array(arg).dtype)  # refuses what tensors cannot hold
         return wrap(arg)
     if isinstance(arg, (bool, int, float, complex)):
         return arg

@@ -18,7 +18,7 @@ from symgrad.dispatch import tensors as ops
 from symgrad.from_data import array_of, finish
 from symgrad.mode import traced_by
 from symgrad.ops.exact import exact
-from symgrad.ops.foreign import class_name, hint, native, python_number
+from symgrad.ops.foreign import class_name, hint, native, python_number, without_mask
 from symgrad.ops.promotion import default_float, kind, promote_types, result_type, scalar_type, written
 from symgrad.ops.weak import is_weak
 from symgrad.tensor import Tensor, wrap
@@ -132,8 +132,7 @@ def _typed(x: Any) -> Any:
 
 def _of_array(array: Any) -> Tensor:
     """Around the memory of an array: a compiled function reads it at every call."""
-    if isinstance(array, np.ma.MaskedArray):
-        raise TypeError("MaskedArray: a tensor has no mask; pass x.filled(value)")
+    without_mask(array)
     dtypes.of(array.dtype)  # refuses what tensors cannot hold
     plain = array.view(np.ndarray)
     return wrap(plain if array.dtype.isnative or traced_by() is not None else plain.astype(array.dtype.newbyteorder("=")))

@@ -18,7 +18,7 @@ from symgrad.application import apply
 from symgrad.computed import gathered, is_computed, known
 from symgrad.escapes import COPIES, COPY, DLPACK, escaping
 from symgrad.mode import local
-from symgrad.ops.foreign import native
+from symgrad.ops.foreign import native, without_mask
 from symgrad.ops.promotion import kind, promote_types, scalar_type
 from symgrad.ops.table import TABLE
 from symgrad.tensor import Tensor, wrap
@@ -137,6 +137,7 @@ def from_numpy(ndarray: Any) -> Tensor:
     """A tensor that shares the array's memory: who writes to one writes to the other."""
     if not isinstance(ndarray, np.ndarray):
         raise TypeError(f"expected np.ndarray (got {ndarray.__class__.__name__})")
+    without_mask(ndarray)
     if any(step < 0 for step in ndarray.strides):
         raise ValueError(NEGATIVE_STRIDE)
     dtypes.of(ndarray.dtype)  # refuses types that tensors do not have
@@ -159,14 +160,14 @@ def from_dlpack(ext_tensor: Any, *, device: Any = None, copy: bool | None = None
             raise BufferError("Can't export tensors that require gradient, use tensor.detach()")
         array = ext_tensor._array.view()
     else:
-        array = np.from_dlpack(ext_tensor)
+        array = np.from_dlpack(without_mask(ext_tensor))
     dtypes.of(array.dtype)
     return wrap(array.copy() if copy else array)
 
 
 def frombuffer(buffer: Any, *, dtype: Any, count: int = -1, offset: int = 0, requires_grad: bool = False) -> Tensor:
     """A one-dimensional tensor on the memory of an object with the buffer protocol."""
-    array: Array = np.frombuffer(buffer, dtypes.numpy_type(dtype), count, offset)
+    array: Array = np.frombuffer(without_mask(buffer), dtypes.numpy_type(dtype), count, offset)
     if not array.flags.writeable:
         warnings.warn(NOT_WRITABLE.replace("NumPy array", "buffer"), UserWarning, stacklevel=2)
     return finish(array, None, requires_grad)
@@ -182,10 +183,11 @@ def array_of(data: Any, dtype: np.dtype[Any] | None) -> Array:
     if isinstance(data, Tensor):
         escaping(data, COPY)
         data = data._array
+    without_mask(data)
     foreign = hasattr(data, "__dlpack__") and hasattr(data, "__array__")  # JAX's, say
     data = np.asarray(data) if foreign else _number_of(data)
     if isinstance(data, (np.ndarray, np.generic)):
-        dtypes.of(data.dtype)
+        dtypes.of(without_mask(data).dtype)
         return _cast(np.array(data, data.dtype.newbyteorder("=")), dtype)
     if isinstance(data, _NUMBERS):
         return _scalar(data, dtype)
@@ -283,6 +285,7 @@ def _sizes(data: Any) -> list[int]:
     """The shape that the first element at each depth announces."""
     sizes = []
     while _is_sequence(data):
+        data = np.asarray(without_mask(data)) if isinstance(data, np.ndarray) else data  # a row of a matrix is a matrix
         if isinstance(data, (str, bytes)):
             raise ValueError(f"too many dimensions '{data.__class__.__name__}'")
         sizes.append(len(data))
@@ -320,7 +323,7 @@ def _gather(data: Any, sizes: list[int], dim: int, values: list[Any], found: lis
         raise TypeError(f"not a sequence: expected one of length {sizes[dim]} at dim {dim}, got {data.__class__.__name__}")
     if len(data) != sizes[dim]:
         raise ValueError(f"expected sequence of length {sizes[dim]} at dim {dim} (got {len(data)})")
-    for item in data:
+    for item in np.asarray(without_mask(data)) if isinstance(data, np.ndarray) else data:
         _gather(item, sizes, dim + 1, values, found)
 
 
@@ -332,7 +335,7 @@ def _element(item: Any) -> tuple[Any, np.dtype[Any]]:
     if isinstance(array, (np.ndarray, np.generic)):
         if array.size != 1:
             raise ValueError("only one element tensors can be converted to Python scalars")
-        dtypes.of(array.dtype)
+        dtypes.of(without_mask(array).dtype)
         return array.item(), array.dtype
     if isinstance(item, _NUMBERS):
         return item, scalar_type(item)

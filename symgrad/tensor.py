@@ -12,6 +12,7 @@ from symgrad import devices, dtypes, layouts
 from symgrad.escapes import POINTER, concealed
 from symgrad.graph import Node, Output, named
 from symgrad.mode import changes, local
+from symgrad.ops.foreign import without_mask
 from symgrad.ops.promotion import kind
 from symgrad.ops.shapes import normalize_axis
 from symgrad.typing import Array
@@ -409,7 +410,7 @@ def root_of(x: Tensor) -> Tensor:
 def wrap(array: Any, requires_grad: bool = False, node: Any = None) -> Tensor:
     """A tensor around an array."""
     t = Tensor.__new__(Tensor)
-    t._array = array if array.__class__ is np.ndarray else np.asarray(array)
+    t._array = array if array.__class__ is np.ndarray else np.asarray(without_mask(array))
     t._node = node
     t._requires_grad = requires_grad
     t._cell = []

@@ -400,7 +400,7 @@ def inplace_ufunc(row: Row) -> Callable[..., Tensor]:
         dtype = array.dtype
         alike = (y.__class__ is float or y.__class__ is int) if other is y else other.dtype is dtype
         if not alike or (dtype is not FLOAT32 and dtype is not FLOAT64):
-            if other is y and not isinstance(y, _OPERANDS):
+            if other is y and (not isinstance(y, _OPERANDS) or isinstance(y, (np.ma.MaskedArray, np.matrix))):
                 return general(x, y)  # which knows what stands for a tensor, and what to say of the rest
             if compute_type(row.policy, (array, other)) != dtype or (other is y and is_half(dtype)):
                 return general(x, y)

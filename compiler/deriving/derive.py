@@ -27,7 +27,7 @@ from symgrad.compiler.tracing.signature import Call, Signature, array_of, held_b
 from symgrad.compiler.tracing.trace import Trace, trace
 from symgrad.compiler.tracing.tree import flatten, unflatten
 from symgrad.errors import FormulaError, TraceError, describe
-from symgrad.ops.foreign import native
+from symgrad.ops.foreign import elementwise_array, native
 from symgrad.ops.promotion import default_float, kind
 from symgrad.tensor import Tensor
 
@@ -172,6 +172,7 @@ def _with_arrays(argument: Any, dtype: Any) -> Any:
 
 
 def _array_of_number(x: Any, dtype: Any) -> Any:
+    elementwise_array(x)
     if isinstance(x, np.generic):
         return np.asarray(x)
     number = native_number(x)

@@ -27,7 +27,7 @@ from symgrad.compiler.tracing.choice import Place, places
 from symgrad.compiler.tracing.tree import LEAF, flatten, frozen, paths, settings, unflatten
 from symgrad.errors import TraceError, describe
 from symgrad.mode import local
-from symgrad.ops.foreign import native
+from symgrad.ops.foreign import elementwise_array, native
 from symgrad.ops.promotion import default_float
 from symgrad.resident import is_gone, memory
 from symgrad.tensor import Tensor, wrap
@@ -382,6 +382,7 @@ def _leaf(x: Any, name: str, taken: tuple[type, ...], alone: bool) -> Any:
 
 
 def _array_of_numpy(x: Any, name: str) -> Any:
+    elementwise_array(x)
     try:
         dtypes.of(x.dtype)
     except TypeError:

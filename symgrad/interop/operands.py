@@ -12,6 +12,7 @@ from symgrad import dtypes, functional
 from symgrad.escapes import COMPUTE, OUT, Escape, escaping
 from symgrad.lines import user_line
 from symgrad.mode import local
+from symgrad.ops.foreign import elementwise_array
 from symgrad.ops.promotion import kind, promote_types
 from symgrad.ops.weak import is_weak
 from symgrad.tensor import Tensor, wrap
@@ -32,7 +33,7 @@ def operand(x: Any) -> Any:
     if isinstance(x, np.generic):
         return x.item()
     array = x if isinstance(x, np.ndarray) else np.asarray(x)
-    dtypes.of(array.dtype)  # refuses what tensors cannot hold
+    dtypes.of(elementwise_array(array).dtype)  # refuses what tensors cannot hold
     return wrap(array)
 
 

@@ -33,6 +33,20 @@ def python_number(x: Any) -> Any:
     return x if plain is None else python_number(plain)
 
 
+def without_mask(array: Any) -> Any:
+    """The array itself, which must not be a masked one: a tensor would lose the mask."""
+    if isinstance(array, np.ma.MaskedArray):
+        raise TypeError("MaskedArray: a tensor has no mask; pass x.filled(value)")
+    return array
+
+
+def elementwise_array(array: Any) -> Any:
+    """The array itself, whose operators must mean what those of tensors do."""
+    if isinstance(array, np.matrix):
+        raise TypeError("np.matrix: its * is the matrix product, and that of a tensor is not; pass np.asarray(x), and write x @ y")
+    return without_mask(array)
+
+
 def _number_of_sympy(x: Any) -> Any:
     """None for what has no value: symbols and expressions of them, relations, sets."""
     sympy: Any = sys.modules["sympy"]
