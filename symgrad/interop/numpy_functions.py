@@ -29,7 +29,7 @@ from symgrad.interop import (  # noqa: F401  (entering the adapters)
     numpy_shapes,
     numpy_statistics,
 )
-from symgrad.interop.operands import NO_FUNCTION, deliver, on_arrays, operand, public, tensor
+from symgrad.interop.operands import NO_FUNCTION, deliver, on_arrays, operand, option, public, tensor
 from symgrad.interop.table import FUNCTIONS, REFUSED
 from symgrad.lines import user_line
 from symgrad.tensor import Tensor
@@ -48,7 +48,7 @@ SAME = {
 ARGUMENTS = {
     "axis": "dim", "keepdims": "keepdim", "k": "diagonal", "axis1": "dim1", "axis2": "dim2", "axes": "dims",
 }  # fmt: skip
-BY_FUNCTION = {"roll": {"axis": "dims"}, "diagflat": {"k": "offset"}}
+BY_FUNCTION = {"roll": {"axis": "dims"}, "diagflat": {"k": "offset"}, "rot90": {"k": "k"}}
 _POSITIONAL = {  # arguments that ours takes in this order, under whatever name
     "broadcast_to": 2, "inner": 2, "kron": 2, "tensordot": 2, "take_along_axis": 2, "roll": 2, "moveaxis": 3,
     "swapaxes": 3,
@@ -65,10 +65,21 @@ def __array_function__(self: Tensor, func: Any, types: Any, args: Any, kwargs: A
     if adapter is None:
         return on_arrays(title(func), REFUSED.get(func, NO_FUNCTION), func, args, kwargs)
     out = kwargs.pop("out", None) if "out" in kwargs else None
+    _check_options(func, adapter, args, kwargs)
     try:
         return deliver(func.__name__, adapter(*args, **kwargs), out)
     except (TypeError, ValueError, IndexError, RuntimeError) as error:
         raise _named(func, error) from error
+
+
+def _check_options(func: Any, adapter: Any, args: Any, kwargs: Any) -> None:
+    """Refuse options of NumPy's that the adapter does not have, by their names."""
+    try:
+        inspect.signature(adapter).bind(*args, **kwargs)
+    except TypeError:
+        given = inspect.signature(func).bind(*args, **kwargs).arguments  # an error of its own if NumPy does not take it, either
+        unknown = [name for name in given if name not in inspect.signature(adapter).parameters]
+        raise option(title(func), f"does not take {', '.join(unknown) or 'these arguments'}") from None
 
 
 def _named(func: Any, error: Exception) -> Exception:
@@ -95,16 +106,27 @@ def _same(func: Callable[..., Any]) -> Callable[..., Any] | None:
     signature = inspect.signature(func)
     renamed = {**ARGUMENTS, **BY_FUNCTION.get(name, {})}
     count = _POSITIONAL.get(name, 1)
+    known = inspect.signature(ours).parameters
 
     def adapter(*args: Any, **kwargs: Any) -> Any:
         given = list(signature.bind(*args, **kwargs).arguments.items())
         positional = [value for _, value in given[:count]]
         positional[0] = [tensor(x) for x in positional[0]] if name in _SEQUENCES else tensor(positional[0])
         others = [tensor(x) if name in _OF_TWO or isinstance(x, np.ndarray) else x for x in positional[1:]]
+        for key, value in given[count:]:
+            _check_option(func, key, value, signature.parameters[key].default, renamed.get(key, key) in known)
         keywords = {renamed.get(key, key): _argument(key, value) for key, value in given[count:] if _meant(key, value)}
         return ours(positional[0], *others, **keywords)
 
     return adapter
+
+
+def _check_option(func: Any, key: str, value: Any, default: Any, known: bool) -> None:
+    """Refuse what ours has no option for, and other orders of elements than C's."""
+    if key == "order" and isinstance(value, str) and value not in "CKA":
+        raise option(title(func), f"reads in C order only, not order={value!r}")
+    if _meant(key, value) and not known and value is not default and value != default:
+        raise option(title(func), f"does not take {key}")
 
 
 def _meant(key: str, value: Any) -> bool:

@@ -65,6 +65,9 @@ def _tile(A: Any, reps: Any) -> Any:
 def _take(a: Any, indices: Any, axis: int | None = None, mode: str = "raise") -> Any:
     x: Any = tensor(a)
     index = tensor(indices)
+    n = x.numel() if axis is None else x.shape[axis]
+    if mode != "raise":
+        index = functional.remainder(index, n) if mode == "wrap" else functional.clamp(index, 0, n - 1)
     if axis is None:
         return x.reshape(-1)[index]
     return x[(slice(None),) * (axis % x.ndim) + (index,)]
@@ -88,9 +91,9 @@ for _name in ("atleast_1d", "atleast_2d", "atleast_3d"):
 
 
 def _like(make: Callable[..., Tensor]) -> Callable[..., Any]:
-    def adapter(a: Any, *value: Any, dtype: Any = None, shape: Any = None, **ignored: Any) -> Any:
+    def adapter(a: Any, dtype: Any = None, order: str = "K", subok: bool = True, shape: Any = None, *, device: Any = None) -> Any:
         x = tensor(a)
-        return make(x if shape is None else x.new_empty(shape), *value, dtype=as_dtype(dtype))
+        return make(x if shape is None else x.new_empty(shape), dtype=as_dtype(dtype))
 
     return adapter
 
@@ -213,6 +216,8 @@ def _pad(array: Any, pad_width: Any, mode: Any = "constant", **kwargs: Any) -> A
     x = tensor(array)
     if mode == "empty" or callable(mode) or mode in ("linear_ramp", "maximum", "mean", "median", "minimum"):
         raise option("numpy.pad", f"does not take mode={mode!r}")
+    if kwargs.get("reflect_type", "even") != "even":
+        raise option("numpy.pad", f"does not take reflect_type={kwargs['reflect_type']!r}")
     places = np.arange(x.numel()).reshape(tuple(x.shape))
     if mode != "constant":
         return x.reshape(-1)[tensor(np.pad(places, pad_width, mode, **kwargs))]
