@@ -162,6 +162,21 @@ def _is_complex(x: Any) -> bool:
     return kind(x._array.dtype) == "c" if isinstance(x, Tensor) else isinstance(x, complex)
 
 
+def option_number(t: Tensor) -> Any:
+    """The number in a tensor that is an option."""
+    refuse_gradient(t)
+    return t._array.item()
+
+
+def refuse_gradient(x: Any) -> None:
+    """Refuse a tensor that requires grad where only its number is taken, as PyTorch does: no derivative would go back to it."""
+    if isinstance(x, Tensor) and local.mode.recording and x.requires_grad:
+        raise TypeError(
+            "an option must be a number, not a tensor that requires grad: no derivative is taken in it; pass t.detach(), or compute with"
+            " tensor operations"
+        )
+
+
 def _number(row: Row, name: str, value: Any) -> Any:
     """As in PyTorch a tensor of one element will do for an option. A whole number may decide over a size: a traced function asks for it."""
     if value.__class__ in (int, float, bool, str, Exact):
@@ -169,7 +184,7 @@ def _number(row: Row, name: str, value: Any) -> Any:
     if isinstance(value, Tensor) and value._array.size == 1:
         if value._array.dtype.kind not in "biu":
             escaping(value, option(name, row.name))
-            return value._array.item()
+            return option_number(value)
         return bool(value) if value._array.dtype.kind == "b" else int(value)
     if value.__class__ is tuple:
         return tuple([_number(row, name, x) for x in value])

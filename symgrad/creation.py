@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from symgrad import devices, dtypes, legacy
-from symgrad.application import apply
+from symgrad.application import apply, refuse_gradient
 from symgrad.coercion import stored, tensor_argument
 from symgrad.computed import filled, fixed, is_computed, spaced, stepped
 from symgrad.from_data import finish, quiet_cast, tensor
@@ -126,6 +126,7 @@ def full(
     """A tensor of the given sizes filled with one value, whose kind decides the type if none is given."""
     if not isinstance(size, (tuple, list)):
         raise TypeError(f"full(): argument 'size' (position 1) must be tuple of ints, not {size.__class__.__name__}")
+    refuse_gradient(fill_value)
     if out is None and is_computed(fill_value):
         now = fill_value._array.dtype.type(0).item() if isinstance(fill_value, Tensor) else fill_value.number
         target = scalar_type(now) if dtype is None else dtypes.numpy_type(dtype)
@@ -172,6 +173,8 @@ def arange(
         end = bounds[0]
     else:
         start, end, step = (*bounds, *(start, end, step)[len(bounds) :])
+    for bound in (start, end, step):
+        refuse_gradient(bound)
     if out is None and (dtype is None or kind(dtypes.numpy_type(dtype)) == "f") and _any_float(start, end, step):
         return stepped(start, end, step, numpy_type(dtype)).requires_grad_(requires_grad)
     numbers = [_number("arange", value) for value in (start, end, step)]
@@ -352,6 +355,7 @@ def full_like(
     memory_format: Any = None,
 ) -> Tensor:
     """A tensor with the shape and type of `input`, filled with one value."""
+    refuse_gradient(fill_value)
     like = tensor_argument("full_like", input)._array
     target = like.dtype if dtype is None else dtypes.numpy_type(dtype)
     if is_computed(fill_value):

@@ -10,6 +10,7 @@ from typing import Any, ParamSpec, TypeVar
 
 import numpy as np
 
+from symgrad.application import option_number
 from symgrad.coercion import float_width, stands_for_tensor, tensors_of
 from symgrad.dispatch import tensors as ops
 from symgrad.mode import local
@@ -97,8 +98,10 @@ def _number(x: Any, args: Any) -> Any:
     """One number of any library, or of a tensor, as a Python number; one that a program computes as a tensor in the type of the others."""
     if not isinstance(x, Tensor):
         return python_number(x)
-    if x._array.size != 1 or local.mode.capture is None:
-        return x if x._array.size != 1 else x._array.item()
+    if x._array.size != 1:
+        return x
+    if local.mode.capture is None:
+        return option_number(x)
     dtype = float_width(t for t in args if isinstance(t, Tensor) and t is not x)
     return x if kind(x._array.dtype) != "f" or x._array.dtype == dtype else ops.cast(x, dtype=dtype)
 
