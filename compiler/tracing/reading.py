@@ -72,7 +72,7 @@ class _Search:
         self.read: set[str] = set()
         """Names of attributes in the code."""
         self.text: set[str] = set()
-        """Those that stand there as strings."""
+        """Names that the code has as strings, for getattr() and hasattr()."""
         self.used: set[str] = set()
         """Names that the code does more with than to write into what they stand for."""
         self.objects: dict[int, tuple[str, Any]] = {}
@@ -194,7 +194,7 @@ class _Search:
             self._missing(title, x, name)
 
     def _methods(self, cls: type, name: str) -> None:
-        """Those of a class and, for `super()`, of its bases."""
+        """Follow a method of a class, and the methods of its bases that `super()` may call."""
         self._method(cls, name)
         for base in cls.__mro__:
             self.waiting += _functions(_unwrapped(base.__dict__.get(name)))
