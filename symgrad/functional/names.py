@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 import itertools
+import sys
 from collections.abc import Callable
 from types import NoneType
 from typing import Any, ParamSpec, TypeVar
@@ -44,6 +45,7 @@ def _checked(function: Callable[P, R], renamed: dict[str, str] | None) -> Callab
     parameters = _tensor_parameters(function)
     numeric = {name for name, wanted in function.__annotations__.items() if wanted in _NUMERIC and name != "return"}
     options = [i for i, name in enumerate(_positional(function)) if name in numeric]
+    first_option = options[0] if options else sys.maxsize
     leading = len(list(itertools.takewhile(lambda name: parameters.get(name) == "Tensor", _positional(function))))
     later = [i for i, name in enumerate(_positional(function)) if i >= leading and name in parameters]
     special = {*parameters, *numeric, *(renamed or ()), *(() if renamed is None else ("out",))}
@@ -60,11 +62,10 @@ def _checked(function: Callable[P, R], renamed: dict[str, str] | None) -> Callab
                     for value in args[i : i + 1]:
                         if value.__class__ is not Tensor and value is not None and not isinstance(value, Tensor):
                             raise TypeError("no tensor")
-            if options:
+            if len(args) > first_option:
                 for i in options:
-                    for value in args[i : i + 1]:
-                        if value.__class__ not in _PLAIN:
-                            args = tuple([_number(x, args) if i in options else x for i, x in enumerate(args)])  # type: ignore[assignment]
+                    if i < len(args) and args[i].__class__ not in _PLAIN:
+                        args = tuple([_number(x, args) if i in options else x for i, x in enumerate(args)])  # type: ignore[assignment]
             if kwargs and not special.isdisjoint(kwargs):
                 given, out = _renamed(kwargs, renamed)
                 given = {name: _number(x, args) if name in numeric else x for name, x in given.items()} if numeric else given
