@@ -134,7 +134,10 @@ class Entry:
                 arrays += 1
             else:
                 return self._of_any_kind(leaves, args, kwargs)
-        table = self.tables.get(self._mode(_required(leaves), held) if asked or self.repeats else local.mode.recording)
+        mode = local.mode.recording
+        if asked or self.repeats:
+            mode = self._mode([type(a) is Resident and a._requires_grad for a in leaves], held)
+        table = self.tables.get(mode)
         if table is None:
             return MISS
         target = table.only or table.find(held)
