@@ -29,11 +29,12 @@ class Interrupt:
         """Blocks that were entered, by frame and line; frames whose last instruction was a call."""
 
     def __enter__(self):
+        self.before = sys.gettrace()
         sys.settrace(self.entered)
         return self
 
     def __exit__(self, *_):
-        sys.settrace(None)
+        sys.settrace(self.before)
 
     def entered(self, frame, event, arg):
         if not frame.f_code.co_filename.startswith(PACKAGE):
