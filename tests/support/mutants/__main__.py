@@ -30,7 +30,9 @@ ROOT = Path(__file__).resolve().parents[3]
 FOLDERS = ("symgrad", "compiler")
 TESTS_FAILED, NO_TESTS = 1, 5
 """pytest's exit codes if some have failed, and if it has found none."""
-_IGNORED = shutil.ignore_patterns(".git", ".venv*", ".tox", ".*cache", ".hypothesis", ".coverage*", "__pycache__", "_build", "*.egg-info", "build", "dist")
+_IGNORED = shutil.ignore_patterns(
+    ".git", ".venv*", ".tox", ".*cache", ".hypothesis", ".coverage*", "__pycache__", "_build", "*.egg-info", "build", "dist"
+)
 
 
 def environment(tree: Path) -> dict[str, str]:
