@@ -21,10 +21,11 @@ import numpy as np
 from symgrad.compiler.control.rows import is_control
 from symgrad.compiler.graph.builder import apply, xp
 from symgrad.compiler.graph.custom import CUSTOM, HOOKED
-from symgrad.compiler.graph.ir import LITERAL, Graph, Value, literal, row_of
+from symgrad.compiler.graph.ir import Graph, Value, row_of
 from symgrad.compiler.graph.verify import verify
 from symgrad.compiler.host.forms import is_masked, is_zero
 from symgrad.compiler.passes.constants import constants
+from symgrad.compiler.passes.half import lifted, rounded
 from symgrad.compiler.passes.loops import loops
 from symgrad.compiler.passes.rewrite import rewrite
 from symgrad.ops.shapes import reduced_shape
@@ -50,7 +51,7 @@ def _change(v: Value, args: tuple[Any, ...]) -> Any:
     if row is CUSTOM or row is HOOKED:
         return args[: v.attrs["results"]]
     if v.op != "cast" and not row.view and any(a is not None and is_half(a.dtype) for a in args):
-        return _rounded(v, _written(row, tuple(map(_lifted, args)), v.attrs))
+        return rounded(v, _written(row, tuple(map(lifted, args)), v.attrs))
     return _written(row, args, v.attrs)
 
 
@@ -92,20 +93,3 @@ def _linear(x: Value, weight: Value, bias: Value | None) -> Any:
     product = xp.matmul(flat, xp.transpose(weight, dim0=0, dim1=1))
     total = product if bias is None else product + bias
     return xp.reshape(total, shape=(*x.shape[:-1], weight.shape[0]))
-
-
-def _lifted(x: Any) -> Any:
-    if x is None or not is_half(x.dtype):
-        return x
-    if x.op != LITERAL:
-        return xp.cast(x, dtype=_FLOAT32)
-    with np.errstate(all="ignore"):
-        rounded = float(np.asarray(x.value, x.dtype))
-    return literal(x.value if rounded == x.value else rounded, _FLOAT32)
-
-
-def _rounded(v: Value, result: Any) -> Any:
-    """In the types of the value that it stands for."""
-    if not isinstance(result, tuple):
-        return xp.cast(result, dtype=v.dtype)
-    return tuple(xp.cast(r, dtype=dtype) for r, dtype in zip(result, v.dtype, strict=True))

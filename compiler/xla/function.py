@@ -12,6 +12,7 @@ from symgrad.compiler.graph.verify import verify
 from symgrad.compiler.passes.constants import constants
 from symgrad.compiler.passes.decompose import decompose
 from symgrad.compiler.passes.few import few
+from symgrad.compiler.passes.half import widened
 from symgrad.compiler.passes.loops import loops
 from symgrad.compiler.passes.vectors import vectors
 from symgrad.compiler.passes.whole import whole
@@ -30,7 +31,7 @@ def lowered(graph: Graph) -> Graph:
     """The graph in rows that have a lowering."""
     import jax
 
-    graph = verify(whole(constants(vectors(decompose(few(loops(graph)), lambda row: row.jax is None)))))
+    graph = verify(whole(constants(vectors(decompose(few(widened(loops(graph))), lambda row: row.jax is None)))))
     for v in walk(graph):
         name_in_jax = default_name(v)
         if name_in_jax is not None and not hasattr(jax.numpy, name_in_jax):

@@ -65,6 +65,17 @@ def test_xla(dtype):
     check_xla(some, dtype)
 
 
+@pytest.mark.parametrize("batch", range(4))
+def test_large_numbers_of_half_precision_do_not_overflow_on_the_way(batch):
+    """Squares of 300 are more than float16 holds: what eager code computes in float32, XLA must, too."""
+    found = []
+    with np.errstate(all="ignore"):
+        for case in typed_cases("float16")[batch::4]:
+            name, graph, arrays = next(iter(graphs(case)))
+            found.append((name, graph, [a * np.float16(200) if a.dtype == np.float16 else a for a in arrays]))
+        check_xla(found, "float16")
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("batch", range(8))
 @pytest.mark.parametrize("dtype", DTYPES)
