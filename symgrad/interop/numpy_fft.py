@@ -21,7 +21,7 @@ def _along_one(name: str) -> Callable[..., Any]:
 
 def _along_several(name: str, default: Any) -> Callable[..., Any]:
     def adapter(a: Any, s: Any = None, axes: Any = default, norm: str | None = None) -> Any:
-        return getattr(fft, name)(floating(a), s, axes, norm)
+        return getattr(fft, name)(floating(a), s, None if axes is None else tuple(axes), norm)
 
     return adapter
 

@@ -21,14 +21,13 @@ def _between(start: Tensor, stop: Tensor, num: int, endpoint: bool, axis: int) -
     found = start + places * step
     if endpoint and num > 1:
         found = functional.cat([found[:-1], stop.unsqueeze(0)])
-    return functional.movedim(found, 0, axis) if found.ndim > 1 and axis else found, step
+    return functional.movedim(found, 0, axis) if found.ndim > 1 and axis != 0 else found, step
 
 
 @implements(np.linspace)
 def _linspace(
-    start: Any, stop: Any, num: int = 50, endpoint: bool = True, retstep: bool = False, dtype: Any = None, axis: int = 0, *,
-    device: Any = None,
-) -> Any:  # fmt: skip
+    start: Any, stop: Any, num: int = 50, endpoint: bool = True, retstep: bool = False, dtype: Any = None, axis: int = 0
+) -> Any:
     found, step = _between(*_ends(start, stop), int(num), endpoint, axis)
     found = found if dtype is None else found.to(as_dtype(dtype))
     return (found, step) if retstep else found
@@ -59,14 +58,15 @@ def _geomspace(start: Any, stop: Any, num: int = 50, endpoint: bool = True, dtyp
     found = first * exponent.exp()
     if endpoint and num > 1:
         found = functional.cat([found[:-1], last.unsqueeze(0)])
-    result = functional.movedim(found, 0, axis) if found.ndim > 1 and axis else found
+    result = functional.movedim(found, 0, axis) if found.ndim > 1 and axis != 0 else found
     return result if dtype is None else result.to(as_dtype(dtype))
 
 
 @implements(np.arange)
-def _arange(*bounds: Any, dtype: Any = None, device: Any = None) -> Any:
+def _arange(start_or_stop: Any, /, stop: Any = None, step: Any = 1, *, dtype: Any = None) -> Any:
     """`np.arange(0, t, like=t)`: how many numbers there are is a guard."""
-    start, stop, step = (0, *bounds, 1) if len(bounds) == 1 else (*bounds, 1) if len(bounds) == 2 else bounds
+    start, stop = (0, start_or_stop) if stop is None else (start_or_stop, stop)
+    bounds = start, stop, step
     like = next(tensor(x) for x in bounds if isinstance(x, Tensor))
     first, last, by = (tensor(x).to(like.dtype) for x in (start, stop, step))
     count = max(0, int(((last - first) / by).ceil()))

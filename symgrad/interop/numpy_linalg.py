@@ -55,6 +55,8 @@ def _norm(x: Any, ord: Any = None, axis: Any = None, keepdims: bool = False) -> 
 
 @implements(np.linalg.vector_norm)
 def _vector_norm(x: Any, /, *, axis: Any = None, keepdims: bool = False, ord: Any = 2) -> Any:
+    if axis == ():
+        raise option("numpy.linalg.vector_norm", "does not take axis=()")
     return linalg.vector_norm(floating(x), ord, dim=axis, keepdim=keepdims)
 
 
@@ -116,7 +118,12 @@ def _pinv(a: Any, rcond: Any = None, hermitian: bool = False, *, rtol: Any = np.
     eps = np.finfo(x._array.dtype).eps
     if cutoff is None:
         cutoff = max(x.shape[-2:]) * eps if rtol is None else 1e-15
-    return linalg.pinv(x, rtol=cutoff, hermitian=hermitian)
+    return linalg.pinv(_hermitian(x) if hermitian else x, rtol=cutoff, hermitian=hermitian)
+
+
+def _hermitian(x: Tensor) -> Any:
+    """The matrix whose lower half is given, which is all that NumPy reads."""
+    return functional.tril(x) + functional.tril(x, -1).mH
 
 
 @implements(np.linalg.cond)
@@ -133,7 +140,7 @@ def _matrix_rank(A: Any, tol: Any = None, hermitian: bool = False, *, rtol: Any 
     x = floating(A)
     if x.ndim < 2:
         return functional.any(x != 0).long()
-    s = linalg.svdvals(x)
+    s = linalg.eigvalsh(x).abs() if hermitian else linalg.svdvals(x)
     rtol = None if rtol is None else tensor(rtol).unsqueeze(-1)
     if tol is not None:
         tol = tensor(tol).unsqueeze(-1)
@@ -202,7 +209,13 @@ def _diagonal(x: Any, /, *, offset: int = 0) -> Any:
 
 @implements(np.linalg.trace)
 def _trace(x: Any, /, *, offset: int = 0, dtype: Any = None) -> Any:
-    return functional.diagonal(tensor(x), offset, -2, -1).sum(-1)
+    return _plain_trace(x, offset, -2, -1, dtype)
+
+
+@implements(np.trace)
+def _plain_trace(a: Any, offset: int = 0, axis1: int = 0, axis2: int = 1, dtype: Any = None) -> Any:
+    found = functional.diagonal(tensor(a), offset, axis1, axis2)
+    return np.add.reduce(found, axis=-1, dtype=dtype)
 
 
 @implements(np.linalg.tensorinv)

@@ -11,7 +11,7 @@ from symgrad import functional, linalg
 from symgrad.interop.numpy_calculus import convolved
 from symgrad.interop.numpy_grids import _vander
 from symgrad.interop.numpy_linalg import _are_real, _lstsq
-from symgrad.interop.operands import constant, floating, option, tensor
+from symgrad.interop.operands import constant, floating, tensor
 from symgrad.interop.table import implements
 from symgrad.tensor import Tensor
 
@@ -121,9 +121,7 @@ def _roots(p: Any) -> Any:
 
 
 @implements(np.polyfit)
-def _polyfit(x: Any, y: Any, deg: int, rcond: Any = None, full: bool = False, w: Any = None, cov: Any = False) -> Any:
-    if full or cov:
-        raise option("numpy.polyfit", "gives the coefficients only")
+def _polyfit(x: Any, y: Any, deg: int, rcond: Any = None, w: Any = None) -> Any:
     nodes, values = floating(x), floating(y)
     left = _vander(nodes, deg + 1)
     right = values

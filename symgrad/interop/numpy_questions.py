@@ -104,7 +104,7 @@ def _allclose(a: Any, b: Any, rtol: float = 1e-05, atol: float = 1e-08, equal_na
 
 
 @implements(np.array_repr, np.array_str, np.array2string)
-def _text(a: Tensor, *args: Any, **kwargs: Any) -> str:
+def _text(a: Tensor) -> str:
     return repr(a)
 
 
@@ -114,6 +114,9 @@ def _copyto(dst: Any, src: Any, casting: Any = "same_kind", where: Any = True) -
         escaping(src if isinstance(src, Tensor) else where, OUT)
         np.copyto(dst, np.asarray(src), casting, np.asarray(where))
         return
+    kind = src._array.dtype if isinstance(src, Tensor) else np.result_type(dst._array.dtype, src)
+    if not np.can_cast(kind, dst._array.dtype, casting):
+        raise TypeError(f"Cannot cast array data from {kind} to {dst._array.dtype} according to casting={casting!r}")
     dst.copy_(tensor(src) if where is True else functional.where(tensor(where), tensor(src).to(dst.dtype), dst))
 
 

@@ -41,20 +41,35 @@ def _compress(condition: Any, a: Any, axis: int | None = None) -> Any:
 
 
 @implements(np.sort)
-def _sort(a: Any, axis: int | None = -1, kind: Any = None, order: Any = None, *, stable: bool | None = None) -> Any:
+def _sort(a: Any, axis: int | None = -1, kind: Any = None, *, stable: bool | None = None) -> Any:
+    _check_kind(kind, stable)
     x = tensor(a)
     return functional.sort(x.reshape(-1) if axis is None else x, dim=-1 if axis is None else axis)[0]
 
 
+@implements(np.argsort)
+def _argsort(a: Any, axis: int | None = -1, kind: Any = None, *, stable: bool | None = None) -> Any:
+    _check_kind(kind, stable)
+    x = tensor(a)
+    return functional.argsort(x.reshape(-1) if axis is None else x, dim=-1 if axis is None else axis)
+
+
+def _check_kind(kind: Any, stable: bool | None) -> None:
+    """Ours keeps the order of equal elements, so it is of any kind."""
+    if kind is not None and stable is not None:
+        raise ValueError("`kind` and `stable` parameters can't be provided at the same time.")
+    if kind not in (None, "quicksort", "mergesort", "heapsort", "stable"):
+        raise ValueError(f"sort kind must be one of 'quick', 'heap', or 'stable' (got {kind!r})")
+
+
 @implements(np.partition)
-def _partition(a: Any, kth: Any, axis: int | None = -1, kind: Any = None, order: Any = None) -> Any:
+def _partition(a: Any, kth: Any, axis: int | None = -1) -> Any:
     return _sort(a, axis)
 
 
 @implements(np.argpartition)
-def _argpartition(a: Any, kth: Any, axis: int | None = -1, kind: Any = None, order: Any = None) -> Any:
-    x = tensor(a)
-    return functional.argsort(x.reshape(-1) if axis is None else x, dim=-1 if axis is None else axis)
+def _argpartition(a: Any, kth: Any, axis: int | None = -1) -> Any:
+    return _argsort(a, axis)
 
 
 @implements(np.lexsort)
@@ -101,7 +116,7 @@ def _unique(
     equal_nan: bool = True, sorted: bool = True,
 ) -> Any:  # fmt: skip
     if axis is not None or not equal_nan:
-        raise option("numpy.unique", "takes no axis, and all NaN are one")
+        raise option("numpy.unique", "takes no axis, and no equal_nan=False")
     values, index, inverse, counts = _distinct(ar)
     inverse = inverse.reshape(tensor(ar).shape)
     wanted = zip((True, return_index, return_inverse, return_counts), (values, index, inverse, counts), strict=True)
@@ -140,6 +155,10 @@ def _unique_values(x: Any) -> Any:
 @implements(np.isin)
 def _isin(element: Any, test_elements: Any, assume_unique: bool = False, invert: bool = False, *, kind: Any = None) -> Any:
     x, y = pair(element, test_elements)
+    if kind not in (None, "sort", "table"):
+        raise ValueError(f"Invalid kind: '{kind}'. Please use None, 'sort' or 'table'.")
+    if kind == "table" and x._array.dtype.kind not in "biu":
+        raise ValueError("The 'table' method is only supported for boolean or integer arrays.")
     found = functional.any(x.unsqueeze(-1) == y.reshape(-1), -1)
     return functional.logical_not(found) if invert else found
 
@@ -151,9 +170,7 @@ def _union1d(ar1: Any, ar2: Any) -> Any:
 
 
 @implements(np.intersect1d)
-def _intersect1d(ar1: Any, ar2: Any, assume_unique: bool = False, return_indices: bool = False) -> Any:
-    if return_indices:
-        raise option("numpy.intersect1d", "gives no indices")
+def _intersect1d(ar1: Any, ar2: Any, assume_unique: bool = False) -> Any:
     x, y = pair(ar1, ar2)
     values = _distinct(x)[0]
     return values[_isin(values, y)]
@@ -175,6 +192,8 @@ def _setxor1d(ar1: Any, ar2: Any, assume_unique: bool = False) -> Any:
 
 @implements(np.trim_zeros)
 def _trim_zeros(filt: Any, trim: str = "fb", axis: Any = None) -> Any:
+    if trim.lower() not in ("fb", "bf", "f", "b"):
+        raise ValueError(f"unexpected character(s) in `trim`: {trim!r}")
     x = tensor(filt)
     for dim in range(x.ndim) if axis is None else (axis,) if isinstance(axis, int) else axis:
         others = tuple(i for i in range(x.ndim) if i != dim % x.ndim)

@@ -2,22 +2,26 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable
 from typing import Any
 
 import numpy as np
+from numpy.lib.array_utils import normalize_axis_tuple
 
 from symgrad import creation, functional
-from symgrad.interop.operands import as_dtype, floating, operand, option, pair, tensor
+from symgrad.interop.operands import as_dtype, cast, floating, operand, option, pair, tensor
 from symgrad.interop.table import implements
+from symgrad.ops.promotion import promote_types
 from symgrad.tensor import Tensor
 
 
 @implements(np.reshape)
-def _reshape(a: Any, /, shape: Any, order: str = "C", *, copy: bool | None = None) -> Any:
-    if order != "C":
-        raise option("numpy.reshape", f"reads in C order only, not {order!r}")
-    return tensor(a).reshape(shape)
+def _reshape(a: Any, /, shape: Any, *, copy: bool | None = None) -> Any:
+    x = tensor(a)
+    if copy is False:
+        return x.view(shape)
+    return x.clone().reshape(shape) if copy else x.reshape(shape)
 
 
 @implements(np.transpose, np.permute_dims)
@@ -34,9 +38,65 @@ def _flip(m: Any, axis: Any = None) -> Any:
 
 @implements(np.concatenate)
 def _concatenate(arrays: Any, /, axis: int | None = 0, *, dtype: Any = None, casting: str = "same_kind") -> Any:
-    parts = [tensor(x) for x in arrays]
-    result = functional.cat([x.reshape(-1) for x in parts] if axis is None else parts, dim=axis or 0)
-    return result if dtype is None else result.to(as_dtype(dtype))
+    parts = _in_one_type([tensor(x) for x in arrays], dtype, casting)
+    return functional.cat([x.reshape(-1) for x in parts] if axis is None else parts, dim=0 if axis is None else axis)
+
+
+def _in_one_type(parts: list[Tensor], dtype: Any, casting: str) -> list[Tensor]:
+    """Parts to join, in the type that is asked for, or their common type, where NumPy's rule for conversions allows it."""
+    common = functools.reduce(promote_types, (x._array.dtype for x in parts)) if dtype is None else dtype
+    return [cast(x, common, casting) for x in parts]
+
+
+@implements(np.stack)
+def _stack(arrays: Any, axis: int = 0, *, dtype: Any = None, casting: str = "same_kind") -> Any:
+    return functional.stack(_in_one_type([tensor(x) for x in arrays], dtype, casting), dim=axis)
+
+
+def _beside(name: str) -> Callable[..., Any]:
+    def adapter(tup: Any, *, dtype: Any = None, casting: str = "same_kind") -> Any:
+        return getattr(functional, name)(_in_one_type([tensor(x) for x in tup], dtype, casting))
+
+    return adapter
+
+
+for _name in ("hstack", "vstack"):
+    implements(getattr(np, _name))(_beside(_name))
+
+
+@implements(np.expand_dims)
+def _expand_dims(a: Any, axis: Any) -> Any:
+    x = tensor(a)
+    axes = (axis,) if isinstance(axis, int) else tuple(axis)
+    for place in sorted(normalize_axis_tuple(axes, x.ndim + len(axes))):
+        x = x.unsqueeze(place)
+    return x
+
+
+@implements(np.squeeze)
+def _squeeze(a: Any, axis: Any = None) -> Any:
+    x = tensor(a)
+    if axis is None:
+        return functional.squeeze(x)
+    axes = normalize_axis_tuple(axis, x.ndim)
+    if any(x.shape[i] != 1 for i in axes):
+        raise ValueError("cannot select an axis to squeeze out which has size not equal to one")
+    return functional.squeeze(x, axes) if axes else x
+
+
+@implements(np.roll)
+def _roll(a: Any, shift: Any, axis: Any = None) -> Any:
+    x = tensor(a)
+    if axis is None:
+        return functional.roll(x, operand(shift))
+    shifts, axes = np.broadcast_arrays(shift, normalize_axis_tuple(axis, x.ndim, allow_duplicate=True))
+    return functional.roll(x, shifts.tolist(), axes.tolist()) if axes.size else x.clone()
+
+
+@implements(np.angle)
+def _angle(z: Any, deg: bool = False) -> Any:
+    found = functional.angle(tensor(z))
+    return functional.rad2deg(found) if deg else found
 
 
 @implements(np.where)
@@ -63,6 +123,8 @@ def _tile(A: Any, reps: Any) -> Any:
 
 @implements(np.take)
 def _take(a: Any, indices: Any, axis: int | None = None, mode: str = "raise") -> Any:
+    if mode not in ("raise", "wrap", "clip"):
+        raise ValueError(f"mode must be one of 'clip', 'raise', or 'wrap', not {mode!r}")
     x: Any = tensor(a)
     index = tensor(indices)
     n = x.numel() if axis is None else x.shape[axis]
@@ -75,7 +137,12 @@ def _take(a: Any, indices: Any, axis: int | None = None, mode: str = "raise") ->
 
 @implements(np.meshgrid)
 def _meshgrid(*xi: Any, copy: bool = True, sparse: bool = False, indexing: str = "xy") -> Any:
-    return tuple(functional.meshgrid(*(tensor(x).reshape(-1) for x in xi), indexing=indexing))
+    sequences = [tensor(x).reshape(-1) for x in xi]
+    grids = functional.meshgrid(*sequences, indexing=indexing)
+    if not sparse:
+        return tuple(grids)
+    order = [1, 0, *range(2, len(xi))] if indexing == "xy" and len(xi) > 1 else range(len(xi))
+    return tuple(x.reshape([-1 if i == place else 1 for i in range(len(xi))]) for x, place in zip(sequences, order, strict=True))
 
 
 def _atleast(name: str) -> Callable[..., Any]:
@@ -91,7 +158,7 @@ for _name in ("atleast_1d", "atleast_2d", "atleast_3d"):
 
 
 def _like(make: Callable[..., Tensor]) -> Callable[..., Any]:
-    def adapter(a: Any, dtype: Any = None, order: str = "K", subok: bool = True, shape: Any = None, *, device: Any = None) -> Any:
+    def adapter(a: Any, dtype: Any = None, shape: Any = None) -> Any:
         x = tensor(a)
         return make(x if shape is None else x.new_empty(shape), dtype=as_dtype(dtype))
 
@@ -104,9 +171,7 @@ for _make in (creation.zeros_like, creation.ones_like, creation.empty_like):
 
 
 @implements(np.full_like)
-def _full_like(
-    a: Any, fill_value: Any, dtype: Any = None, order: str = "K", subok: bool = True, shape: Any = None, *, device: Any = None
-) -> Any:
+def _full_like(a: Any, fill_value: Any, dtype: Any = None, shape: Any = None) -> Any:
     like, value = tensor(a), tensor(fill_value)
     return value.to(like.dtype if dtype is None else as_dtype(dtype)).expand(like.shape if shape is None else shape).clone()
 
@@ -135,7 +200,7 @@ def _imag(val: Any) -> Any:
 @implements(np.append)
 def _append(arr: Any, values: Any, axis: int | None = None) -> Any:
     x, y = pair(arr, values)
-    return functional.cat([x.reshape(-1), y.reshape(-1)] if axis is None else [x, y], dim=axis or 0)
+    return functional.cat([x.reshape(-1), y.reshape(-1)] if axis is None else [x, y], dim=0 if axis is None else axis)
 
 
 @implements(np.block)
@@ -157,7 +222,7 @@ def _block(arrays: Any) -> Any:
 
 
 @implements(np.broadcast_arrays)
-def _broadcast_arrays(*args: Any, subok: bool = False) -> Any:
+def _broadcast_arrays(*args: Any) -> Any:
     return tuple(functional.broadcast_tensors(*(tensor(x) for x in args)))
 
 
@@ -193,8 +258,9 @@ def _rollaxis(a: Any, axis: int, start: int = 0) -> Any:
 @implements(np.delete)
 def _delete(arr: Any, obj: Any, axis: int | None = None) -> Any:
     x = tensor(arr).reshape(-1) if axis is None else tensor(arr)
-    left = np.delete(np.arange(x.shape[axis or 0]), obj if isinstance(obj, slice) else np.asarray(obj))
-    return functional.index_select(x, axis or 0, tensor(left))
+    axis = 0 if axis is None else axis
+    left = np.delete(np.arange(x.shape[axis]), obj if isinstance(obj, slice) else np.asarray(obj))
+    return functional.index_select(x, axis, tensor(left))
 
 
 @implements(np.insert)
@@ -223,8 +289,8 @@ def _pad(array: Any, pad_width: Any, mode: Any = "constant", **kwargs: Any) -> A
         return x.reshape(-1)[tensor(np.pad(places, pad_width, mode, **kwargs))]
     value = kwargs.get("constant_values", 0)
     if not isinstance(value, (int, float, Tensor)) or (isinstance(value, Tensor) and value.ndim):
-        raise option("numpy.pad", "takes one constant for all sides")
-    wide = np.pad(places, pad_width, "constant", constant_values=-1)
+        raise option("numpy.pad", f"takes one constant for all sides, not constant_values={value!r}")
+    wide = np.pad(places, pad_width, "constant", **{**kwargs, "constant_values": -1})
     return functional.where(tensor(wide < 0), value, x.reshape(-1)[tensor(wide.clip(0))])
 
 

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from symgrad import functional
-from symgrad.interop.operands import constant, floating, lines, option, tensor
+from symgrad.interop.operands import constant, floating, inexact, lines, option, tensor
 from symgrad.interop.table import implements, refuses
 from symgrad.tensor import Tensor
 
@@ -30,9 +30,8 @@ def _quantiles(name: str, a: Any, q: Any, axis: Any, method: str, keepdims: Any,
 
 def _quantile(name: str, parts: float) -> Callable[..., Any]:
     def adapter(
-        a: Any, q: Any, axis: Any = None, overwrite_input: bool = False, method: str = "linear", keepdims: Any = False, *,
-        weights: Any = None,
-    ) -> Any:  # fmt: skip
+        a: Any, q: Any, axis: Any = None, method: str = "linear", keepdims: Any = False, *, weights: Any = None
+    ) -> Any:
         levels = tensor(q).to(floating(a).dtype) / parts if parts != 1 else q
         return _quantiles(name, a, levels, axis, method, keepdims, weights)
 
@@ -44,7 +43,7 @@ for _name, _parts in {"quantile": 1, "nanquantile": 1, "percentile": 100, "nanpe
 
 
 def _median(name: str) -> Callable[..., Any]:
-    def adapter(a: Any, axis: Any = None, overwrite_input: bool = False, keepdims: Any = False) -> Any:
+    def adapter(a: Any, axis: Any = None, keepdims: Any = False) -> Any:
         return _quantiles(name, a, 0.5, axis, "linear", keepdims, None)
 
     return adapter
@@ -59,11 +58,10 @@ def _cov(
     m: Any, y: Any = None, rowvar: bool = True, bias: bool = False, ddof: int | None = None, fweights: Any = None, aweights: Any = None,
     *, dtype: Any = None,
 ) -> Any:  # fmt: skip
-    if dtype is not None:
-        raise option("numpy.cov", "takes no dtype: convert the tensor")
     x = _variables(m, rowvar)
     if y is not None:
         x = functional.cat([x, _variables(y, rowvar)])
+    x = inexact("numpy.cov", x, dtype)
     correction = ddof if ddof is not None else 0 if bias else 1
     weights = (None if w is None else tensor(w) for w in (fweights, aweights))
     return functional.cov(x, correction=correction, **dict(zip(("fweights", "aweights"), weights, strict=True))).squeeze()
@@ -78,7 +76,8 @@ def _variables(m: Any, rowvar: bool) -> Any:
 
 @implements(np.corrcoef)
 def _corrcoef(x: Any, y: Any = None, rowvar: bool = True, *, dtype: Any = None) -> Any:
-    c = _cov(x, y, rowvar, dtype=dtype)
+    c = _cov(x, y, rowvar)
+    c = inexact("numpy.corrcoef", c, dtype)
     if not c.ndim:
         return c / c
     scale = functional.diagonal(c).sqrt()
@@ -88,6 +87,8 @@ def _corrcoef(x: Any, y: Any = None, rowvar: bool = True, *, dtype: Any = None) 
 
 @implements(np.searchsorted)
 def _searchsorted(a: Any, v: Any, side: str = "left", sorter: Any = None) -> Any:
+    if side not in ("left", "right"):
+        raise ValueError(f"side must be one of 'left' or 'right', not {side!r}")
     sequence = tensor(a)
     if sorter is not None:
         sequence = sequence[tensor(sorter)]

@@ -9,7 +9,8 @@ import numpy as np
 
 from symgrad import dtypes, functional, linalg
 from symgrad.interop import scipy_special
-from symgrad.interop.operands import NO_FUNCTION, deliver, floating, on_arrays, operand, option, pair, public, tensor
+from symgrad.interop.operands import NO_FUNCTION, as_dtype, deliver, floating, given, on_arrays, operand, option, pair, public, tensor
+from symgrad.interop.table import HARMLESS
 from symgrad.tensor import Tensor, wrap
 
 NAMES = {  # NumPy's name -> ours, where they differ
@@ -115,20 +116,46 @@ def _on_arrays(ufunc: np.ufunc, method: str, inputs: Any, options: Any) -> Any:
     return None if results is None else wrap(results)
 
 
+def _loop(ufunc: np.ufunc, args: list[Any], dtype: Any) -> Any:
+    """The types of operands for results of a type, as NumPy says, or its error."""
+    kinds = [x._array.dtype if isinstance(x, Tensor) else np.dtype(bool) if isinstance(x, bool) else type(x) for x in args]
+    nothing = [None] * ufunc.nin
+    found = ufunc.resolve_dtypes((*kinds, *[None] * ufunc.nout), signature=(*nothing, *[np.dtype(dtype)] * ufunc.nout))
+    return found[: ufunc.nin]
+
+
 def _call(ufunc: np.ufunc, inputs: tuple[Any, ...], dtype: Any) -> Any:
     args = [operand(x) for x in inputs]
     if dtype is not None:
-        args = [tensor(x).to(dtypes.of(np.dtype(dtype))) for x in args]
+        args = [tensor(x).to(as_dtype(needed)) for x, needed in zip(args, _loop(ufunc, args, dtype), strict=True)]
     adapter = adapter_of(ufunc)
     assert adapter is not None
     return adapter(*args)
 
 
-def _reduce(ufunc: np.ufunc, array: Any, axis: Any = 0, dtype: Any = None, keepdims: bool = False) -> Any:
-    name = REDUCTIONS[ufunc.__name__]
+def _reduce(
+    ufunc: np.ufunc, array: Any, axis: Any = 0, dtype: Any = None, keepdims: Any = False, initial: Any = np._NoValue, where: Any = True
+) -> Any:
     x = tensor(array) if dtype is None else tensor(array).to(dtypes.of(np.dtype(dtype)))
-    if axis is None:
-        axis = tuple(range(x.ndim))
+    if where is not True:
+        x = functional.where(tensor(where), x, _identity(ufunc, initial))
+    found = _reduced(REDUCTIONS[ufunc.__name__], x, axis, keepdims is True)
+    return _call(ufunc, (found, initial), None).to(found.dtype) if given(initial) else found
+
+
+def _identity(ufunc: np.ufunc, initial: Any) -> Any:
+    """What stands where a mask is False."""
+    fill = initial if ufunc.identity is None else ufunc.identity
+    if not given(fill):
+        raise ValueError(f"{ufunc.__name__} does not have an identity, so to use a where mask one has to specify 'initial'")
+    return operand(fill)
+
+
+def _reduced(name: str, x: Tensor, axis: Any, keepdims: bool) -> Any:
+    """All axes for None, and none of them for ()."""
+    axis = tuple(range(x.ndim)) if axis is None else axis
+    if axis == ():
+        x, axis, keepdims = x.unsqueeze(0), 0, False
     if name == "prod" and isinstance(axis, tuple):
         return _one_by_one(public(name), x, axis, keepdims)
     return public(name)(x, dim=axis, keepdim=keepdims)
@@ -162,14 +189,24 @@ def _supported(ufunc: np.ufunc, method: str) -> bool:
     return method in ("__call__", "outer") and adapter_of(ufunc) is not None
 
 
+_OPTIONS: dict[str, set[str]] = {"reduce": {"axis", "keepdims", "initial", "where"}, "accumulate": {"axis"}}
+
+
+def _is_usual(key: str, value: Any) -> bool:
+    """Whether an option makes no difference to tensors."""
+    if isinstance(value, (bool, str)) and value in HARMLESS.get(key, ()):
+        return True
+    return value is np._NoValue or (key == "where" and value is True) or (key == "casting" and value == "same_kind")
+
+
 def __array_ufunc__(self: Tensor, ufunc: np.ufunc, method: str, *inputs: Any, **options: Any) -> Any:
     if not _supported(ufunc, method):
         return _on_arrays(ufunc, method, inputs, options)
     out, dtype = options.pop("out", None), options.pop("dtype", None)
-    options = {key: value for key, value in options.items() if not (key == "where" and value is True)}
-    allowed = {"axis", "keepdims"} if method != "__call__" else {"axis"} if ufunc is np.vecdot else set()
+    options = {key: value for key, value in options.items() if not _is_usual(key, value)}
+    allowed = _OPTIONS.get(method, {"axis"} if ufunc is np.vecdot else set())
     if options.keys() - allowed:
-        raise option(_title(ufunc, method), f"does not take {', '.join(sorted(options))}")
+        raise option(_title(ufunc, method), f"does not take {', '.join(sorted(options.keys() - allowed))}")
     if method != "__call__":
         result = _METHODS[method](ufunc, *inputs, dtype=dtype, **options)
     else:

@@ -87,6 +87,22 @@ def as_dtype(dtype: Any) -> Any:
     return None if dtype is None else dtypes.of(np.dtype(dtype))
 
 
+def cast(t: Tensor, dtype: Any, casting: str) -> Tensor:
+    """A tensor in a dtype of NumPy's, where its rule allows that."""
+    if not np.can_cast(t._array.dtype, np.dtype(dtype), casting):  # type: ignore[arg-type]
+        raise TypeError(f"Cannot cast array data from {t._array.dtype} to {np.dtype(dtype)} according to casting={casting!r}")
+    return t.to(as_dtype(dtype))  # type: ignore[no-any-return]
+
+
+def inexact(name: str, t: Tensor, dtype: Any) -> Tensor:
+    """A tensor in the type that a mean is computed in: real for real numbers, complex for complex ones."""
+    if dtype is None:
+        return t
+    if kind(np.dtype(dtype)) != kind(t._array.dtype):
+        raise option(name, f"does not take dtype={np.dtype(dtype).name} for {t._array.dtype.name}")
+    return t.to(as_dtype(dtype))  # type: ignore[no-any-return]
+
+
 def given(value: Any) -> bool:
     """Whether an option of NumPy's is given at all."""
     return value is not None and value is not np._NoValue
