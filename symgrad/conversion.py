@@ -11,7 +11,7 @@ from symgrad import devices, dtypes, legacy, views
 from symgrad.coercion import tensor_argument
 from symgrad.deep_copies import attributes, deep_copy
 from symgrad.dispatch import tensors as ops
-from symgrad.escapes import ARRAY, BOOL, DLPACK, INDEX, INT, ITEM, NUMPY, PICKLE, TOLIST, concealed, escaping, named
+from symgrad.escapes import BOOL, DLPACK, INDEX, INT, ITEM, NUMPY, PICKLE, TOLIST, concealed, escaping, instead_of_scipy, named, to_array
 from symgrad.mode import changes, local
 from symgrad.ops.promotion import kind
 from symgrad.tensor import Tensor, fill
@@ -218,7 +218,9 @@ def numpy(self: Tensor, *, force: bool = False) -> Any:
 
 @method
 def __array__(self: Tensor, dtype: Any = None, copy: bool | None = None) -> Any:
-    escaping(self, ARRAY)
+    escaping(self, to_array())
+    if self.requires_grad and local.mode.recording:
+        raise RuntimeError(named(instead_of_scipy(REQUIRES_GRAD)))
     array = numpy(self)
     if dtype is not None and array.dtype != dtype:
         if copy is False:

@@ -9,11 +9,13 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
-from symgrad.lines import user_line, warn
+from symgrad.lines import called_in, user_line, warn
 from symgrad.mode import local, traced_by
 
+_SPECIAL = str(Path("scipy", "special"))
 COMPUTE = "compute with tensors instead"
 NUMPY_INSTEAD = "call the function of symgrad, or of NumPy, on the tensor itself"
 COPY_INSTEAD = "copy a tensor with clone(), which is recorded"
@@ -48,6 +50,8 @@ ARRAY = Escape(
     "numpy.asarray(tensor), or a function that turns its arguments into arrays,",
     f"{NUMPY_INSTEAD}, or use the function of symgrad in place of one of another library",
 )
+OURS = {"logsumexp": "sg.logsumexp(x, dim)", "softmax": "sg.softmax(x, dim)", "log_softmax": "sg.log_softmax(x, dim)"}
+"""Functions of scipy.special that turn their arguments into arrays, and ours."""
 OUT = Escape("an array given to NumPy as out=, or changed in place,", "write y = x + tensor in place of array += tensor")
 DLPACK = Escape("__dlpack__(), which lends memory without its history,", NUMPY_INSTEAD)
 POINTER = Escape("data_ptr()")
@@ -77,6 +81,22 @@ def escaping(tensor: Any, way: Escape) -> None:
     capture = local.mode.capture
     if capture is not None:
         capture.escaped(tensor, way)
+
+
+def to_array() -> Escape:
+    """The conversion to an array; where a known function of SciPy does it, that is named, with ours."""
+    name = _of_scipy() if local.mode.capture is not None else None
+    return ARRAY if name is None else Escape(f"scipy.special.{name}, which turns its arguments into arrays,", f"use {OURS[name]}")
+
+
+def _of_scipy() -> str | None:
+    return next((name for name in reversed(called_in(_SPECIAL)) if name in OURS), None)
+
+
+def instead_of_scipy(message: str) -> str:
+    """A message about a tensor that became an array, with our function for the one of SciPy's that did it."""
+    name = _of_scipy()
+    return message if name is None else f"{message} scipy.special.{name} turns its arguments into arrays: use {OURS[name]}."
 
 
 def named(message: str) -> str:

@@ -31,6 +31,17 @@ def user_line() -> str:
     return f"{frame.f_code.co_filename}:{frame.f_lineno}"
 
 
+def called_in(folder: str) -> list[str]:
+    """The functions in files of a library's folder that the user's code is in now, innermost first."""
+    found = []
+    frame: Any = sys._getframe(1)
+    while frame is not None and is_inner(frame.f_code.co_filename):
+        if folder in frame.f_code.co_filename:
+            found.append(frame.f_code.co_name)
+        frame = frame.f_back
+    return found
+
+
 def raised_at(error: BaseException) -> str:
     """The last line of the user's code that an error went through."""
     found, step = "", error.__traceback__

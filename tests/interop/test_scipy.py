@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 import scipy.integrate
 import scipy.optimize
+import scipy.special
 
 import symgrad as sg
 
@@ -112,3 +113,19 @@ def test_odeint(backend):
     times = np.linspace(0, 1, 5)
     path = scipy.integrate.odeint(f, np.array([1.0, 0.0]), times, args=(1.0,), Dfun=lambda y, t, k: f.jacobian(y, t, k, wrt="y"))
     np.testing.assert_allclose(path[:, 0], np.cos(times), atol=1e-6)
+
+
+@pytest.mark.parametrize("name", ["logsumexp", "softmax", "log_softmax"])
+def test_functions_that_make_arrays_are_named_with_ours(name):
+    def program(x):
+        return getattr(scipy.special, name)(x).sum()
+
+    wanted = rf"test_scipy\.py:\d+: .*scipy\.special\.{name}\b.* use sg\.{name}\("
+    for run in (sg.compile(program, backend="numpy"), sg.derive(program)):
+        with pytest.raises(sg.errors.TraceError, match=wanted):
+            run(np.ones(3))
+    with pytest.raises(RuntimeError, match=wanted):
+        sg.func.grad(program)(sg.ones(3))
+    with pytest.raises(RuntimeError, match=rf"Can't call numpy\(\) .* use sg\.{name}\("):
+        program(sg.ones(3, requires_grad=True))
+    np.testing.assert_allclose(program(sg.ones(3)), program(np.ones(3, np.float32)))
