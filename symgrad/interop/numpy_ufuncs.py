@@ -154,7 +154,7 @@ def _identity(ufunc: np.ufunc, initial: Any) -> Any:
 def _reduced(name: str, x: Tensor, axis: Any, keepdims: bool) -> Any:
     """All axes for None, and none of them for ()."""
     axis = tuple(range(x.ndim)) if axis is None else axis
-    if axis == ():
+    if isinstance(axis, tuple) and not axis:
         x, axis, keepdims = x.unsqueeze(0), 0, False
     if name == "prod" and isinstance(axis, tuple):
         return _one_by_one(public(name), x, axis, keepdims)

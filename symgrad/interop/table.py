@@ -11,6 +11,8 @@ import inspect
 from collections.abc import Callable
 from typing import Any
 
+import numpy as np
+
 from symgrad.interop.operands import option
 
 FUNCTIONS: dict[Any, Callable[..., Any]] = {}
@@ -74,6 +76,8 @@ def _sorted_out(signature: inspect.Signature, given: dict[str, Any]) -> tuple[li
     named: dict[str, Any] = {}
     for name, value in given.items():
         p = signature.parameters[name]
+        if isinstance(value, np.integer) and name.startswith("axis"):
+            value = int(value)
         if p.kind == p.VAR_POSITIONAL:
             positional.extend(value)
         elif p.kind == p.VAR_KEYWORD:

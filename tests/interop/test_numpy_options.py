@@ -138,6 +138,7 @@ FORMS = {
     "sparse grids": lambda a: np.meshgrid(a[0], a[1], a[1], sparse=True), "sum": lambda a: np.sum(a, 1, None, None, True, 3.0, a > 1),
     "roll": lambda a: np.roll(a, (1, 2), (0, 1)), "zeros": lambda a: np.zeros_like(a, np.int64, "C"),
     "mask of one axis": lambda a: np.var(a, 1, where=a[0] > 0),
+    "integers": lambda a: [np.mean(a, np.int64(1)), np.add.reduce(a, np.int64(0)), np.expand_dims(a, np.int8(1)), np.median(a, np.int8(0))],
     "vstack": lambda a: np.vstack([a, a], dtype=np.int8, casting="unsafe"), "reduce": lambda a: np.add.reduce(a, 1, initial=2, where=a > 1),
 }  # fmt: skip
 
