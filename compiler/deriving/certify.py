@@ -221,7 +221,7 @@ def _eager(source: Any, arrays: list[Any], wrt: tuple[int, ...], directions: tup
     for i, v in zip(wrt, directions, strict=True):
         seed = wrap(np.ones(value.shape, value._array.dtype), True)
         (pulled,) = grad(value, [leaves[i]], seed, create_graph=True, materialize_grads=True)
-        if pulled._node is None:
+        if not pulled.requires_grad:  # of x + 1 it is the seed itself, which has no node, either
             return np.zeros(value.shape)
         (value,) = grad(pulled, [seed], wrap(v), create_graph=True, materialize_grads=True)
     return _array(value)

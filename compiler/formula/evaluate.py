@@ -13,8 +13,12 @@ import sympy as sp
 from symgrad.compiler.formula.matrices import Det, Elementwise, Entry, Rows, Total
 from symgrad.compiler.formula.meaning import Same
 from symgrad.errors import FormulaError
+from symgrad.ops.promotion import kind
 from symgrad.ops.table import TABLE
 from symgrad.typing import Array
+
+WIDE = {"f": np.dtype(np.float64), "c": np.dtype(np.complex128)}
+"""A formula is mathematics: it is computed in the widest type, and rounded to the type of the result."""
 
 
 class Evaluator:
@@ -75,10 +79,11 @@ class Evaluator:
         return kernel(*(self.value(a) for a in e.args))
 
     def _apply(self, application: Any, args: Any) -> Any:
-        """A row that the formula shows under its own name."""
+        """A row that the formula shows under its own name, computed in the widest type, unless it is a function of JAX's."""
         given = iter(args)
+        widest = (lambda dtype: dtype) if application.row.foreign is not None else (lambda dtype: WIDE.get(kind(np.dtype(dtype)), dtype))
         arrays = [
-            None if shape is None else np.asarray(self.value(next(given))).astype(dtype)
+            None if shape is None else np.asarray(self.value(next(given))).astype(widest(dtype))
             for shape, dtype in zip(application.shapes, application.dtypes, strict=True)
         ]
         if not application.row.elementwise:

@@ -243,9 +243,20 @@ def opaque(v: Value, args: Sequence[Any], index: int | None = None) -> Any:
     shape = v.shape if index is None else v.shape[index]
     dtype = v.dtype if index is None else v.dtype[index]
     real = {} if dtype.kind == "c" else {"real": True}
-    function = sp.Function(v.op, application=Application(row_of(v), key, shapes, dtypes, index, v.attrs, shape), **real)
+    application = Application(row_of(v), key, shapes, dtypes, index, v.attrs, shape)
+    function = sp.Function(v.op, application=application, fdiff=_slope, **real)
     result = function(*(a if isinstance(a, sp.Expr) else indicator(a) for a in args if a is not None))
     return sp.Ne(result, 0) if dtype.kind == "b" else result
+
+
+def _slope(applied: Any, argindex: int = 1) -> Any:
+    """The derivative of an opaque function in one of its arguments, by the meaning of its row."""
+    row, attrs = applied.func.application.row, applied.func.application.attrs
+    if row.sympy is None:
+        return sp.Function.fdiff(applied, argindex)
+    names = [sp.Dummy(real=True) for _ in applied.args]
+    meaning = row.sympy(sp, *names, **{k: number(x) for k, x in attrs.items()})
+    return sp.diff(meaning, names[argindex - 1]).xreplace(dict(zip(names, applied.args, strict=True)))
 
 
 def condition_of(asked: Any, outcome: Any) -> Any:

@@ -13,15 +13,12 @@ from typing import Any
 import numpy as np
 import sympy as sp
 
-from symgrad.compiler.formula.evaluate import Evaluator
+from symgrad.compiler.formula.evaluate import WIDE, Evaluator
 from symgrad.compiler.formula.index_evaluate import IndexEvaluator
 from symgrad.compiler.graph.ir import Graph, Value
 from symgrad.mode import local
 from symgrad.ops.promotion import kind
 from symgrad.typing import Array
-
-_WIDE = {"f": np.dtype(np.float64), "c": np.dtype(np.complex128)}
-"""A formula is mathematics: it is computed in the widest type, and rounded to the type of the result."""
 
 
 class Line:
@@ -94,11 +91,11 @@ class Program:
     def _evaluate(self, arrays: Sequence[Array], wide: bool) -> list[Array]:
         run = IndexEvaluator(self.depth) if self.notation == "index" else Evaluator()
         for name, array in zip(self.inputs, arrays, strict=True):
-            run.give(name, array.astype(_WIDE[kind(array.dtype)]) if kind(array.dtype) in _WIDE else array)
+            run.give(name, array.astype(WIDE[kind(array.dtype)]) if kind(array.dtype) in WIDE else array)
         for line in self.lines:
             run.give(line.name, run.standing_in(line).value(line.first.expression))
         ends = zip(self.ends, self.shapes, self.graph.outputs, strict=True)
-        types = [_WIDE.get(kind(v.dtype), v.dtype) if wide else v.dtype for v in self.graph.outputs]
+        types = [WIDE.get(kind(v.dtype), v.dtype) if wide else v.dtype for v in self.graph.outputs]
         return [run.standing_in(e).output(e.first.expression, shape, t) for (e, shape, _), t in zip(ends, types, strict=True)]
 
 

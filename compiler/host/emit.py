@@ -210,7 +210,7 @@ class Emitter:
             return syntax.attribute(self.operand(x), "T")
         if v.op == "reshape":
             return _method(self.operand(x), "reshape", v.shape)
-        if v.op == "cast" and not (x.dtype.kind == "c" and v.dtype.kind != "c"):
+        if v.op == "cast" and not (x.dtype.kind == "c" and v.dtype.kind not in "bc"):
             number = not v.shape and v.dtype.kind == "f"
             return ast.Call(_dtype(v.dtype), [self.operand(x)], []) if number else _method(self.operand(x), "astype", v.dtype)
         if v.op == "sum" and is_column_sum(v):

@@ -134,15 +134,21 @@ elementwise(
 
 
 def _cast(x, *, dtype):
-    if x.dtype.kind == "c" and dtype.kind != "c":
+    if x.dtype.kind == "c" and dtype.kind not in "bc":  # 1j is true
         x = x.real
     return x.astype(dtype, "C" if 0 in x.strides else "K")
+
+
+def _cast_jax(x, *, dtype):
+    """Small integers wrap around, as in NumPy and PyTorch: XLA would cut floats off at the ends of their range."""
+    small = ".astype('int32')" if dtype.kind in "iu" and dtype.itemsize < 4 else ""
+    return f"{x}{small}.astype({dtype.name!r})"
 
 
 elementwise(
     "cast", "x / dtype", _cast, (lambda xp, g, out, x, *, dtype: g,), policy="each", sympy=lambda sp, x, dtype: x, complex="own",
     type=lambda x, *, dtype: Meta(x.shape, np.dtype(dtype)), display="ToCopyBackward0",
-    jax=lambda x, *, dtype: f"{x}.astype({dtype.name!r})",
+    jax=_cast_jax,
 )  # fmt: skip
 elementwise(  # x, whose derivative in y is known to be zero: how a cotangent that is constant stays part of a history
     "tied", "x y", lambda x, y: np.array(x), (lambda xp, g, out, x, y: g, lambda xp, g, out, x, y: xp.zero(g)), policy="each",
