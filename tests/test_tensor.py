@@ -281,3 +281,8 @@ def test_version_is_that_of_the_installed_package(monkeypatch):
     assert sg.__version__ == "1.2.3"
     with pytest.raises(AttributeError, match="no attribute 'foo'"):
         sg.foo  # noqa: B018  (it raises)
+
+
+def test_layouts_and_formats_have_pytorchs_names():
+    assert repr(sg.strided) == "torch.strided"
+    assert repr(sg.contiguous_format) == "torch.contiguous_format"

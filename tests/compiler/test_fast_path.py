@@ -401,3 +401,16 @@ def test_a_result_does_not_share_memory_with_an_array_of_jax_that_it_equals():
         step()
     assert given.tolist() == [3, 4, 5, 6]
     assert a.tolist() == [0, 1, 2, 3]
+
+
+def test_settings_are_compared_by_value_and_objects_by_identity(monkeypatch):
+    class Mode:
+        rate = 2
+
+    fast, x, mode = sg.compile(lambda x, n, mode: x * n * mode.rate, backend="numpy"), sg.ones(2), Mode()
+    for _ in range(2):
+        fast(x, 1000, mode)
+    other = Mode()
+    monkeypatch.setattr(fast, "_called", lambda args, kwargs: "the slow path")
+    assert fast(x, int("1000"), mode).tolist() == [2000, 2000]  # an equal number, and another object
+    assert fast(x, 1000.0, mode) == fast(x, 1000, other) == "the slow path"
