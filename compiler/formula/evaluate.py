@@ -21,6 +21,10 @@ WIDE = {"f": np.dtype(np.float64), "c": np.dtype(np.complex128)}
 """A formula is mathematics: it is computed in the widest type, and rounded to the type of the result."""
 
 
+_OF_ITS_TYPE = frozenset(("nan_to_num",))
+"""Rows whose result depends on the type that they compute in: the largest number there is."""
+
+
 class Evaluator:
     """Values of expressions, each computed once. A matrix is a 2-D array, whatever the rank of the tensor that it stands for."""
 
@@ -79,9 +83,10 @@ class Evaluator:
         return kernel(*(self.value(a) for a in e.args))
 
     def _apply(self, application: Any, args: Any) -> Any:
-        """A row that the formula shows under its own name, computed in the widest type, unless it is a function of JAX's."""
-        given = iter(args)
-        widest = (lambda dtype: dtype) if application.row.foreign is not None else (lambda dtype: WIDE.get(kind(np.dtype(dtype)), dtype))
+        """A row that the formula shows under its own name, computed in the widest type, unless that makes a difference to what it means."""
+        given, row = iter(args), application.row
+        own = row.foreign is not None or row.name in _OF_ITS_TYPE
+        widest = (lambda dtype: dtype) if own else (lambda dtype: WIDE.get(kind(np.dtype(dtype)), dtype))
         arrays = [
             None if shape is None else np.asarray(self.value(next(given))).astype(widest(dtype))
             for shape, dtype in zip(application.shapes, application.dtypes, strict=True)
