@@ -11,13 +11,14 @@ from __future__ import annotations
 import functools
 import inspect
 from collections.abc import Callable, Iterable, Sequence
+from operator import attrgetter
 from typing import Any
 
 import numpy as np
 
 from symgrad.compiler.running.leaves import Reader, first, named, reader
 from symgrad.compiler.running.program import MISS
-from symgrad.compiler.running.target import REFUSED, Target
+from symgrad.compiler.running.target import REFUSED, Target, tensors_around
 from symgrad.compiler.tracing.aliases import overlaps
 from symgrad.compiler.tracing.signature import Call, held_by, is_jax_array
 from symgrad.mode import local, watched
@@ -29,6 +30,7 @@ ARRAY = object()
 """The kind of leaves that are tensors or arrays; of others it is their class."""
 _NUMBERS = (float, np.float64, int, bool, complex)
 _MOST_STRUCTURES = 8
+_requires_grad = attrgetter("_requires_grad")
 
 
 class Latest:
@@ -134,9 +136,12 @@ class Entry:
                 arrays += 1
             else:
                 return self._of_any_kind(leaves, args, kwargs)
-        mode = local.mode.recording
+        mode: Any = local.mode.recording
         if asked or self.repeats:
-            mode = self._mode([type(a) is Resident and a._requires_grad for a in leaves], held)
+            if arrays or self.repeats:
+                mode = self._mode([type(a) is Resident and a._requires_grad for a in leaves], held)
+            else:
+                mode = None if mode and self.records else (mode, *map(_requires_grad, leaves))
         table = self.tables.get(mode)
         if table is None:
             return MISS
@@ -153,6 +158,9 @@ class Entry:
             found = target.execute(*held)
         except REFUSED:
             return MISS
+        form = target.form
+        if form is not None:
+            return form(tensors_around((found,) if target.single else found))
         t: Any = new(Resident)  # as resident() does
         t._held = found
         t._node = t._base = None

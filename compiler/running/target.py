@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 import numpy as np
@@ -56,7 +56,7 @@ class Target:
     """An executable, and what a call of it needs besides the leaves."""
 
     __slots__ = (
-        "bare", "captured", "copies", "dtypes", "execute", "form", "holds", "kernel", "names", "on_device", "program",
+        "bare", "captured", "checked", "copies", "dtypes", "execute", "form", "holds", "kernel", "names", "on_device", "program",
         "returns_arrays", "single", "small", "types", "x64",
     )  # fmt: skip
 
@@ -70,12 +70,14 @@ class Target:
         by_name = not (guards.modules or guards.captured or guards.conditions or guards.others)
         self.names = tuple((read, value) for read, value, _ in guards.names) if by_name else ()
         """If these stand for the same objects, the conditions hold."""
+        self.checked = by_name
+        """Whether `names` are all that the conditions depend on."""
         captured = program.captured
         self.captured, self.form, self.on_device = captured, form, kernel.on_device
         outputs, inputs = kernel.graph.outputs, kernel.graph.inputs
         self.single = len(outputs) == 1
-        self.bare = kernel.on_device and not captured and not returns_arrays and form is None and (by_name or not guards.any)
-        """Whether the result for leaves on the device is what the executable returns for them, as a tensor, if `names` hold."""
+        self.bare = kernel.on_device and not captured and not returns_arrays and (by_name or not guards.any)
+        """Whether the results for leaves on the device are what the executable returns for them, as tensors, if `names` hold."""
         self.small = all(v.dtype.itemsize * math.prod(v.shape) <= SMALL for v in outputs)
         self.copies = Copies()
         self.returns_arrays = returns_arrays
@@ -86,32 +88,23 @@ class Target:
     def run(self, held: list[Any], host: bool, arrays: bool) -> Any:
         """The results for what leaves hold. `host`: some of it is memory of the host or a number; `arrays`: arrays were given, and no
         tensors."""
-        if self.holds is not None and not self.holds():
-            return MISS
-        for t in self.captured:
-            m = t._held
-            if m.__class__ is ndarray:
-                m = self.copies.find(t, m, self.kernel) if self.on_device else native_order(m)
-                host = host or m.__class__ is ndarray
-            held.append(m)
         try:
-            if not host or not self.on_device:
-                found = self.execute(*held)
-            elif self._misfits(held):
+            if self.checked:
+                for now, value in self.names:
+                    if now() is not value and not self.holds():
+                        return MISS
+            elif self.holds is not None and not self.holds():
                 return MISS
-            elif self.x64 is None:
-                found = self.execute(*held)
-            else:
-                get, put = self.x64
-                before = get()
-                try:
-                    put(True)
-                    found = self.execute(*held)
-                    put(before)
-                except BaseException:  # also of an interrupt right before the line above
-                    put(before)
-                    raise
+            for t in self.captured:
+                m = t._held
+                if m.__class__ is ndarray:
+                    m = self.copies.find(t, m, self.kernel) if self.on_device else native_order(m)
+                    host = host or m.__class__ is ndarray
+                held.append(m)
+            found = self._execute_on_host_arrays(held) if host and self.on_device else self.execute(*held)
         except REFUSED:
+            return MISS
+        if found is MISS:
             return MISS
         if arrays if self.returns_arrays is None else self.returns_arrays:
             if self.form is None:
@@ -119,12 +112,23 @@ class Target:
             return self.form([np.array(x) if self.on_device else array_of(x) for x in ((found,) if self.single else found)])
         return self.formed((found,) if self.single else found, host)
 
-    def _misfits(self, held: list[Any]) -> bool:
-        """Whether there is a host array of another type. JAX would convert it, or take bytes in another order for bytes in ours."""
-        for m, dtype in zip(held, self.dtypes):  # noqa: B905, SIM110  (there are as many; a generator costs more)
+    def _execute_on_host_arrays(self, held: list[Any]) -> Any:
+        """What the executable returns; MISS for host arrays of other types: JAX would convert them, or ignore their byte order."""
+        for m, dtype in zip(held, self.dtypes):  # noqa: B905  (there are as many)
             if m.__class__ is ndarray and m.dtype is not dtype and m.dtype != dtype:
-                return True
-        return False
+                return MISS
+        if self.x64 is None:
+            return self.execute(*held)
+        get, put = self.x64
+        before = get()
+        try:
+            put(True)
+            found = self.execute(*held)
+            put(before)
+        except BaseException:  # also of an interrupt right before the line above
+            put(before)
+            raise
+        return found
 
     def formed(self, found: Sequence[Any], host: bool) -> Any:
         """The results as tensors in their form. Of memory of the host's nothing is read after the call."""
@@ -133,15 +137,21 @@ class Target:
                 found = [np.array(x) for x in found]
             else:
                 found[0].block_until_ready()  # the results of one run are ready together
-        tensors: list[Any] = []
-        for x in found:
-            t: Any = new(Tensor if x.__class__ is ndarray else Resident)  # as resident() does
-            t._held = x
-            t._node = t._base = None
-            t._requires_grad = False
-            t._cell = []
-            tensors.append(t)
+        tensors = tensors_around(found)
         return tensors[0] if self.form is None else self.form(tensors)
+
+
+def tensors_around(found: Iterable[Any]) -> list[Any]:
+    """New tensors with arrays or device buffers as their storage, as `resident()` makes them, in one call."""
+    tensors = []
+    for x in found:
+        t: Any = new(Tensor if x.__class__ is ndarray else Resident)
+        t._held = x
+        t._node = t._base = None
+        t._requires_grad = False
+        t._cell = []
+        tensors.append(t)
+    return tensors
 
 
 def target_of(kernel: Kernel, program: Program, form: Form | None, returns: str | None) -> Target | None:
