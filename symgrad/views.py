@@ -39,16 +39,14 @@ _NO_GRAD = (
 )
 
 
-def mark_written(x: Tensor) -> None:
-    """Tell every node that saved this memory that it has changed: the old cell gets the new one and its number."""
+def mark_written(x: Tensor, numbers: bool = True) -> None:
+    """Tell every node that saved this memory that it has changed: the old cell gets the new one and its number.
+
+    Not `numbers`: only shapes change, and all numbers stay what and where they are, so a capture has nothing to read before.
+    """
     capture = local.mode.capture
-    if capture is not None:
+    if capture is not None and numbers:
         capture.written(x)
-    mark_changed(x)
-
-
-def mark_changed(x: Tensor) -> None:
-    """The same where only shapes change, and all numbers stay what and where they are."""
     root = root_of(x)
     old, root._cell = root._cell, []
     root._writes += 1
@@ -433,7 +431,7 @@ def rearrange(x: Tensor, row: str, attrs: dict[str, Any], undo: tuple[str, dict[
         mode.recording = recording
     x._array, x._node, x._constant = t._array, t._node, None
     changes.count += 1
-    mark_changed(x)
+    mark_written(x, numbers=False)
     if x._owner is not None:
         x._path = (*x._path, (row, attrs))
         return x
