@@ -6,6 +6,7 @@ import math
 import re
 from collections.abc import Mapping
 from functools import cached_property
+from itertools import chain
 from typing import Any
 
 import numpy as np
@@ -93,8 +94,8 @@ class _Printer(MatrixPrinter):
     def word(self, name: str) -> str:
         """A word of our notation, or another one where the user has given that name to something."""
         if name not in self.words:
-            others = (*_OTHER_WORDS.get(name, ()), *(name + "′" * n for n in range(1, 99)))
-            self.words[name] = next(text for text in (name, *others) if text not in self.taken)
+            others = chain((name,), _OTHER_WORDS.get(name, ()), (name + "′" * n for n in range(1, 99)))
+            self.words[name] = next(text for text in others if text not in self.taken)
         return self.words[name]
 
     def named(self, e: Any) -> str:

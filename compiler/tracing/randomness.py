@@ -77,5 +77,5 @@ def _comparable(state: Any) -> Any:
     if isinstance(state, dict):
         return {key: _comparable(x) for key, x in state.items()}
     if isinstance(state, tuple):
-        return tuple(map(_comparable, state))
+        return tuple([_comparable(x) if isinstance(x, (dict, tuple, np.ndarray)) else x for x in state])  # of random.Random 625 numbers
     return state.tobytes() if isinstance(state, np.ndarray) else state

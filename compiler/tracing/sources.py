@@ -34,7 +34,7 @@ def native_order(held: Any) -> Any:
 def launch(kernel: Kernel, tensors: Sequence[Tensor]) -> tuple[list[Any], Sequence[Any]]:
     """What tensors hold, and what a kernel makes of it. What another thread gives away meanwhile is read again."""
     while True:
-        held = [native_order(t._held) for t in tensors]
+        held = [m if (m := t._held).__class__ is not np.ndarray or m.dtype.isnative else native_order(m) for t in tensors]
         try:
             return held, kernel.launch(held, [] if kernel.donated else None)
         except Donated:
