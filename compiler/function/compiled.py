@@ -94,7 +94,7 @@ class Compiled(Methods, Inspection, Wrapping):
     def __call__(self, /, *args: Any, **kwargs: Any) -> Any:
         entry = self._entries.get((len(args), *kwargs) if kwargs else len(args))
         if entry is not None:
-            found = entry.run(args, kwargs)
+            found = entry.run(args, kwargs) if entry.direct is None else entry.direct(args)
             if found is not MISS:
                 return found
         return self._called(args, kwargs)

@@ -8,6 +8,7 @@ Tensors that the function brings along have names, too.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from operator import itemgetter
 from typing import Any
 
 import numpy as np
@@ -191,9 +192,9 @@ def _named(wrt: Any) -> Any:
 
 _MOST_POINTS = 256
 _FORMS: dict[tuple[str, bool], Form] = {
-    ("grad", True): lambda found: found[0],
+    ("grad", True): itemgetter(0),
     ("grad", False): tuple,
-    ("value_and_grad", True): lambda found: (found[0], found[1]),
+    ("value_and_grad", True): tuple,
     ("value_and_grad", False): lambda found: (found[0], tuple(found[1:])),
 }
 """What gradients are given as, in one tensor or in several."""

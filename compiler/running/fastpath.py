@@ -99,7 +99,7 @@ def _type_key(types: Sequence[tuple[Any, Any]], differences: Sequence[tuple[int,
 class Entry:
     """One structure of arguments."""
 
-    __slots__ = ("kinds", "latest", "numbers", "other", "read", "records", "repeats", "step", "tables")
+    __slots__ = ("direct", "kinds", "latest", "numbers", "other", "read", "records", "repeats", "step", "tables")
 
     def __init__(self, read: Reader, kinds: list[Any], records: bool, other: Entry | None, latest: Latest) -> None:
         self.read, self.kinds, self.other, self.latest = read, kinds, other, latest
@@ -112,6 +112,8 @@ class Entry:
         self.tables: dict[Any, Table] = {}
         self.step: Any = None
         """Runs a program with effects on the leaves."""
+        self.direct: Any = None
+        """The same, if the leaves are the positional arguments as they are: the caller may run it without `run`."""
 
     def run(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:  # noqa: C901  (each call of a function counts)
         """The result of a call, or MISS."""
@@ -188,11 +190,17 @@ class Entry:
                 tensors, m = True, a._held
                 host = host or m.__class__ is ndarray
                 if a._requires_grad if a._base is None else a.requires_grad:  # a view finds out now
-                    asked = asked or _required(leaves)
+                    asked = asked or [False] * len(self.kinds)
+                    asked[len(held)] = True
             else:
                 return MISS if self.other is None else self.other.run(args, kwargs)
             held.append(m)
-        table = self.tables.get(self._mode(asked, held) if asked or self.repeats else local.mode.recording)
+        mode: Any = local.mode.recording
+        if self.repeats:
+            mode = self._mode(asked, held)
+        elif asked:  # as _mode() does
+            mode = None if self.records and mode else (mode, *asked)
+        table = self.tables.get(mode)
         if table is None:
             return MISS
         target = table.only or table.find(held)
@@ -257,14 +265,16 @@ class FastPath:
         found = None if records and _overlap(call) else self._entry(key, call, records)
         if found is not None:
             entry, leaves = found
-            entry.step = None
+            entry.step = entry.direct = None
             entry.enter(leaves, target)
 
     def enter_step(self, call: Call, step: Any) -> None:
         """Let calls like this one run a program with effects."""
         found = None if step is None else self._entry(key_of(*call.given), call, True)
         if found is not None:
-            found[0].step = step
+            entry = found[0]
+            entry.step = step
+            entry.direct = step if entry.read is first else None
 
     def _entry(self, key: Any, call: Call, records: bool) -> tuple[Entry, list[Any]] | None:
         """The entry for calls like this one, and the leaves of this one as they were given; None: such calls take the slow path."""
@@ -277,12 +287,12 @@ class FastPath:
         kinds = _kinds(leaves, call)
         if kinds is None:
             return None
-        first = entry = self.entries.get(key)
+        earlier = entry = self.entries.get(key)
         count = 0
         while entry is not None and not entry.reads(args, kwargs, leaves, kinds):
             entry, count = entry.other, count + 1
         if entry is None:
-            entry = self.entries[key] = Entry(read, kinds, records, first if count < _MOST_STRUCTURES else None, self.latest)
+            entry = self.entries[key] = Entry(read, kinds, records, earlier if count < _MOST_STRUCTURES else None, self.latest)
             entry.repeats = records and self.asks_identity()
         return entry, leaves
 

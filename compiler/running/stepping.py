@@ -17,7 +17,7 @@ from symgrad.compiler.running.state import Step, put_back
 from symgrad.compiler.running.target import REFUSED
 from symgrad.compiler.tracing.sources import Draw
 from symgrad.compiler.tracing.tree import LEAF, unflatten
-from symgrad.mode import changes, local
+from symgrad.mode import changes, local, watched
 from symgrad.resident import Resident, has_gradient, new as make, resident
 
 ndarray = np.ndarray
@@ -49,6 +49,8 @@ class Stepping:
         self.had = [(step.outside[i], had) for i, had in step.effects.had_grads]
 
     def run(self, args: tuple[Any, ...]) -> Any:  # noqa: C901  (between kernels each call of a function costs a microsecond)
+        if watched.count:
+            return MISS
         mode, guards, (kernel, execute, lease) = local.mode, self.guards, self.way
         if lease is not self.step.lease or lease.warm:
             return self.run(args) if self._renewed() else MISS

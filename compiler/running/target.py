@@ -56,8 +56,8 @@ class Target:
     """An executable, and what a call of it needs besides the leaves."""
 
     __slots__ = (
-        "bare", "captured", "checked", "copies", "dtypes", "execute", "form", "holds", "kernel", "names", "on_device", "program",
-        "returns_arrays", "single", "small", "types", "x64",
+        "as_arrays", "bare", "captured", "conditions", "copies", "dtypes", "execute", "form", "holds", "kernel", "names", "on_device",
+        "program", "returns_arrays", "single", "small", "types", "x64",
     )  # fmt: skip
 
     def __init__(self, kernel: Kernel, program: Program, form: Form | None, returns_arrays: bool | None) -> None:
@@ -70,12 +70,14 @@ class Target:
         by_name = not (guards.modules or guards.captured or guards.conditions or guards.others)
         self.names = tuple((read, value) for read, value, _ in guards.names) if by_name else ()
         """If these stand for the same objects, the conditions hold."""
-        self.checked = by_name
-        """Whether `names` are all that the conditions depend on."""
+        self.conditions: Any = None if by_name else self.holds
+        """Says the same if there is more to compare than names."""
         captured = program.captured
         self.captured, self.form, self.on_device = captured, form, kernel.on_device
         outputs, inputs = kernel.graph.outputs, kernel.graph.inputs
         self.single = len(outputs) == 1
+        self.as_arrays = _as_arrays(np.array if kernel.on_device else array_of, form, self.single)
+        """Turns what the executable returns into arrays in their form."""
         self.bare = kernel.on_device and not captured and not returns_arrays and (by_name or not guards.any)
         """Whether the results for leaves on the device are what the executable returns for them, as tensors, if `names` hold."""
         self.small = all(v.dtype.itemsize * math.prod(v.shape) <= SMALL for v in outputs)
@@ -89,46 +91,45 @@ class Target:
         """The results for what leaves hold. `host`: some of it is memory of the host or a number; `arrays`: arrays were given, and no
         tensors."""
         try:
-            if self.checked:
-                for now, value in self.names:
-                    if now() is not value and not self.holds():
-                        return MISS
-            elif self.holds is not None and not self.holds():
+            for now, value in self.names:
+                if now() is not value and not self.holds():
+                    return MISS
+            if self.conditions is not None and not self.conditions():
                 return MISS
-            for t in self.captured:
-                m = t._held
-                if m.__class__ is ndarray:
-                    m = self.copies.find(t, m, self.kernel) if self.on_device else native_order(m)
-                    host = host or m.__class__ is ndarray
-                held.append(m)
-            found = self._execute_on_host_arrays(held) if host and self.on_device else self.execute(*held)
+            if self.captured:
+                host = self._append_captured(held, host)
+            from_host = host and self.on_device
+            if from_host:
+                for m, dtype in zip(held, self.dtypes):  # noqa: B905  (there are as many)
+                    if m.__class__ is ndarray and m.dtype is not dtype and m.dtype != dtype:
+                        return MISS  # JAX would convert it, or take bytes in another order for bytes in ours
+            if not from_host or self.x64 is None:
+                found = self.execute(*held)
+            else:
+                get, put = self.x64
+                before = get()
+                try:
+                    put(True)
+                    found = self.execute(*held)
+                    put(before)
+                except BaseException:  # also of an interrupt right before the line above
+                    put(before)
+                    raise
         except REFUSED:
             return MISS
-        if found is MISS:
-            return MISS
         if arrays if self.returns_arrays is None else self.returns_arrays:
-            if self.form is None:
-                return np.array(found) if self.on_device else array_of(found)
-            return self.form([np.array(x) if self.on_device else array_of(x) for x in ((found,) if self.single else found)])
+            return self.as_arrays(found)
         return self.formed((found,) if self.single else found, host)
 
-    def _execute_on_host_arrays(self, held: list[Any]) -> Any:
-        """What the executable returns; MISS for host arrays of other types: JAX would convert them, or ignore their byte order."""
-        for m, dtype in zip(held, self.dtypes):  # noqa: B905  (there are as many)
-            if m.__class__ is ndarray and m.dtype is not dtype and m.dtype != dtype:
-                return MISS
-        if self.x64 is None:
-            return self.execute(*held)
-        get, put = self.x64
-        before = get()
-        try:
-            put(True)
-            found = self.execute(*held)
-            put(before)
-        except BaseException:  # also of an interrupt right before the line above
-            put(before)
-            raise
-        return found
+    def _append_captured(self, held: list[Any], host: bool) -> bool:
+        """Add what captured tensors hold; returns whether any of it is memory of the host."""
+        for t in self.captured:
+            m = t._held
+            if m.__class__ is ndarray:
+                m = self.copies.find(t, m, self.kernel) if self.on_device else native_order(m)
+                host = host or m.__class__ is ndarray
+            held.append(m)
+        return host
 
     def formed(self, found: Sequence[Any], host: bool) -> Any:
         """The results as tensors in their form. Of memory of the host's nothing is read after the call."""
@@ -139,6 +140,12 @@ class Target:
                 found[0].block_until_ready()  # the results of one run are ready together
         tensors = tensors_around(found)
         return tensors[0] if self.form is None else self.form(tensors)
+
+
+def _as_arrays(convert: Callable[[Any], Any], form: Form | None, single: bool) -> Callable[[Any], Any]:
+    if form is None:
+        return convert
+    return lambda found: form([convert(x) for x in ((found,) if single else found)])
 
 
 def tensors_around(found: Iterable[Any]) -> list[Any]:

@@ -225,8 +225,8 @@ def test_which_arguments_require_grad_is_part_of_the_key():
     fast = sg.compile(lambda x, w, v: (x * w * v * v).sum())
     w.requires_grad_()
     few = calls_of(lambda: fast.value_and_grad(x, w, v, wrt="w"))
-    assert calls_of(lambda: fast.value_and_grad(x, w, v)) <= few
-    assert few <= 34
+    assert calls_of(lambda: fast.value_and_grad(x, w, v)) <= few + 1  # a function of ours makes the tuple of gradients
+    assert few <= 17
     assert len(fast.value_and_grad(x, w, v)[1]) == 1
     v.requires_grad_()
     for _ in range(3):
