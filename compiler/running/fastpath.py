@@ -18,7 +18,7 @@ import numpy as np
 
 from symgrad.compiler.running.leaves import Reader, first, named, reader
 from symgrad.compiler.running.program import MISS
-from symgrad.compiler.running.target import REFUSED, Target, tensors_around
+from symgrad.compiler.running.target import REFUSED, Target
 from symgrad.compiler.tracing.aliases import overlaps
 from symgrad.compiler.tracing.signature import Call, held_by, is_jax_array
 from symgrad.mode import local, watched
@@ -160,9 +160,8 @@ class Entry:
             found = target.execute(*held)
         except REFUSED:
             return MISS
-        form = target.form
-        if form is not None:
-            return form(tensors_around((found,) if target.single else found))
+        if target.form is not None:
+            return target.formed((found,) if target.single else found, False)
         t: Any = new(Resident)  # as resident() does
         t._held = found
         t._node = t._base = None

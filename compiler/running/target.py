@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
@@ -138,7 +138,14 @@ class Target:
                 found = [np.array(x) for x in found]
             else:
                 found[0].block_until_ready()  # the results of one run are ready together
-        tensors = tensors_around(found)
+        tensors: list[Any] = []
+        for x in found:
+            t: Any = new(Tensor if x.__class__ is ndarray else Resident)  # as resident() does
+            t._held = x
+            t._node = t._base = None
+            t._requires_grad = False
+            t._cell = []
+            tensors.append(t)
         return tensors[0] if self.form is None else self.form(tensors)
 
 
@@ -146,19 +153,6 @@ def _as_arrays(convert: Callable[[Any], Any], form: Form | None, single: bool) -
     if form is None:
         return convert
     return lambda found: form([convert(x) for x in ((found,) if single else found)])
-
-
-def tensors_around(found: Iterable[Any]) -> list[Any]:
-    """New tensors with arrays or device buffers as their storage, as `resident()` makes them, in one call."""
-    tensors = []
-    for x in found:
-        t: Any = new(Tensor if x.__class__ is ndarray else Resident)
-        t._held = x
-        t._node = t._base = None
-        t._requires_grad = False
-        t._cell = []
-        tensors.append(t)
-    return tensors
 
 
 def target_of(kernel: Kernel, program: Program, form: Form | None, returns: str | None) -> Target | None:
