@@ -1,12 +1,16 @@
 """The tool that seeds one-line faults: what it changes, what it leaves alone, and that it tells a noticed fault from one that is not."""
 
 import ast
+import importlib.util
 import itertools
+import os
 from pathlib import Path
 
 import pytest
 from mutants import __main__ as tool
 from mutants.faults import draw, executable_lines, faults
+from mutants.forking import plant
+from mutants.nursery import NEEDS_PROCESS, Nursery
 from mutants.selection import select
 
 SOURCE = '''"""A docstring."""
@@ -119,3 +123,75 @@ def test_tests_of_a_fault(tmp_path, line, seconds, wanted, complete):
     tests = select(next(faults(path, line, "symgrad/module.py")), lines, TIMES, seconds)
     assert [name.partition("::")[2] for name in tests.names] == wanted
     assert tests.complete is complete
+
+
+FORKED = """
+def outer(x):
+    def inner(y):
+        return x + y
+    return inner
+
+class Box:
+    size = 3
+
+    @property
+    def double(self):
+        return self.size * 2
+
+table = {"half": lambda x: x / 2}
+kept = outer(10)
+"""
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "call", "wanted"),
+    [
+        ("return x + y", "return x - y", lambda m: m.outer(1)(2), -1),
+        ("return x + y", "return x - y", lambda m: m.kept(2), 8),  # a closure that was made before
+        ("self.size * 2", "self.size / 2", lambda m: m.Box().double, 1.5),
+        ("x / 2", "x * 2", lambda m: m.table["half"](3), 6),
+    ],
+)
+def test_a_fork_replaces_the_code_of_loaded_functions(tmp_path, before, after, call, wanted):
+    path = tmp_path / "forked_module.py"
+    path.write_text(FORKED)
+    module = loaded(path)
+    assert call(module) != wanted
+    assert plant(path, FORKED, FORKED.replace(before, after))
+    assert call(module) == wanted
+
+
+@pytest.mark.parametrize(("before", "after"), [("size = 3", "size = 4"), ("outer(10)", "outer(11)"), ("return x + y", "return x + y")])
+def test_statements_that_have_run_need_a_fresh_process(tmp_path, before, after):
+    path = tmp_path / "forked_module.py"
+    path.write_text(FORKED)
+    loaded(path)
+    assert not plant(path, FORKED, FORKED.replace(before, after))
+
+
+def loaded(path):
+    spec = importlib.util.spec_from_file_location(path.stem, path)
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+def test_a_nursery_tells_a_noticed_fault_from_one_that_is_not(tmp_path):
+    tree = tmp_path / "tree"
+    (tree / "symgrad" / "compiler").mkdir(parents=True)
+    for package in (tree / "symgrad", tree / "symgrad" / "compiler"):
+        (package / "__init__.py").touch()
+    module, text = tree / "symgrad" / "module.py", "def double(x):\n    return x + x\n"
+    module.write_text(text)
+    tests = ["test_module.py::test_two", "test_module.py::test_runs"]
+    (tree / "test_module.py").write_text(
+        "from symgrad.module import double\n\ndef test_two():\n    assert double(2) == 4\n\ndef test_runs():\n    double(0)\n"
+    )
+    variables = {**os.environ, "PYTHONPATH": os.pathsep.join((str(tree), str(Path(tool.__file__).parents[1])))}
+    with Nursery(tree, variables) as nursery:
+        assert nursery.failure("symgrad/module.py", text, tests, {}) is None
+        module.write_text(text.replace("+", "-"))
+        assert nursery.failure("symgrad/module.py", text, tests, {}) == f"FAILED {tests[0]}"
+        assert nursery.failure("symgrad/module.py", text, tests[1:], {}) is None
+        module.write_text(text.replace("def double", "size = 3\n\n\ndef double"))
+        assert nursery.failure("symgrad/module.py", text, tests, {}) == NEEDS_PROCESS

@@ -24,6 +24,7 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 from mutants.faults import Fault, draw
+from mutants.nursery import NEEDS_PROCESS, Nursery
 from mutants.selection import Map, Tests, file_of, select, within
 
 ROOT = Path(__file__).resolve().parents[3]
@@ -62,8 +63,12 @@ def make_map(tree: Path, folder: Path, workers: int) -> None:
         print(f"left out, since they fail without a fault:\n{text}", flush=True)
 
 
-def noticed(tree: Path, fault: Fault, tests: list[str], times: Mapping[str, float]) -> str | None:
+def noticed(tree: Path, fault: Fault, tests: list[str], times: Mapping[str, float], nursery: Nursery | None = None) -> str | None:
     """What fails with the fault in a copy of the tree, and passes without it; None if nothing does."""
+    if nursery is not None:
+        by = noticed_in_forks(nursery, fault, tests, times)
+        if by != NEEDS_PROCESS:
+            return by
     for batch in batches(tests, times):
         while batch:
             with planted(tree, fault):
@@ -75,6 +80,16 @@ def noticed(tree: Path, fault: Fault, tests: list[str], times: Mapping[str, floa
             batch = [name for name in batch if name != name_of(by)]
             times = {name_of(by): 0.0, **times}  # known, and not chosen
     return None
+
+
+def noticed_in_forks(nursery: Nursery, fault: Fault, tests: list[str], times: Mapping[str, float]) -> str | None:
+    original = (nursery.tree / fault.path).read_text()
+    while True:
+        with planted(nursery.tree, fault):
+            by = nursery.failure(fault.path, original, tests, times)
+        if by is None or "::" not in by or nursery.failure(fault.path, original, [name_of(by)], times) is None:
+            return by
+        tests = [name for name in tests if name != name_of(by)]  # it fails without the fault, too
 
 
 @contextlib.contextmanager
@@ -134,31 +149,36 @@ def main() -> int:
     parser.add_argument("--workers", type=int, default=2)
     parser.add_argument("--map", type=Path, help="a folder in which the map of lines to tests is, or will be, kept")
     parser.add_argument("--seconds", type=float, default=600, help="of tests, as fast as they are without a fault, for one fault")
+    parser.add_argument("--within", nargs="*", help="folders to draw lines from; symgrad and compiler if none is given")
     options = parser.parse_args()
     seed = secrets.randbelow(10**6) if options.seed is None else options.seed
     print(f"seed {seed}", flush=True)
     with tempfile.TemporaryDirectory() as temporary:
-        trees: queue.Queue[Path] = queue.Queue()
-        for i in range(options.workers):
-            shutil.copytree(ROOT, Path(temporary, str(i)), symlinks=True, ignore=_IGNORED)
-            trees.put(Path(temporary, str(i)))
+        trees = [Path(temporary, str(i)) for i in range(options.workers)]
+        for tree in trees:
+            shutil.copytree(ROOT, tree, symlinks=True, ignore=_IGNORED)
         folder = options.map or Path(temporary, "map")
         if not folder.exists():
             folder.mkdir(parents=True)
-            make_map(Path(temporary, "0"), folder, options.workers)
+            make_map(trees[0], folder, options.workers)
         known = Map.read(folder)
+        free: queue.Queue[Nursery] = queue.Queue()
 
         def run(fault: Fault) -> tuple[Fault, str | None, Tests, float]:
-            tree, began = trees.get(), time.monotonic()
+            nursery, began = free.get(), time.monotonic()
             try:
                 tests = select(fault, known.lines(fault.path), known.times, options.seconds)
-                return fault, noticed(tree, fault, tests.names, known.times), tests, time.monotonic() - began
+                return fault, noticed(nursery.tree, fault, tests.names, known.times, nursery), tests, time.monotonic() - began
             finally:
-                trees.put(tree)
+                free.put(nursery)
 
         survivors = 0
-        with concurrent.futures.ThreadPoolExecutor(options.workers) as pool:
-            for fault, by, tests, seconds in pool.map(run, itertools.islice(draw(ROOT, FOLDERS, seed), options.count)):
+        drawn = itertools.islice(draw(ROOT, options.within or FOLDERS, seed), options.count)
+        with contextlib.ExitStack() as stack:
+            for tree in trees:
+                free.put(stack.enter_context(Nursery(tree, environment(tree))))
+            pool = stack.enter_context(concurrent.futures.ThreadPoolExecutor(options.workers))
+            for fault, by, tests, seconds in pool.map(run, drawn):
                 survivors += by is None
                 ran = f"all {len(tests.names)} tests" if tests.complete else f"the {len(tests.names)} fastest tests"
                 verdict = f"killed by {by}" if by else f"SURVIVED {ran}"
