@@ -78,13 +78,13 @@ def total(x):
 
 VALUES = {
     "float": 1.5, "int": 2, "NumPy scalar": np.float64(1.5), "0-d array": np.array(1.5), "array": np.array([1.5, 0.5]),
-    "rational": sympy.Rational(3, 2), "SymPy number": sympy.sqrt(2), "SymPy integer": sympy.Integer(2), "jax array": jnp.array([1.5, 0.5]),
+    "rational": sympy.Rational(3, 2), "SymPy number": sympy.sqrt(2), "SymPy integer": sympy.Integer(2),
 }  # fmt: skip
 
 
-@pytest.mark.parametrize("kind", VALUES)
+@pytest.mark.parametrize("kind", [*VALUES, "jax array"])
 def test_one_value_three_lives(kind):
-    value = VALUES[kind]
+    value = jnp.array([1.5, 0.5]) if kind == "jax array" else VALUES[kind]
     number = np.asarray(value if not isinstance(value, sympy.Basic) else float(value), float)
     wanted, slope = np.exp(np.sin(number**2)), np.exp(np.sin(number**2)) * np.cos(number**2) * 2 * number
 

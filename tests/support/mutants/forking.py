@@ -15,6 +15,8 @@ import os
 import pkgutil
 import signal
 import threading
+import traceback
+import warnings
 from pathlib import Path
 from types import CodeType, FunctionType
 from typing import Any
@@ -109,15 +111,17 @@ class Forking:
     def _answer(self, request: dict[str, Any], items: dict[str, Any]) -> str | None:
         """The first failing test of a request, in a fork."""
         reading, writing = os.pipe()
-        child = os.fork()
+        with warnings.catch_warnings(action="ignore"):  # JAX warns of forks; it has no threads before its first computation
+            child = os.fork()
         if child == 0:
             try:
                 os.close(reading)
                 os.setsid()
                 answer = self._run(request, items)
-                os.write(writing, json.dumps(answer).encode())
-            finally:
-                os._exit(0)
+            except BaseException:  # of pytest itself: the fault is not to blame
+                answer = f"{NEEDS_PROCESS}: {traceback.format_exc()}"
+            os.write(writing, json.dumps(answer).encode())
+            os._exit(0)
         os.close(writing)
         clock = threading.Timer(request["seconds"], _kill, (child,))
         clock.start()
