@@ -230,7 +230,7 @@ def _ours(sizes, x, y, make) -> int:
     step = sg.compile(make(net_of(sg, sizes)))
     for _ in range(3):
         step(sg.from_numpy(x), sg.from_numpy(y))
-    (paths,) = step._steps.values()
+    (paths,) = step._effectful.values()
     return _total(paths[0].kernel.compiled.memory_analysis())
 
 

@@ -8,12 +8,12 @@ from collections.abc import Callable, Iterable, Sequence
 from typing import TYPE_CHECKING, Any
 
 from symgrad.compiler.deriving.derivation import Derivation
-from symgrad.compiler.deriving.derive import Deriver, Plan, of_call, of_result
+from symgrad.compiler.deriving.derive import DerivationRequest, Deriver, of_call, of_result
 from symgrad.compiler.formula import user
 from symgrad.compiler.function.buckets import Bucketed
 from symgrad.compiler.function.modules import compiled
 from symgrad.compiler.options import Options, options
-from symgrad.compiler.tracing.capture import tracing, user_line
+from symgrad.compiler.tracing.capture import is_tracing, user_line
 from symgrad.compiler.tracing.signature import Signature, Spec
 from symgrad.errors import TraceError
 from symgrad.tensor import Tensor
@@ -43,7 +43,7 @@ def disable(function: Callable[..., Any]) -> Callable[..., Any]:
 
     @functools.wraps(function)
     def eager(*args: Any, **kwargs: Any) -> Any:
-        if tracing():
+        if is_tracing():
             raise TraceError(
                 f"{user_line()}: {getattr(function, '__name__', 'a function')} is kept out of programs by compile.disable; call it outside"
                 ' of the compiled function, or compile that with fallback="eager"'
@@ -73,7 +73,7 @@ def spec(shape: int | Iterable[int], dtype: Any = None, *more: Any) -> Spec:
 
 def derive(function: Callable[..., Any], wrt: Any = None, *, order: int = 1, notation: str = "auto") -> Deriver:
     """The closed form of `function` and of its derivatives up to `order` in `wrt` (names or positions): `derive(loss, wrt="w")(x, w)`."""
-    return Deriver(function, Plan(wrt, order, notation))
+    return Deriver(function, DerivationRequest(wrt, order, notation))
 
 
 def elementwise(name: str, expression: Any, symbols: Sequence[Any] | None = None) -> Callable[..., Tensor]:
@@ -95,9 +95,9 @@ def from_jax(function: Callable[..., Any] | None = None, *, static: str | Iterab
 
 def formula(result: Tensor, wrt: Any = None, *, order: int = 1, notation: str = "auto") -> Derivation:
     """The formula of a recorded result, out of its history, and of its derivatives in the leaves `wrt` (tensors, or their names)."""
-    return of_result(result, Plan(wrt, order, notation))
+    return of_result(result, DerivationRequest(wrt, order, notation))
 
 
 def module_formula(module: Any, args: tuple[Any, ...], wrt: Any = None, *, order: int = 1, notation: str = "auto") -> Derivation:
     """The formula of a module's result, with its parameters by their names, and of its derivatives in `wrt`."""
-    return of_call(Signature(module), Plan(wrt, order if wrt is not None else 0, notation), args, {})
+    return of_call(Signature(module), DerivationRequest(wrt, order if wrt is not None else 0, notation), args, {})

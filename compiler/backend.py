@@ -32,7 +32,7 @@ class Kernel(Protocol):
 
     def __call__(self, arrays: Sequence[Array]) -> list[Array]: ...
 
-    def launch(self, held: Sequence[Any], found: list[Any] | None = None) -> Sequence[Any]:
+    def launch(self, operands: Sequence[Any], found: list[Any] | None = None) -> Sequence[Any]:
         """The same for arrays and buffers (see `symgrad.resident`), with results where they were computed. If memory is donated, what the
         executable gives is the one element of `found` as soon as it is there, whatever interrupts the call."""
 
@@ -55,24 +55,24 @@ def make_kernel(
     name: str = "forward",
     options: Options = DEFAULT,
     donated: Sequence[int] = (),
-    kept: Sequence[int] = (),
+    resident_inputs: Sequence[int] = (),
     packing: Packing | None = None,
 ) -> Kernel:
-    """A kernel of the back end that the options ask for; the memory of `donated` inputs may be used for its results, and `kept` inputs are
-    where it wants them at every run. XLA's take and give packed arrays if there is a packing, and donate such; others do without. JAX is
-    loaded for XLA's only."""
+    """A kernel of the back end that the options ask for; the memory of `donated` inputs may be used for its results, and `resident_inputs`
+    inputs are where it wants them at every run. XLA's take and give packed arrays if there is a packing, and donate such; others do
+    without. JAX is loaded for XLA's only."""
     if options.backend == "numpy":
-        from symgrad.compiler.host.kernel import Kernel as HostKernel
+        from symgrad.compiler.host.kernel import HostKernel as HostKernel
 
         return HostKernel(graph, name)
     if options.backend == "auto":
         from symgrad.compiler.running.auto import AutoKernel
 
-        return AutoKernel(graph, name, lambda: _xla(graph, name, options, donated), kept)
-    return _xla(graph, name, options, donated, packing)
+        return AutoKernel(graph, name, lambda: _make_xla_kernel(graph, name, options, donated), resident_inputs)
+    return _make_xla_kernel(graph, name, options, donated, packing)
 
 
-def _xla(graph: Graph, name: str, options: Options, donated: Sequence[int], packing: Packing | None = None) -> Kernel:
-    from symgrad.compiler.xla.kernel import Kernel as XlaKernel
+def _make_xla_kernel(graph: Graph, name: str, options: Options, donated: Sequence[int], packing: Packing | None = None) -> Kernel:
+    from symgrad.compiler.xla.kernel import XlaKernel as XlaKernel
 
     return XlaKernel(graph, name, options.device, donated, options.roll, packing)

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 
 
 @contextlib.contextmanager
-def paused() -> Iterator[None]:
+def gc_paused() -> Iterator[None]:
     """No search in this block. Values, syntax trees and JAX's own objects are made by the thousand, and hardly any is garbage; a search
     goes through all that Python holds, which takes a tenth of a second, twice for a net of 100 layers."""
     searching = gc.isenabled()

@@ -19,7 +19,7 @@ from symgrad.compiler.graph.builder import apply, xp
 from symgrad.compiler.graph.custom import CUSTOM
 from symgrad.compiler.graph.fold import filled
 from symgrad.compiler.graph.ir import INPUT, LITERAL, OUTPUT, Graph, Value, input_value, output, row_of, toposort, type_text
-from symgrad.compiler.passes.unhooked import unhooked
+from symgrad.compiler.passes.unhooked import drop_hooks
 from symgrad.errors import GraphError
 from symgrad.ops.promotion import kind
 from symgrad.ops.shapes import unbroadcast
@@ -31,7 +31,7 @@ def pull(cotangents: Mapping[Value, Value], wrt: Sequence[Value]) -> list[Value]
     """The cotangents of `wrt`, given those of some values that depend on them."""
     pending: dict[Value, Value] = {}
     order = toposort(cotangents)
-    on_the_way = depending(order, wrt, has_slope)
+    on_the_way = dependents(order, wrt, is_differentiable)
     for value, g in cotangents.items():
         _receive(pending, value, g)
     wanted: dict[Value, Value | None] = dict.fromkeys(wrt)
@@ -48,7 +48,7 @@ def pull(cotangents: Mapping[Value, Value], wrt: Sequence[Value]) -> list[Value]
     return [zeros[v] if v in zeros else wanted[v] for v in wrt]  # type: ignore[misc]
 
 
-def depending(order: Iterable[Value], wrt: Sequence[Value], by: Callable[[Value, int], bool] = lambda value, i: True) -> set[Value]:
+def dependents(order: Iterable[Value], wrt: Sequence[Value], by: Callable[[Value, int], bool] = lambda value, i: True) -> set[Value]:
     """The values that depend on `wrt`, `by` those of their arguments that count."""
     found = set(wrt)
     for value in order:
@@ -57,16 +57,16 @@ def depending(order: Iterable[Value], wrt: Sequence[Value], by: Callable[[Value,
     return found
 
 
-def sloping(graph: Graph) -> set[int]:
+def differentiable_inputs(graph: Graph) -> set[int]:
     """The inputs, by position, in which some output has a derivative."""
     reached = {v for v in graph.outputs if isinstance(v.dtype, tuple) or kind(v.dtype) in "fc"}
     for value in reversed(graph.values):
         if value in reached:
-            reached.update(a for i, a in enumerate(value.args) if a is not None and has_slope(value, i))
+            reached.update(a for i, a in enumerate(value.args) if a is not None and is_differentiable(value, i))
     return {i for i, x in enumerate(graph.inputs) if x in reached}
 
 
-def has_slope(value: Value, i: int) -> bool:
+def is_differentiable(value: Value, i: int) -> bool:
     """Whether there is a derivative of a value in one of its arguments: a cotangent never goes where there is none."""
     return value.row is None or value.row.pullback is not None or value.row.rule(i) is not None
 
@@ -78,11 +78,11 @@ def _receive(pending: dict[Value, Value], value: Value, g: Value) -> None:
 def _pull_one(value: Value, pending: dict[Value, Value], on_the_way: set[Value]) -> None:
     """Hand the cotangent of an application to its arguments."""
     row = variant(row_of(value), (a for a in value.args if a is not None))
-    g, out = _arrived(value, pending)
+    g, out = _cotangent_and_result(value, pending)
     if g is None:
         return
     if row.pullback is not None:
-        return _pull_together(value, row.pullback, (g, out), pending, on_the_way)
+        return _pull_jointly(value, row.pullback, (g, out), pending, on_the_way)
     weak = row.elementwise and row.policy not in ("each", "same")  # numbers stay weak, as in eager rules, where these take numbers
     args = tuple(a.value if weak and a is not None and a.op == LITERAL else a for a in value.args)
     for arg, result in contributions(value, row, args, g, out, on_the_way):
@@ -103,7 +103,7 @@ def contributions(value: Value, row: Row, args: Sequence[Any], g: Any, out: Any,
             yield arg, result if result.shape == arg.shape else unbroadcast(xp, result, arg.shape)
 
 
-class _Lane:
+class _GraphBackend:
     """What a pullback is told, as the backward pass does."""
 
     raw = False
@@ -116,7 +116,7 @@ class _Lane:
         return value.args, self.out
 
 
-def _pull_together(value: Value, pullback: Callable[..., Any], end: Any, pending: dict[Value, Value], on_the_way: set[Value]) -> None:
+def _pull_jointly(value: Value, pullback: Callable[..., Any], end: Any, pending: dict[Value, Value], on_the_way: set[Value]) -> None:
     """The same for a row that has all its rules in one: a loop or a branch."""
     if "line" in value.attrs:
         raise GraphError(
@@ -127,12 +127,12 @@ def _pull_together(value: Value, pullback: Callable[..., Any], end: Any, pending
 
     g, out = end
     needs = [a in on_the_way and kind(a.dtype) in "fc" for a in value.args]
-    for arg, result in zip(value.args, pullback(_Lane(out), value, g, needs), strict=True):
+    for arg, result in zip(value.args, pullback(_GraphBackend(out), value, g, needs), strict=True):
         if result is not None:
             _receive(pending, arg, result)
 
 
-def _arrived(value: Value, pending: dict[Value, Value]) -> tuple[Any, Any]:
+def _cotangent_and_result(value: Value, pending: dict[Value, Value]) -> tuple[Any, Any]:
     """The cotangent and the result of an application, as its rules want them."""
     if not isinstance(value.dtype, tuple):
         return pending.pop(value, None), value
@@ -180,7 +180,7 @@ def require_one_number(graph: Graph) -> Value:
 
 def jvp(graph: Graph, wrt: Sequence[int] | None = None) -> Graph:
     """A graph of the same inputs and a tangent for each of `wrt`, which gives the tangents of the outputs. Hooks do not see tangents."""
-    graph = unhooked(graph)
+    graph = drop_hooks(graph)
     if (value := nonlinear(graph)) is not None:
         error = GraphError("the backward of a Function is not linear in the gradient, so that no forward derivative follows from it")
         error.value = value
@@ -260,7 +260,7 @@ def derivatives(graph: Graph, wrt: Sequence[int], order: int) -> list[Derivative
 def _next(previous: Derivative, graph: Graph, wrt: Sequence[int], free: Iterable[int]) -> list[Derivative]:
     y, directions = previous.value, previous.directions
     if previous.wrt:  # hooks see the first gradient only, as in a Hessian
-        (y,) = unhooked(Graph((*graph.inputs, *directions), (y,))).outputs
+        (y,) = drop_hooks(Graph((*graph.inputs, *directions), (y,))).outputs
     if y.size == 1:
         seed = filled(xp, 1, Meta(y.shape, y.dtype))
     else:

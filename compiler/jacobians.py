@@ -18,7 +18,7 @@ from symgrad.compiler.graph.builder import xp
 from symgrad.compiler.graph.fold import filled
 from symgrad.compiler.graph.ir import Graph, Value, input_value, toposort, type_text
 from symgrad.compiler.passes.batch import batched
-from symgrad.compiler.passes.unhooked import has_hooks, unhooked
+from symgrad.compiler.passes.unhooked import drop_hooks, has_hooks
 from symgrad.errors import GraphError
 from symgrad.ops.promotion import kind
 from symgrad.ops.spec import Meta
@@ -120,7 +120,7 @@ def _blocks(graph: Graph, y: Value, chosen: Sequence[Value]) -> dict[tuple[int, 
     symmetric = _is_symmetric(y)
     seed = filled(xp, 1, Meta(y.shape, y.dtype)) if y.size == 1 else input_value(len(graph.inputs), y.shape, y.dtype)
     inputs = graph.inputs if y.size == 1 else (*graph.inputs, seed)
-    slopes = unhooked(Graph(inputs, pull({y: seed}, chosen))).outputs
+    slopes = drop_hooks(Graph(inputs, pull({y: seed}, chosen))).outputs
     blocks: dict[tuple[int, int], Value] = {}
     for i, (x, slope) in enumerate(zip(chosen, slopes, strict=True)):
         start = i if symmetric else 0

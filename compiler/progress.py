@@ -55,14 +55,14 @@ class Work:
         self.stages: list[str] = []
 
     def enter(self, name: str) -> None:
-        self._settle()
+        self._add_elapsed()
         self.stages.append(name)
 
     def leave(self) -> None:
-        self._settle()
+        self._add_elapsed()
         self.stages.pop()
 
-    def _settle(self) -> None:
+    def _add_elapsed(self) -> None:
         """What has passed is the innermost stage's."""
         now = perf_counter()
         if self.stages:

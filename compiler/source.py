@@ -27,7 +27,7 @@ PLAIN = frozenset(("tuple", "slice", "range", "len", "int", "max", "min"))
 WIDTH = 60
 """About how many characters an expression may have before it gets a line of its own."""
 
-LONGEST = 120
+MAX_LINE = 120
 """Of a line, where it can be broken."""
 _LIST = re.compile(r"( *)(def \w+|return )\(([\w, =]+)\)(:?)")
 _parsing = threading.Lock()
@@ -51,7 +51,7 @@ def folded(source: str) -> str:
 
 
 def _folded(line: str) -> str:
-    found = _LIST.fullmatch(line) if len(line) > LONGEST else None
+    found = _LIST.fullmatch(line) if len(line) > MAX_LINE else None
     if found is None:
         return line
     indent, start, names, end = found.groups()
@@ -63,7 +63,7 @@ def _filled(words: Sequence[str], indent: str) -> str:
     lines = [indent]
     for i, word in enumerate(words):
         piece = word if i == len(words) - 1 else f"{word}, "
-        if len(lines[-1]) > len(indent) and len(lines[-1]) + len(piece.rstrip()) > LONGEST:
+        if len(lines[-1]) > len(indent) and len(lines[-1]) + len(piece.rstrip()) > MAX_LINE:
             lines.append(indent)
         lines[-1] += piece
     return "\n".join(line.rstrip() for line in lines)
@@ -153,7 +153,7 @@ def within_64_bits(x: Any) -> Any:
     return float(x) if abs(x) <= sys.float_info.max else math.copysign(math.inf, x)
 
 
-def held(x: Any, dtype: Any) -> Any:
+def as_stored(x: Any, dtype: Any) -> Any:
     """What a number becomes in a narrow type: too large is infinite."""
     if dtype.kind == "f" and isinstance(x, (int, float)) and abs(x) > float(np.finfo(dtype).max):
         return math.copysign(math.inf, x)
@@ -196,7 +196,7 @@ def docstring(graph: Graph, names: Sequence[str]) -> ast.stmt:
     """The types of inputs and outputs."""
     inputs = [f"{n}: {type_text(x)}" for n, x in zip(names, graph.inputs, strict=True)]
     outputs = [*map(type_text, graph.outputs)]
-    if len(", ".join(inputs + outputs)) < LONGEST - 20:
+    if len(", ".join(inputs + outputs)) < MAX_LINE - 20:
         return ast.Expr(ast.Constant(f"({', '.join(inputs)}) -> {', '.join(outputs)}"))
     given, found = (_filled(types, "    ").strip() for types in (inputs, outputs))
     return ast.Expr(ast.Constant(f"({given})\n    -> {found}"))

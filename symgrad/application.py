@@ -9,7 +9,7 @@ import numpy as np
 
 from symgrad.dtypes import ALL, type_word
 from symgrad.errors import SymgradError, TraceError, UnknownSize, describe
-from symgrad.escapes import escaping, option, sized
+from symgrad.escapes import before_escape, option, sized
 from symgrad.graph import Constant, Node, Output, next_sequence
 from symgrad.mode import local
 from symgrad.ops.exact import Exact, exact, is_exact
@@ -18,7 +18,7 @@ from symgrad.ops.promotion import BOOL, FLOAT32, FLOAT64, compute_type, kind, re
 from symgrad.ops.reduction import Everything
 from symgrad.ops.spec import Row
 from symgrad.ops.variants import is_half, rounds_number, variant
-from symgrad.ops.weak import is_weak
+from symgrad.ops.weak import is_symbolic_scalar
 from symgrad.tensor import Tensor, refresh, version_cell, wrap
 
 ndarray, asarray = np.ndarray, np.asarray
@@ -34,7 +34,7 @@ def constant(array: Any, number: Any) -> Tensor:
     """A tensor of one number, which whoever traces is told."""
     t = wrap(array)
     if local.mode.capture is not None:
-        local.mode.capture.filled(t, number)
+        local.mode.capture.on_fill(t, number)
     return t
 
 
@@ -60,7 +60,7 @@ def view_of(row: Row, x: Tensor, attrs: dict[str, Any], out: Any) -> Tensor:
     mode = local.mode
     t: Tensor = new(Tensor)
     t._array = out
-    t._cell = []
+    t._version_cell = []
     if x._requires_grad and mode.recording:
         t._requires_grad = True
         t._node = node = new_node(Node)
@@ -183,7 +183,7 @@ def _number(row: Row, name: str, value: Any) -> Any:
         return value
     if isinstance(value, Tensor) and value._array.size == 1:
         if value._array.dtype.kind not in "biu":
-            escaping(value, option(name, row.name))
+            before_escape(value, option(name, row.name))
             return option_number(value)
         return bool(value) if value._array.dtype.kind == "b" else int(value)
     if value.__class__ is tuple:
@@ -229,7 +229,7 @@ def _operands(
         args = tuple([x if isinstance(x, Tensor) else _operand(row, x, dtype is None) for x in args])
         arrays = [x._array if isinstance(x, Tensor) else float(x) if x.__class__ is Exact else x for x in args]  # type: ignore[misc]
         if local.mode.capture is not None:
-            arrays = [a.number if is_weak(a) else a for a in arrays]  # type: ignore[attr-defined]
+            arrays = [a.number if is_symbolic_scalar(a) else a for a in arrays]  # type: ignore[attr-defined]
     if row.policy not in ("each", "same") and (not agree or (row.policy in ("float", "count") and dtype.kind != "f")):
         arrays = _promoted(row, arrays, attrs)
     return arrays, tuple(needs), args
@@ -302,7 +302,7 @@ def _run_checked(mode: Any, row: Row, arrays: list[Any], attrs: dict[str, Any]) 
         try:
             return _valueless(row.type(*arrays, **attrs))
         except UnknownSize:
-            mode.capture.escaped(None, sized(row.name))
+            mode.capture.before_escape(None, sized(row.name))
             raise
     half = [a.__class__ is ndarray and is_half(a.dtype) for a in arrays]
     if True not in half or row.view or row.name == "cast" or row.pullback is not None:  # what is compiled knows its types
@@ -342,7 +342,7 @@ def _record(row: Row, args: tuple[Any, ...], attrs: dict[str, Any], arrays: list
     for x, a, k in zip(args, arrays, keep, strict=False):  # keep goes on with the results
         edge = x if not isinstance(x, Tensor) else x._node or edge_of(x)
         edges.append(edge)
-        saved.append(edge if not k or is_weak(x) else a)  # a weak number is saved as such: the next run may have another
+        saved.append(edge if not k or is_symbolic_scalar(x) else a)  # a weak number is saved as such: the next run may have another
         if k and isinstance(x, Tensor):
             cells.append(version_cell(x))
     if row.outputs == 1:
@@ -350,7 +350,7 @@ def _record(row: Row, args: tuple[Any, ...], attrs: dict[str, Any], arrays: list
         if result._array.dtype.kind in "biu":
             return _plain(row, args, out)  # a cast to integers ends the history
         if keep[-1]:
-            cells.append(result._cell)
+            cells.append(result._version_cell)
         kept_out = result._array if keep[-1] else None
         node = make_node(row, tuple(edges), attrs, tuple(saved), kept_out, tuple(cells) or None)
         node.shape, node.dtype = result._array.shape, result._array.dtype
@@ -358,7 +358,7 @@ def _record(row: Row, args: tuple[Any, ...], attrs: dict[str, Any], arrays: list
         return result
     results = tuple(wrap(o) for o in out)
     kept = keep[len(args) :] or (False,) * len(results)
-    cells += [t._cell for t, k in zip(results, kept, strict=True) if k]
+    cells += [t._version_cell for t, k in zip(results, kept, strict=True) if k]
     node = make_node(row, tuple(edges), attrs, tuple(saved), None, tuple(cells) or None)
     node.shape, node.dtype = tuple(t._array.shape for t in results), tuple(t._array.dtype for t in results)
     if any(kept):

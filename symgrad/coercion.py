@@ -16,11 +16,11 @@ from symgrad import dtypes
 from symgrad.application import constant
 from symgrad.dispatch import tensors as ops
 from symgrad.from_data import array_of, finish
-from symgrad.mode import traced_by
+from symgrad.mode import current_capture
 from symgrad.ops.exact import exact
 from symgrad.ops.foreign import class_name, hint, native, python_number, without_mask
 from symgrad.ops.promotion import default_float, kind, promote_types, result_type, scalar_type, written
-from symgrad.ops.weak import is_weak
+from symgrad.ops.weak import is_symbolic_scalar
 from symgrad.tensor import Tensor, wrap
 
 NUMBERS = (bool, int, float, complex)
@@ -75,7 +75,7 @@ def stored(value: Any, dtype: np.dtype[Any]) -> Any:
     if not isinstance(value, Tensor):
         known = isinstance(value, (Fraction, np.ndarray)) or native(value) is not None
         return stored(_typed(value), dtype) if known else value
-    if kind(value._array.dtype) == "c" and kind(dtype) in "if" and (traced_by() is not None or value._array.imag.any()):
+    if kind(value._array.dtype) == "c" and kind(dtype) in "if" and (current_capture() is not None or value._array.imag.any()):
         raise RuntimeError(f"value cannot be converted to type {dtype.name} without overflow: a complex tensor; store its real part")
     return value
 
@@ -106,7 +106,7 @@ def float_width(tensors: Iterable[Tensor]) -> np.dtype[Any]:
     """The type that a Python float takes beside these tensors."""
     found: Any = None
     for t in tensors:
-        dtype = t._held.dtype
+        dtype = t._storage.dtype
         if kind(dtype) == "c":
             dtype = np.dtype(f"f{dtype.itemsize // 2}")
         if kind(dtype) == "f":
@@ -135,7 +135,7 @@ def _of_array(array: Any) -> Tensor:
     without_mask(array)
     dtypes.of(array.dtype)  # refuses what tensors cannot hold
     plain = array.view(np.ndarray)
-    return wrap(plain if array.dtype.isnative or traced_by() is not None else plain.astype(array.dtype.newbyteorder("=")))
+    return wrap(plain if array.dtype.isnative or current_capture() is not None else plain.astype(array.dtype.newbyteorder("=")))
 
 
 def _weak(x: Any, width: np.dtype[Any]) -> Tensor:
@@ -143,7 +143,7 @@ def _weak(x: Any, width: np.dtype[Any]) -> Tensor:
     if isinstance(x, list):
         return _of_list(x, width)
     dtype = _weak_type(x, width)
-    if is_weak(x):
+    if is_symbolic_scalar(x):
         return ops.cast(ops.mul(constant(np.ones((), np.asarray(x.number).dtype), 1), x), dtype=dtype)  # type: ignore[no-any-return]
     return constant(np.asarray(float(x) if isinstance(x, float) else x, dtype), x)
 
@@ -156,7 +156,7 @@ def _weak_type(x: Any, width: np.dtype[Any]) -> np.dtype[Any]:
 
 def _of_list(data: list[Any], width: np.dtype[Any]) -> Tensor:
     leaves = list(_leaves(data))
-    if any(isinstance(x, Tensor) or is_weak(x) for x in leaves):
+    if any(isinstance(x, Tensor) or is_symbolic_scalar(x) for x in leaves):
         return _joined(data, leaves)
     plain = [native(x) for x in leaves]
     if any(x is not None for x in plain):
@@ -185,8 +185,8 @@ def _joined(data: list[Any], leaves: list[Any]) -> Tensor:
             raise TypeError(f"list of tensors of shape {tuple(x.shape)}: stack them with sg.stack")
     tensors = tensors_of(leaves)
     shape = array_of(_shape_of(data), None).shape
-    dtype = result_type(*(np.empty((), t._held.dtype) for t in tensors))
-    parts = [ops.reshape(t if t._held.dtype == dtype else ops.cast(t, dtype=dtype), shape=(1,)) for t in tensors]
+    dtype = result_type(*(np.empty((), t._storage.dtype) for t in tensors))
+    parts = [ops.reshape(t if t._storage.dtype == dtype else ops.cast(t, dtype=dtype), shape=(1,)) for t in tensors]
     return ops.reshape(ops.cat(*parts, axis=0), shape=shape)  # type: ignore[no-any-return]
 
 

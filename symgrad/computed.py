@@ -13,7 +13,7 @@ import numpy as np
 from symgrad.dispatch import tensors as ops
 from symgrad.mode import local
 from symgrad.ops.promotion import FLOAT64, kind
-from symgrad.ops.weak import is_weak
+from symgrad.ops.weak import is_symbolic_scalar
 from symgrad.tensor import Tensor, wrap
 from symgrad.typing import Array
 from symgrad.views import detach, store
@@ -21,7 +21,7 @@ from symgrad.views import detach, store
 
 def is_computed(value: Any) -> bool:
     """Whether a number is a tensor, or an argument, of a function that is traced, and may be another one at the next run."""
-    return is_weak(value) or is_computed_tensor(value)
+    return is_symbolic_scalar(value) or is_computed_tensor(value)
 
 
 def is_computed_tensor(value: Any) -> bool:
@@ -35,7 +35,7 @@ def fixed(value: Any) -> Any:
 
 def _constant(array: Array) -> Tensor:
     t = wrap(array)
-    local.mode.capture.made(t)
+    local.mode.capture.on_constant(t)
     return t
 
 
@@ -61,7 +61,7 @@ def known(data: Any) -> tuple[Any, list[Any]]:
     if isinstance(data, (list, tuple)):
         found = [known(x) for x in data]
         return [x for x, _ in found], [number for _, numbers in found for number in numbers]
-    if is_weak(data):
+    if is_symbolic_scalar(data):
         return data.number, [data]
     if isinstance(data, Tensor) and not data._array.ndim and not data.requires_grad:
         return data._array[()], [data]

@@ -15,9 +15,9 @@ from symgrad.dispatch import tensors as ops
 from symgrad.errors import describe
 from symgrad.from_data import tensor
 from symgrad.func import tree
-from symgrad.mode import Observer, control, local
+from symgrad.mode import Observer, control_flow_builder, local
 from symgrad.ops.generator import Generator, default_generator
-from symgrad.ops.weak import is_weak
+from symgrad.ops.weak import is_symbolic_scalar
 from symgrad.tensor import Tensor, wrap
 
 __all__ = ["cond", "fori_loop", "scan", "while_loop"]
@@ -33,7 +33,7 @@ def scan(
     (carry, carries), (given, slices) = _taken_apart("carry", init), _taken_apart("xs", xs)
     count = _length(given, length)
     step = _Step(f, carry, given)
-    loops = control()
+    loops = control_flow_builder()
     if loops is not None:
         last, ys = loops.scan(step, carries, slices, count, bool(reverse))
     else:
@@ -56,7 +56,7 @@ def while_loop(cond_fn: Callable[[Any], Any], body_fn: Callable[[Any], Any], ini
     def test(carries: Sequence[Tensor]) -> Any:
         return _truth("while_loop", cond_fn(carry.build(carries)), cond_fn)
 
-    loops = control()
+    loops = control_flow_builder()
     if loops is not None:
         return carry.build(loops.while_loop(test, step, now, max_steps))
     count = 0
@@ -83,7 +83,7 @@ def fori_loop(lower: Any, upper: Any, body: Callable[[Any, Any], Any], init: Any
 def cond(pred: Any, true_fn: Callable[..., Any], false_fn: Callable[..., Any], *operands: Any) -> Any:
     """`true_fn(*operands) if pred else false_fn(*operands)`; both give tensors, or containers of them, of the same shapes and dtypes."""
     truth = _truth("cond", pred, None)
-    loops = control()
+    loops = control_flow_builder()
     if loops is None or not isinstance(truth, Tensor):
         return _numbers_too(true_fn(*operands) if truth else false_fn(*operands), true_fn if truth else false_fn)
     forms: list[_Form] = []
@@ -187,7 +187,7 @@ def _type(t: Tensor) -> str:
 def _tensor(path: str, leaf: Any, source: Any, dtype: Any = None) -> Tensor:
     if isinstance(leaf, Tensor):
         return leaf
-    if is_weak(leaf) and not isinstance(leaf, bool):  # a number that may be another one at the next run
+    if is_symbolic_scalar(leaf) and not isinstance(leaf, bool):  # a number that may be another one at the next run
         return tensor(type(leaf.number)(0), dtype=dtype) + leaf  # type: ignore[no-any-return]
     if isinstance(leaf, (bool, int, float, complex, np.ndarray, np.generic)):
         return tensor(leaf) if dtype is None else tensor(leaf, dtype=dtype)
@@ -264,11 +264,11 @@ class _TypesOnly(Observer):
 def _none_of(step: _Step, carries: Sequence[Tensor], slices: Sequence[Tensor]) -> list[Tensor]:
     """What no steps give: the body is run without values, to see what y is like."""
     mode, state = local.mode, Generator.get_state(default_generator)
-    outer = mode.watch(_TypesOnly(mode.capture))
+    outer = mode.swap_capture(_TypesOnly(mode.capture))
     try:
         _, ys = step([without_values(t) for t in carries], [without_values(x, 1) for x in slices])
     finally:
-        mode.watch(outer)
+        mode.swap_capture(outer)
         Generator.set_state(default_generator, state)
     return [wrap(np.zeros((0, *y._array.shape), y._array.dtype)) for y in ys]
 
@@ -291,4 +291,4 @@ def _truth(what: str, x: Any, source: Any) -> Any:
 
 def is_traced() -> bool:
     """Whether a loop becomes a value of a graph here, or runs."""
-    return control() is not None
+    return control_flow_builder() is not None

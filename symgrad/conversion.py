@@ -11,8 +11,22 @@ from symgrad import devices, dtypes, legacy, views
 from symgrad.coercion import tensor_argument
 from symgrad.deep_copies import attributes, deep_copy
 from symgrad.dispatch import tensors as ops
-from symgrad.escapes import BOOL, DLPACK, INDEX, INT, ITEM, NUMPY, PICKLE, TOLIST, concealed, escaping, instead_of_scipy, named, to_array
-from symgrad.mode import changes, local
+from symgrad.escapes import (
+    BOOL,
+    DLPACK,
+    INDEX,
+    INT,
+    ITEM,
+    NUMPY,
+    PICKLE,
+    TOLIST,
+    before_escape,
+    instead_of_scipy,
+    redacted_text,
+    to_array,
+    with_user_line,
+)
+from symgrad.mode import guard_epoch, local
 from symgrad.ops.promotion import kind
 from symgrad.tensor import Tensor, fill
 
@@ -145,9 +159,9 @@ def detach_(input: Tensor) -> Tensor:
     if input._owner is not None:
         raise RuntimeError(DETACHED_VIEW)
     if local.mode.capture is not None:
-        local.mode.capture.forgotten(input)
+        local.mode.capture.on_detach_in_place(input)
     if input._requires_grad:
-        changes.count += 1
+        guard_epoch.count += 1
     if input._node is not None:
         views.forget(input)
     input._requires_grad = False
@@ -169,13 +183,13 @@ def __deepcopy__(self: Tensor, memo: dict[int, Any]) -> Tensor:
 
 @method
 def __reduce_ex__(self: Tensor, protocol: Any) -> Any:
-    escaping(self, PICKLE)
+    before_escape(self, PICKLE)
     return _rebuild, (self.__class__, self._array, self.requires_grad, attributes(self))
 
 
 @method
 def __getstate__(self: Tensor) -> Any:
-    escaping(self, PICKLE)
+    before_escape(self, PICKLE)
     return object.__getstate__(self)
 
 
@@ -191,7 +205,7 @@ def _rebuild(cls: Any, array: Any, requires_grad: bool, attributes: dict[str, An
 @method
 def item(self: Tensor) -> Any:
     """The value of a tensor of one element, as a Python number."""
-    escaping(self, ITEM)
+    before_escape(self, ITEM)
     array = self._array
     if array.size != 1:
         raise RuntimeError(f"a Tensor with {array.size} elements cannot be converted to Scalar")
@@ -202,7 +216,7 @@ def item(self: Tensor) -> Any:
 @method
 def tolist(self: Tensor) -> Any:
     """The values as nested lists of Python numbers."""
-    escaping(self, TOLIST)
+    before_escape(self, TOLIST)
     array = self._array
     return (array.astype(np.float32) if array.dtype.kind == "V" else array).tolist()
 
@@ -210,17 +224,17 @@ def tolist(self: Tensor) -> Any:
 @method
 def numpy(self: Tensor, *, force: bool = False) -> Any:
     """The tensor's own memory as an array; `force=True` detaches first."""
-    escaping(self, NUMPY)
+    before_escape(self, NUMPY)
     if not force and self.requires_grad and local.mode.recording:
-        raise RuntimeError(named(REQUIRES_GRAD))
+        raise RuntimeError(with_user_line(REQUIRES_GRAD))
     return self._array.view()
 
 
 @method
 def __array__(self: Tensor, dtype: Any = None, copy: bool | None = None) -> Any:
-    escaping(self, to_array())
+    before_escape(self, to_array())
     if self.requires_grad and local.mode.recording:
-        raise RuntimeError(named(instead_of_scipy(REQUIRES_GRAD)))
+        raise RuntimeError(with_user_line(instead_of_scipy(REQUIRES_GRAD)))
     array = numpy(self)
     if dtype is not None and array.dtype != dtype:
         if copy is False:
@@ -232,9 +246,9 @@ def __array__(self: Tensor, dtype: Any = None, copy: bool | None = None) -> Any:
 @method
 def __dlpack__(self: Tensor, *, stream: Any = None, max_version: Any = None, dl_device: Any = None, copy: bool | None = None) -> Any:
     """Lend the memory to another library. What is not contiguous, or lent read-only to a library that cannot tell, goes as a copy."""
-    escaping(self, DLPACK)
+    before_escape(self, DLPACK)
     if self.requires_grad:
-        raise BufferError(named("Can't export tensors that require gradient, use tensor.detach()"))
+        raise BufferError(with_user_line("Can't export tensors that require gradient, use tensor.detach()"))
     array = self._array
     lendable = array.flags.c_contiguous and (array.flags.writeable or max_version is not None)
     if not lendable and copy is False:
@@ -260,7 +274,7 @@ def _one(x: Tensor) -> Any:
 
 @method
 def __bool__(self: Tensor) -> bool:
-    escaping(self, BOOL)
+    before_escape(self, BOOL)
     array = self._array
     if array.size != 1:
         raise RuntimeError(f"Boolean value of Tensor with {'more than one value' if array.size else 'no values'} is ambiguous")
@@ -271,7 +285,7 @@ def __bool__(self: Tensor) -> bool:
 def __int__(self: Tensor) -> int:
     if self._array.size != 1:
         return int(_one(self))
-    escaping(self, INT)
+    before_escape(self, INT)
     return int(self._array.item())
 
 
@@ -293,7 +307,7 @@ def __index__(self: Tensor) -> int:
     array = self._array
     if array.size != 1 or kind(array.dtype) not in "bi":
         raise TypeError("only integer tensors of a single element can be converted to an index")
-    escaping(self, INDEX)
+    before_escape(self, INDEX)
     return int(array.item())
 
 
@@ -305,7 +319,7 @@ def __reversed__(self: Tensor) -> Tensor:
 
 @method
 def __format__(self: Tensor, spec: str) -> str:
-    text = concealed(self)
+    text = redacted_text(self)
     if text is not None:
         return text
     if self._array.ndim == 0 and self.__class__ is Tensor:

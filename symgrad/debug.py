@@ -18,18 +18,18 @@ def print(text: str, /, *tensors: Any, **named: Any) -> None:
     """Print `text.format(*tensors, **named)`, with the values of this run: eagerly at once, in a compiled function whenever its kernel has
     run, in the order in which the function prints. Derivatives of compiled functions do not print."""
     capture = local.mode.capture
-    if capture is None or capture.printed(text, tensors, named):
+    if capture is None or capture.on_print(text, tensors, named):
         show(text, tensors, named)
 
 
 def show(text: str, values: Any, named: Any) -> None:
     """Print values that are there, unseen by whoever looks on."""
     mode = local.mode
-    capture = mode.watch(None)
+    capture = mode.swap_capture(None)
     try:
         builtins.print(text.format(*map(_plain, values), **{k: _plain(v) for k, v in named.items()}))
     finally:
-        mode.watch(capture)
+        mode.swap_capture(capture)
 
 
 def _plain(x: Any) -> Any:
@@ -46,11 +46,11 @@ class nans(contextlib.ContextDecorator):
     def __enter__(self) -> nans:
         self._anomaly = set_detect_anomaly(True, check_nan=False)  # it knows the lines of the forward pass
         self._before = local.mode.capture
-        local.mode.watch(NanWatch(self._before, self.infinities))
+        local.mode.swap_capture(NanWatch(self._before, self.infinities))
         return self
 
     def __exit__(self, *exc: object) -> None:
-        local.mode.watch(self._before)
+        local.mode.swap_capture(self._before)
         self._anomaly.__exit__()
 
 
@@ -82,10 +82,10 @@ class NanWatch(Observer):
         arrays = [a._array if isinstance(a, Tensor) else a for a in args]
         if not any(map(self.bad, arrays)):
             compiled: Any = getattr(row.numpy, "__self__", None)
-            if hasattr(compiled, "inspect"):  # a compiled function: it knows what it is made of
-                compiled.inspect(self, arrays)
-            if hasattr(self.outer, "inspect"):  # a function that is traced: it knows what loops are made of
-                self.outer.inspect(self, row.name, arrays, attrs)
+            if hasattr(compiled, "check_nans"):  # a compiled function: it knows what it is made of
+                compiled.check_nans(self, arrays)
+            if hasattr(self.outer, "check_loop_nans"):  # a function that is traced: it knows what loops are made of
+                self.outer.check_loop_nans(self, row.name, arrays, attrs)
             raise FloatingPointError(self.message(row.name, arrays, user_line()))
 
     def message(self, name: str, arrays: Any, line: str) -> str:

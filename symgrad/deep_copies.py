@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from symgrad.application import apply
-from symgrad.escapes import SHARED, escaping
+from symgrad.escapes import SHARED, before_escape
 from symgrad.mode import local
 from symgrad.ops.table import TABLE
 from symgrad.tensor import Tensor, fill
@@ -61,7 +61,7 @@ def _recorded(x: Tensor, memo: dict[Any, Any]) -> Tensor:
     first = id(owner._array) not in clones
     if first:
         if any(np.may_share_memory(array, owner._array) for array, _ in clones.values()):
-            escaping(x, SHARED)
+            before_escape(x, SHARED)
         clones[id(owner._array)] = owner._array, detach(owner).clone()
     t = clones[id(owner._array)][1]
     if first and owner is x:

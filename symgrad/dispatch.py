@@ -78,7 +78,7 @@ def _unary(row: Row) -> Callable[..., Any]:
         t._array = out
         t._base = None
         cell: list[Any] = []
-        t._cell = cell
+        t._version_cell = cell
         if x._requires_grad and differentiable and mode.recording:
             t._requires_grad = True
             t._node = node = new_node(Node)
@@ -91,7 +91,7 @@ def _unary(row: Row) -> Callable[..., Any]:
             node.hooks = None
             if saves_x:
                 node.saved = (a,)
-                source = x._cell if base is None else version_cell(x)
+                source = x._version_cell if base is None else version_cell(x)
                 node.cells = (source, cell) if saves_out else (source,)
             else:
                 node.cells = (cell,) if saves_out else None
@@ -151,7 +151,7 @@ def _unary_with_attributes(row: Row) -> Callable[..., Any]:
         t._array = out
         t._base = None
         cell: list[Any] = []
-        t._cell = cell
+        t._version_cell = cell
         dtype = out.dtype
         if x._requires_grad and differentiable and mode.recording and (dtype is a.dtype or kind(dtype) in "fc"):
             t._requires_grad = True
@@ -165,7 +165,7 @@ def _unary_with_attributes(row: Row) -> Callable[..., Any]:
             node.hooks = None
             node.saved = (a,) if saves_x else node.inputs
             node.out = out if saves_out else None
-            node.cells = ((x._cell, cell) if saves_out else (x._cell,)) if saves_x else (cell,) if saves_out else None
+            node.cells = ((x._version_cell, cell) if saves_out else (x._version_cell,)) if saves_x else (cell,) if saves_out else None
         else:
             t._requires_grad = False
             t._node = None
@@ -223,7 +223,7 @@ def _binary(row: Row) -> Callable[..., Any]:  # noqa: C901  (a call for each ste
         t._array = out
         t._base = None
         cell: list[Any] = []
-        t._cell = cell
+        t._version_cell = cell
         if (x._requires_grad or y._requires_grad) and mode.recording:
             if x._requires_grad and y._requires_grad:
                 edges = (x._node or x, y._node or y)
@@ -243,7 +243,7 @@ def _binary(row: Row) -> Callable[..., Any]:  # noqa: C901  (a call for each ste
             if keep_x or keep_y:
                 node.saved = (a if keep_x else edges[0], b if keep_y else edges[1])
                 if keep_x and keep_y:
-                    node.cells = (x._cell, y._cell) if base is None else (version_cell(x), version_cell(y))
+                    node.cells = (x._version_cell, y._version_cell) if base is None else (version_cell(x), version_cell(y))
                 else:
                     node.cells = (version_cell(x if keep_x else y),)
             if keep_out:
@@ -282,7 +282,7 @@ def _binary_with_number(row: Row) -> Callable[..., Any]:
         t._array = out
         t._base = None
         cell: list[Any] = []
-        t._cell = cell
+        t._version_cell = cell
         if x._requires_grad and mode.recording:
             edge = x._node or x
             t._requires_grad = True

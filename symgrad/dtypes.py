@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from symgrad.mode import compiled
+from symgrad.mode import compiled_functions
 from symgrad.ops import promotion
 
 
@@ -127,7 +127,7 @@ def set_default_dtype(d: Any) -> None:
     if not isinstance(d, dtype) or not d.is_floating_point:
         raise TypeError(f"only floating-point types are supported as the default type, got {d!r}")
     promotion.set_default_float(d.dtype)
-    for function in list(compiled):
+    for function in list(compiled_functions):
         function.forget_fast_paths()
 
 

@@ -1,7 +1,7 @@
 """The backward pass: one loop over the reachable nodes, newest first.
 
 A node is newer than everything it was computed from, so descending sequence numbers are a topological order, and PyTorch's.
-The loop is the same for arrays and for recorded tensors (`create_graph=True`): a lane says what a cotangent is and what `xp` is.
+The loop is the same for arrays and for recorded tensors (`create_graph=True`): a backend says what a cotangent is and what `xp` is.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ def call(function: Callable[..., Any], *args: Any, **attrs: Any) -> Any:
     return function(*args, **attrs)
 
 
-class RawLane:
+class BackwardBackend:
     """Cotangents are ndarrays; rules run on NumPy's own kernels, without its floating-point warnings."""
 
     raw = True
@@ -152,16 +152,16 @@ class Backward:
     a captured leaf's cotangent goes into its `.grad`, as that of every leaf does without captures."""
 
     __slots__ = (
-        "accumulates", "apart", "captures", "hooks", "keep_graph", "lane", "nodes", "owned", "pending", "quietly", "urgent", "wanted",
+        "accumulates", "apart", "backend", "captures", "hooks", "keep_graph", "nodes", "owned", "pending", "quietly", "urgent", "wanted",
         "watch",
     )  # fmt: skip
 
-    def __init__(self, lane: Any, keep_graph: bool, captures: dict[Any, Any] | None, accumulates: bool, mode: Mode) -> None:
-        self.lane = lane
+    def __init__(self, backend: Any, keep_graph: bool, captures: dict[Any, Any] | None, accumulates: bool, mode: Mode) -> None:
+        self.backend = backend
         self.keep_graph = keep_graph
         self.captures = captures
         self.accumulates = accumulates
-        self.quietly = lane.quiet(mode)
+        self.quietly = backend.quiet(mode)
         self.watch = mode.anomaly
         self.hooks = mode.hooks
         self.pending: dict[Any, Any] = {}
@@ -187,9 +187,9 @@ class Backward:
 
     def _plain_nodes(self) -> Node | None:  # noqa: C901  (calls in a loop that runs for every node are what it must avoid)
         """The hot loop, in a quiet context. It stops at a node that is not plain or may call user code, which must not run there."""
-        lane, pending, owned, free, urgent = self.lane, self.pending, self.owned, not self.keep_graph, self.urgent
+        backend, pending, owned, free, urgent = self.backend, self.pending, self.owned, not self.keep_graph, self.urgent
         apart, wanted, watch = self.apart, self.wanted, self.watch
-        xp, raw = lane.xp, lane.raw
+        xp, raw = backend.xp, backend.raw
         node: Node
         args: Any
         for node in self.nodes:
@@ -210,7 +210,7 @@ class Backward:
             if raw:
                 args, out = node.saved, node.out
             else:
-                args, out = lane.arguments(node)
+                args, out = backend.arguments(node)
                 g = self._tied(node, g)
             attrs, binary = node.attrs, len(args) == 2
             for edge, rule in zip(node.inputs, row.vjp):  # noqa: B905  (the table gives each argument a rule)
@@ -238,9 +238,9 @@ class Backward:
                     if array.shape != like.shape:
                         result = unbroadcast(xp, result, like.shape)
                     if array.dtype is not like.dtype:
-                        result = lane.fit(result, like.dtype)
+                        result = backend.fit(result, like.dtype)
                     if not raw and row.tie:
-                        result = lane.tie(result, edge)
+                        result = backend.tie(result, edge)
                     total = pending.get(key)
                     if total is None:
                         pending[key] = result
@@ -260,7 +260,7 @@ class Backward:
 
     def _any_node(self, node: Node) -> None:
         """The same for any node: several outputs, any number of arguments, hooks, captures, a user's Function."""
-        lane, hooks = self.lane, node.hooks
+        backend, hooks = self.backend, node.hooks
         gs = self._arrived(node)
         needs = [self._needed(edge) for edge in node.inputs]
         if gs is None or not any(needs):
@@ -268,7 +268,7 @@ class Backward:
         if hooks is not None:
             if hooks.refill is not None:
                 hooks.refill()
-            gs = hooks.before(gs, lane) if self.hooks else gs
+            gs = hooks.before(gs, backend) if self.hooks else gs
         g = gs[0] if node.row.outputs == 1 else tuple(gs)
         results = self._pull(node, g, needs) if self.watch is None else self.watch.pull(self._pull, node, g, needs)
         if hooks is not None and hooks.post and self.hooks:
@@ -280,7 +280,7 @@ class Backward:
     def _after(self, hooks: Any, node: Node, results: list[Any], gs: list[Any]) -> list[Any]:
         """What the hooks of a node make of its results, which they see in PyTorch's order."""
         order = input_order(node)
-        changed = hooks.after([results[i] for i in order], gs, self.lane)
+        changed = hooks.after([results[i] for i in order], gs, self.backend)
         for i, result in zip(order, changed, strict=True):
             results[i] = result
         return results
@@ -295,12 +295,12 @@ class Backward:
     def _fit(self, edge: Any, result: Any, tie: bool) -> Any:
         if result is None or not self._needed(edge):
             return None
-        like, lane = edge._array if is_leaf(edge) else edge, self.lane
+        like, backend = edge._array if is_leaf(edge) else edge, self.backend
         if result.shape != like.shape:
-            result = self.quietly(unbroadcast, lane.xp, result, like.shape)
+            result = self.quietly(unbroadcast, backend.xp, result, like.shape)
         if result.dtype != like.dtype:
-            result = self.quietly(lane.fit, result, like.dtype)
-        return lane.tie(result, edge) if tie and not lane.raw else result
+            result = self.quietly(backend.fit, result, like.dtype)
+        return backend.tie(result, edge) if tie and not backend.raw else result
 
     def _hand_on(self, node: Node, results: Sequence[Any]) -> None:
         for edge, result in zip(node.inputs, results, strict=True):
@@ -339,7 +339,7 @@ class Backward:
         if all(g is None for g in gs):
             return None
         if node.hooks is not None and self.hooks:
-            gs = node.hooks.arrive(gs, self.lane)
+            gs = node.hooks.arrive(gs, self.backend)
         if self.captures is not None:
             for key, g in zip(keys, gs, strict=True):
                 if key in self.captures:
@@ -348,23 +348,23 @@ class Backward:
 
     def _pull(self, node: Node, g: Any, needs: list[bool]) -> Sequence[Any]:
         """The cotangents of all arguments by the rules of the row."""
-        row, lane = node.row, self.lane
+        row, backend = node.row, self.backend
         if row.pullback is not None:
-            return row.pullback(lane, node, g, needs)  # type: ignore[no-any-return]
+            return row.pullback(backend, node, g, needs)  # type: ignore[no-any-return]
         check_saved(node)
-        args, out = lane.arguments(node)
-        g = g if lane.raw else self._tied(node, g)
+        args, out = backend.arguments(node)
+        g = g if backend.raw else self._tied(node, g)
         if row.prepare is not None:
-            g = self.quietly(row.prepare, lane.xp, g, out, *args, **node.attrs)
+            g = self.quietly(row.prepare, backend.xp, g, out, *args, **node.attrs)
         results = []
         for i, need in enumerate(needs):
             rule, attrs = row.rule(i), {"index": i, **node.attrs} if row.variadic else node.attrs
-            results.append(self.quietly(rule, lane.xp, g, out, *args, **attrs) if need and rule is not None else None)
+            results.append(self.quietly(rule, backend.xp, g, out, *args, **attrs) if need and rule is not None else None)
         return results
 
     def _tied(self, node: Node, g: Any) -> Any:
         """The cotangent of an elementwise node that ties, recorded as if it depended on the argument: so do all further derivatives."""
-        return self.lane.tie(g, node.inputs[0]) if node.row.tie and node.row.elementwise and len(node.inputs) == 1 else g
+        return self.backend.tie(g, node.inputs[0]) if node.row.tie and node.row.elementwise and len(node.inputs) == 1 else g
 
     def deliver(self, leaf: Any, quiet: bool = False) -> None:
         """All contributions to a leaf have come: hand the sum over."""
@@ -373,7 +373,7 @@ class Backward:
             return
         hooks = leaf._hooks if self.hooks else None
         if hooks is not None:
-            (g,) = hooks.arrive([g], self.lane)
+            (g,) = hooks.arrive([g], self.backend)
         if not self.accumulates:
             assert self.captures is not None
             self.captures[leaf] = g
@@ -382,17 +382,17 @@ class Backward:
         elif hooks is not None:
             self._accumulate_with(hooks, leaf, g)
         elif quiet:
-            self.lane.accumulate(leaf, g, leaf in self.owned)
+            self.backend.accumulate(leaf, g, leaf in self.owned)
         else:
-            self.quietly(self.lane.accumulate, leaf, g, leaf in self.owned)
+            self.quietly(self.backend.accumulate, leaf, g, leaf in self.owned)
 
     def _accumulate_with(self, hooks: Any, leaf: Any, g: Any) -> None:
         """A hook may have kept the array: it is not ours any more."""
-        gs = hooks.before([g], self.lane)
-        self.quietly(self.lane.accumulate, leaf, gs[0], False)
+        gs = hooks.before([g], self.backend)
+        self.quietly(self.backend.accumulate, leaf, gs[0], False)
         for hook in tuple(hooks.accumulated.values()):
             hook(leaf)
-        hooks.after((), gs, self.lane)
+        hooks.after((), gs, self.backend)
 
 
 def check_saved(node: Node) -> None:

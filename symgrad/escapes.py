@@ -1,4 +1,4 @@
-"""How numbers leave tensors for Python: each way is an `Escape`, and code that takes one asks `escaping` first.
+"""How numbers leave tensors for Python: each way is an `Escape`, and code that takes one asks `before_escape` first.
 
 While a function is traced there are three answers. The way is *recorded* where an op stands for it, and then nothing leaves; the answer
 becomes a *guard*, a condition of the program that is checked at every call (`bool`, `int`, an index, `tolist()` of integers); or the
@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from symgrad.lines import called_in, user_line, warn
-from symgrad.mode import local, traced_by
+from symgrad.mode import current_capture, local
 
 _SPECIAL = str(Path("scipy", "special"))
 COMPUTE = "compute with tensors instead"
@@ -50,7 +50,7 @@ ARRAY = Escape(
     "numpy.asarray(tensor), or a function that turns its arguments into arrays,",
     f"{NUMPY_INSTEAD}, or use the function of symgrad in place of one of another library",
 )
-OURS = {"logsumexp": "sg.logsumexp(x, dim)", "softmax": "sg.softmax(x, dim)", "log_softmax": "sg.log_softmax(x, dim)"}
+SCIPY_REPLACEMENTS = {"logsumexp": "sg.logsumexp(x, dim)", "softmax": "sg.softmax(x, dim)", "log_softmax": "sg.log_softmax(x, dim)"}
 """Functions of scipy.special that turn their arguments into arrays, and ours."""
 OUT = Escape("an array given to NumPy as out=, or changed in place,", "write y = x + tensor in place of array += tensor")
 DLPACK = Escape("__dlpack__(), which lends memory without its history,", NUMPY_INSTEAD)
@@ -76,42 +76,45 @@ def sized(row: str) -> Escape:
     return Escape(f"{row}, whose result is as large as values say,")
 
 
-def escaping(tensor: Any, way: Escape) -> None:
+def before_escape(tensor: Any, escape: Escape) -> None:
     """To be called before numbers of a tensor become Python's or NumPy's."""
     capture = local.mode.capture
     if capture is not None:
-        capture.escaped(tensor, way)
+        capture.before_escape(tensor, escape)
 
 
 def to_array() -> Escape:
     """The conversion to an array; where a known function of SciPy does it, that is named, with ours."""
     name = _of_scipy() if local.mode.capture is not None else None
-    return ARRAY if name is None else Escape(f"scipy.special.{name}, which turns its arguments into arrays,", f"use {OURS[name]}")
+    return (
+        ARRAY if name is None
+        else Escape(f"scipy.special.{name}, which turns its arguments into arrays,", f"use {SCIPY_REPLACEMENTS[name]}")
+    )
 
 
 def _of_scipy() -> str | None:
-    return next((name for name in reversed(called_in(_SPECIAL)) if name in OURS), None)
+    return next((name for name in reversed(called_in(_SPECIAL)) if name in SCIPY_REPLACEMENTS), None)
 
 
 def instead_of_scipy(message: str) -> str:
     """A message about a tensor that became an array, with our function for the one of SciPy's that did it."""
     name = _of_scipy()
-    return message if name is None else f"{message} scipy.special.{name} turns its arguments into arrays: use {OURS[name]}."
+    return message if name is None else f"{message} scipy.special.{name} turns its arguments into arrays: use {SCIPY_REPLACEMENTS[name]}."
 
 
-def named(message: str) -> str:
+def with_user_line(message: str) -> str:
     """A message about what loses a derivative, with the user's line if a function is being differentiated."""
     return f"{user_line()}: {message}" if local.mode.depth or local.mode.capture is not None else message
 
 
-def concealed(tensor: Any) -> str | None:
+def redacted_text(tensor: Any) -> str | None:
     """The text of a tensor while a function is traced: no numbers, so that nothing can be computed from it. None otherwise."""
-    capture = traced_by()
+    capture = current_capture()
     if capture is None:
         return None
     line = user_line()
-    if line not in capture.concealed:
-        capture.concealed.add(line)
+    if line not in capture.redacted_lines:
+        capture.redacted_lines.add(line)
         warn(
             f"{line}: the text of a tensor has no numbers while a function is traced, and is made then only; use"
             ' sg.debug.print("{}", tensor), which prints values at every call'

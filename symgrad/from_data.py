@@ -16,7 +16,7 @@ import numpy as np
 from symgrad import devices, dtypes
 from symgrad.application import apply
 from symgrad.computed import gathered, is_computed, known
-from symgrad.escapes import COPIES, COPY, DLPACK, escaping
+from symgrad.escapes import COPIES, COPY, DLPACK, before_escape
 from symgrad.mode import local
 from symgrad.ops.foreign import native, without_mask
 from symgrad.ops.promotion import kind, promote_types, scalar_type
@@ -56,7 +56,7 @@ def finish(array: Array, device: Any = None, requires_grad: bool = False) -> Ten
             raise RuntimeError(NEEDS_FLOAT)
         t._requires_grad = True
     if local.mode.capture is not None:
-        local.mode.capture.made(t)
+        local.mode.capture.on_constant(t)
     return t
 
 
@@ -155,7 +155,7 @@ def from_dlpack(ext_tensor: Any, *, device: Any = None, copy: bool | None = None
     """A tensor on the memory of any object that speaks DLPack: of NumPy, PyTorch, JAX... What it lends read-only stays so."""
     devices.check(device)
     if isinstance(ext_tensor, Tensor):
-        escaping(ext_tensor, DLPACK)
+        before_escape(ext_tensor, DLPACK)
         if ext_tensor.requires_grad:
             raise BufferError("Can't export tensors that require gradient, use tensor.detach()")
         array = ext_tensor._array.view()
@@ -181,7 +181,7 @@ def scalar_tensor(s: Any, *, dtype: Any = None, device: Any = None, requires_gra
 def array_of(data: Any, dtype: np.dtype[Any] | None) -> Array:
     """A fresh array with the values of `data`, in `dtype` or in the type that PyTorch infers."""
     if isinstance(data, Tensor):
-        escaping(data, COPY)
+        before_escape(data, COPY)
         data = data._array
     without_mask(data)
     foreign = hasattr(data, "__dlpack__") and hasattr(data, "__array__")  # JAX's, say
@@ -329,7 +329,7 @@ def _gather(data: Any, sizes: list[int], dim: int, values: list[Any], found: lis
 
 def _element(item: Any) -> tuple[Any, np.dtype[Any]]:
     if isinstance(item, Tensor):
-        escaping(item, COPIES)
+        before_escape(item, COPIES)
     array = item._array if isinstance(item, Tensor) else np.asarray(item) if hasattr(item, "__dlpack__") else item
     item = array if isinstance(item, Tensor) else _number_of(item)
     if isinstance(array, (np.ndarray, np.generic)):

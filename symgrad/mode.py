@@ -18,22 +18,22 @@ class Mode:
     where entering `np.errstate` costs a microsecond.
 
     `capture`, unless it is None, sees what a traced function does. It is called as `capture(row, args, attrs, result)` after every
-    op. Before memory is written to it is told `capture.written(tensor)`, when it has taken on the values of another tensor
-    `capture.stored(tensor, result)`, and before a value leaves for Python (`bool(t)`, `t.item()`, `t.numpy()`: see `symgrad.escapes`)
-    `capture.escaped(tensor, way)`; of tensors made of one number, of any numbers, and of random ones `capture.filled(tensor, number)`,
-    `capture.made(tensor)`, `capture.drew(array, draw)` (see `drawn`, and `moved`); before a `.grad` is read, added to or
-    replaced `capture.asked_for_grad(tensor)`, `capture.regraded(tensor)` or `capture.replaced(tensor)`, before a tensor's memory gets a
-    second one without history `capture.shared(tensor)`, before it gets other memory or another shape `capture.rebound(tensor, how)`,
-    before it loses its own history `capture.forgotten(tensor)`, and of a copy of an array that backward will ask for
-    `capture.copied(array, copy)`. What code depends on besides tensors it says with `capture.depends(read)` and
-    `capture.scalar(key, read)`, which numbers are the same for many parameters with `capture.alike(key, tensor)`, and what it computes from
-    such a one with `capture.common(key, tensor, compute)`; work on tensors, in place, that is the same for many with
-    `capture.repeat(key, tensors, run)`; a module that is called, or an optimizer, with `capture.entered(module)`; how to take back what it
-    does to Python's objects, if the call fails, with `capture.undo(action)`; and what no program can do again with
-    `capture.done_once(how)`. `capture.meaning(row, args)` gives what stands for a Function that says what it means,
-    `capture.called(node, args, results)` tells it of one that does not, `capture.hooked(tensor, hook, how)` of a hook.
-    `capture.printed(text, tensors, named)` tells it of `debug.print`, and says whether there are values to be printed now.
-    If `capture.abstract`, kernels do not run: results have a type and no values.
+    op. Before memory is written to it is told `capture.before_write(tensor)`, when it has taken on the values of another tensor
+    `capture.after_write(tensor, result)`, and before a value leaves for Python (`bool(t)`, `t.item()`, `t.numpy()`: see `symgrad.escapes`)
+    `capture.before_escape(tensor, escape)`; of tensors made of one number, of any numbers, and of random ones `capture.on_fill(tensor,
+    number)`, `capture.on_constant(tensor)`, `capture.on_draw(array, draw)` (see `record_draw`, and `record_seek`); before a `.grad` is
+    read, added to or replaced `capture.before_grad_read(tensor)`, `capture.before_grad_accumulate(tensor)` or
+    `capture.before_grad_replace(tensor)`, before a tensor's memory gets a second one without history `capture.before_alias(tensor)`, before
+    it gets other memory or another shape `capture.before_rebind(tensor, how)`, before it loses its own history
+    `capture.on_detach_in_place(tensor)`, and of a copy of an array that backward will ask for `capture.on_saved_copy(array, copy)`. What
+    code depends on besides tensors it says with `capture.add_guard(read)` and `capture.scalar_input(key, read)`, which numbers are the same
+    for many parameters with `capture.merge_equal_scalars(key, tensor)`, and what it computes from such a one with `capture.cse(key, tensor,
+    compute)`; work on tensors, in place, that is the same for many with `capture.trace_once(key, tensors, run)`; a module that is called,
+    or an optimizer, with `capture.guard_module(module)`; how to take back what it does to Python's objects, if the call fails, with
+    `capture.record_undo(action)`; and what no program can do again with `capture.refuse_replay(how)`. `capture.symbolic_call(row, args)`
+    gives what stands for a Function that says what it means, `capture.on_custom_function(node, args, results)` tells it of one that does
+    not, `capture.on_hook(tensor, hook, how)` of a hook. `capture.on_print(text, tensors, named)` tells it of `debug.print`, and says
+    whether there are values to be printed now. If `capture.abstract`, kernels do not run: results have a type and no values.
 
     `depth` is how many derivatives of functions (`func.grad` and the like) are being taken around what runs. Backward passes call
     hooks if `hooks`; those that compute a forward derivative do not.
@@ -52,22 +52,22 @@ class Mode:
         context.run(np.seterr, all="ignore")
         self.run: Callable[..., Any] = context.run
 
-    def differentiate(self, more: int) -> None:
+    def change_transform_depth(self, change: int) -> None:
         """One more derivative of a function is being taken in this thread, or one less."""
-        with _watching:
-            watched.count += more
-            self.depth += more
+        with _observers_lock:
+            active_observers.count += change
+            self.depth += change
 
-    def watch(self, capture: Any) -> Any:
+    def swap_capture(self, capture: Any) -> Any:
         """Let a capture look on in this thread from now on, or nobody; gives the one that did."""
         before = self.capture
-        with _watching:
-            watched.count += (capture is not None) - (before is not None)
+        with _observers_lock:
+            active_observers.count += (capture is not None) - (before is not None)
             self.capture = capture
         return before
 
 
-class Count:
+class SharedCounter:
     """A number that all threads see."""
 
     __slots__ = ("count",)
@@ -76,25 +76,27 @@ class Count:
         self.count = 0
 
 
-changes = Count()
+guard_epoch = SharedCounter()
 """How often what compiled programs hold fixed may have changed: what modules consist of, types of tensors, who requires grad."""
-watched = Count()
+active_observers = SharedCounter()
 """How many captures look on, and derivatives of functions are being taken, in all threads: if none, nobody needs to ask for the mode of his
 own thread, which takes five times as long."""
-_watching = threading.RLock()
-compiled: weakref.WeakSet[Any] = weakref.WeakSet()
+_observers_lock = threading.RLock()
+compiled_functions: weakref.WeakSet[Any] = weakref.WeakSet()
 """Compiled functions: each has a method `forget_fast_paths`, to be called when something changes that their keys contain, but not the
 checks before a fast path, since it nearly never does."""
 
 
-_TOLD = {
-    "stored", "filled", "made", "drew", "depends", "alike", "asked_for_grad", "regraded", "replaced",
-    "rebound", "shared", "copied", "forgotten", "entered", "undo", "done_once", "hooked", "draws_from", "moved",
+_FORWARDED_EVENTS = {
+    "after_write", "on_fill", "on_constant", "on_draw", "add_guard", "merge_equal_scalars", "before_grad_read", "before_grad_accumulate",
+    "before_grad_replace",
+    "before_rebind", "before_alias", "on_saved_copy", "on_detach_in_place", "guard_module", "record_undo", "refuse_replay", "on_hook",
+    "before_draw", "on_seek",
 }
 
 
 class Observer:
-    """A capture that only looks on, at `seen`: whatever it is told it tells the capture that was there before."""
+    """A capture that only looks on, at `on_op`: whatever it is told it tells the capture that was there before."""
 
     def __init__(self, outer: Any) -> None:
         self.outer = outer
@@ -110,46 +112,46 @@ class Observer:
     def __call__(self, row: Any, args: Any, attrs: Any, result: Any) -> None:
         if self.outer is not None:
             self.outer(row, args, attrs, result)
-        self.seen(row, result)
+        self.on_op(row, result)
 
-    def seen(self, row: Any, result: Any) -> None:
+    def on_op(self, row: Any, result: Any) -> None:
         """An op has run."""
 
-    def written(self, tensor: Any) -> None:
+    def before_write(self, tensor: Any) -> None:
         if self.outer is not None:
-            self.outer.written(tensor)
+            self.outer.before_write(tensor)
 
     def __getattr__(self, name: str) -> Any:
         """What else a capture is told."""
-        if name not in _TOLD:
+        if name not in _FORWARDED_EVENTS:
             raise AttributeError(name)
         return getattr(self.outer, name) if self.outer is not None else _ignore
 
-    def printed(self, text: str, tensors: Any, named: Any) -> bool:
-        return True if self.outer is None else bool(self.outer.printed(text, tensors, named))
+    def on_print(self, text: str, tensors: Any, named: Any) -> bool:
+        return True if self.outer is None else bool(self.outer.on_print(text, tensors, named))
 
-    def scalar(self, key: Any, read: Callable[[], Any]) -> Any:
-        return read() if self.outer is None else self.outer.scalar(key, read)
+    def scalar_input(self, key: Any, read: Callable[[], Any]) -> Any:
+        return read() if self.outer is None else self.outer.scalar_input(key, read)
 
-    def common(self, key: Any, tensor: Any, compute: Callable[[], Any]) -> Any:
-        return compute() if self.outer is None else self.outer.common(key, tensor, compute)
+    def cse(self, key: Any, tensor: Any, compute: Callable[[], Any]) -> Any:
+        return compute() if self.outer is None else self.outer.cse(key, tensor, compute)
 
-    def repeat(self, key: Any, tensors: Any, run: Callable[[], None]) -> None:
+    def trace_once(self, key: Any, tensors: Any, run: Callable[[], None]) -> None:
         run()  # each is looked at
 
-    def escaped(self, tensor: Any, way: Any) -> None:
+    def before_escape(self, tensor: Any, escape: Any) -> None:
         if self.outer is not None:
-            self.outer.escaped(tensor, way)
+            self.outer.before_escape(tensor, escape)
 
-    def meaning(self, row: Any, args: Any) -> Any:
-        return None if self.outer is None else self.outer.meaning(row, args)
+    def symbolic_call(self, row: Any, args: Any) -> Any:
+        return None if self.outer is None else self.outer.symbolic_call(row, args)
 
-    def called(self, node: Any, args: Any, results: Any) -> None:
+    def on_custom_function(self, node: Any, args: Any, results: Any) -> None:
         if self.outer is not None:
-            self.outer.called(node, args, results)
+            self.outer.on_custom_function(node, args, results)
 
 
-def traced_by() -> Any:
+def current_capture() -> Any:
     """The capture of the function that is being traced in this thread, if any. Observers, such as anomaly mode, may stand in front."""
     capture = local.mode.capture
     while isinstance(capture, Observer):
@@ -157,14 +159,14 @@ def traced_by() -> Any:
     return capture
 
 
-def tracing() -> bool:
+def is_tracing() -> bool:
     """Is a function being traced in this thread?"""
-    return traced_by() is not None
+    return current_capture() is not None
 
 
-def control() -> Any:
+def control_flow_builder() -> Any:
     """What makes a loop a value of the graph, if a function is being traced."""
-    made = getattr(traced_by(), "control", None)
+    made = getattr(current_capture(), "control_flow", None)
     return None if made is None else made()
 
 
@@ -172,48 +174,48 @@ def _ignore(*args: Any) -> None:
     """There is no capture to tell."""
 
 
-active: list[Any] = []
+active_captures: list[Any] = []
 """Captures of the functions that are being traced, in all threads."""
 
 
-class Bystander(Observer):
+class ForeignThreadObserver(Observer):
     """Watches a thread that began while a function was traced: what such a thread computes from the function's tensors is not recorded."""
 
     def __init__(self, mode: Mode) -> None:
         super().__init__(None)
         self.mode = weakref.ref(mode)
-        with _watching:
-            watched.count += 1
+        with _observers_lock:
+            active_observers.count += 1
 
     def __call__(self, row: Any, args: Any, attrs: Any, result: Any) -> None:
-        self._look(args)
+        self._check_operands(args)
 
-    def escaped(self, tensor: Any, way: Any) -> None:
-        self._look((tensor,))
+    def before_escape(self, tensor: Any, escape: Any) -> None:
+        self._check_operands((tensor,))
 
-    def _look(self, values: Any) -> None:
-        for capture in tuple(active):
-            capture.used_elsewhere(values)
+    def _check_operands(self, values: Any) -> None:
+        for capture in tuple(active_captures):
+            capture.check_foreign_use(values)
         mode = self.mode()
-        if not active and mode is not None and mode.capture is self:
+        if not active_captures and mode is not None and mode.capture is self:
             mode.capture = None
 
     def __del__(self) -> None:
-        with _watching:
-            watched.count -= 1
+        with _observers_lock:
+            active_observers.count -= 1
 
 
 class _Local(threading.local):
     def __init__(self) -> None:
         self.mode = Mode()
-        if active:
-            self.mode.capture = Bystander(self.mode)
+        if active_captures:
+            self.mode.capture = ForeignThreadObserver(self.mode)
 
 
 local = _Local()
 
 
-def drawn(draw: Callable[[], Any], generator: Any) -> Any:
+def record_draw(draw: Callable[[], Any], generator: Any) -> Any:
     """The array that `draw` makes of random numbers of a generator; a program that is being traced will draw it anew at every run."""
     capture = local.mode.capture
     if capture is None:
@@ -222,17 +224,17 @@ def drawn(draw: Callable[[], Any], generator: Any) -> Any:
     def again() -> Any:
         return np.asarray(draw())  # arithmetic makes a NumPy number of an array without dimensions
 
-    capture.draws_from(generator)
+    capture.before_draw(generator)
     array = again()
-    capture.drew(array, again)
+    capture.on_draw(array, again)
     return array
 
 
-def moved(move: Callable[[], Any], generator: Any) -> None:
+def record_seek(move: Callable[[], Any], generator: Any) -> None:
     """Let `move` put a generator elsewhere in its stream; a program that is being traced will do so at every run."""
     capture = local.mode.capture
     if capture is not None:
-        capture.draws_from(generator)
+        capture.before_draw(generator)
     move()
     if capture is not None:
-        capture.moved(move)
+        capture.on_seek(move)

@@ -12,8 +12,8 @@ from symgrad import dtypes
 from symgrad.coercion import tensor_argument
 from symgrad.creation import deliver, numpy_type, shape_of, size_argument
 from symgrad.dispatch import tensors as ops
-from symgrad.escapes import Escape, escaping
-from symgrad.mode import drawn, local
+from symgrad.escapes import Escape, before_escape
+from symgrad.mode import local, record_draw
 from symgrad.ops import generator, sampling
 from symgrad.ops.boxmuller import unit
 from symgrad.ops.foreign import python_number
@@ -57,7 +57,7 @@ def _drawn(name: str, draw: Callable[..., Array], word: str) -> Callable[..., Te
             size = size_argument(name, size, named)
         target = out._array.dtype if dtype is None and isinstance(out, Tensor) else numpy_type(dtype)
         gen, shape = chosen(generator), shape_of(name, size)
-        array = drawn(lambda: local.mode.run(draw, gen, shape, target), gen)
+        array = record_draw(lambda: local.mode.run(draw, gen, shape, target), gen)
         return deliver(name, array, out, dtype, device, requires_grad)
 
     function.__name__ = function.__qualname__ = name
@@ -101,7 +101,7 @@ def randint(
     bounds, size = _randint_arguments(args, low, high, size)
     target = INT64 if dtype is None else dtypes.numpy_type(dtype)
     gen, shape = chosen(generator), shape_of("randint", (size,))
-    array = drawn(lambda: sampling.randint(gen, *bounds, shape, target), gen)
+    array = record_draw(lambda: sampling.randint(gen, *bounds, shape, target), gen)
     return deliver("randint", array, out, dtype, device, requires_grad)
 
 
@@ -143,7 +143,7 @@ def randperm(
 ) -> Tensor:
     """A random permutation of 0, ..., n - 1."""
     gen, target = chosen(generator), INT64 if dtype is None else dtypes.numpy_type(dtype)
-    array = drawn(lambda: sampling.randperm(gen, n, target), gen)
+    array = record_draw(lambda: sampling.randperm(gen, n, target), gen)
     return deliver("randperm", array, out, dtype, device, requires_grad)
 
 
@@ -163,7 +163,7 @@ def normal(
     if size is not None:
         shape = shape_of("normal", (size,))
         target = numpy_type(dtype)
-        array = drawn(lambda: local.mode.run(sampling.normal, gen, shape, target, float(mean), float(std)), gen)
+        array = record_draw(lambda: local.mode.run(sampling.normal, gen, shape, target, float(mean), float(std)), gen)
         return deliver("normal", array, out, dtype, device, requires_grad)
     plain = isinstance(mean, (int, float)) and isinstance(std, (int, float))
     mean, std = (x if isinstance(x, (int, float)) else tensor_argument("normal", x, "'mean' or 'std'") for x in (mean, std))
@@ -178,7 +178,7 @@ def normal(
     shape, target = broadcast_shapes("normal", *(a.shape for a in given)), given[0].dtype
     if local.mode.capture is not None:
         mean, std = (ops.detach(x) if isinstance(x, Tensor) else x for x in (mean, std))
-        numbers = wrap(drawn(lambda: sampling.normal(gen, shape, target), gen))
+        numbers = wrap(record_draw(lambda: sampling.normal(gen, shape, target), gen))
         return _given_to(out, ops.cast(numbers * std + mean, dtype=target))
     noise = sampling.normal(gen, shape, target)
     mean, std = (x._array if isinstance(x, Tensor) else x for x in (mean, std))
@@ -193,7 +193,7 @@ def bernoulli(input: Tensor, p: float | None = None, *, generator: Generator | N
     gen, shape, target = chosen(generator), array.shape, array.dtype
     if p is not None:
         p = _number("bernoulli", p)
-        return deliver("bernoulli", drawn(lambda: sampling.bernoulli(gen, p, shape, target), gen), out, None, None, False)
+        return deliver("bernoulli", record_draw(lambda: sampling.bernoulli(gen, p, shape, target), gen), out, None, None, False)
     if local.mode.capture is not None:
         return _given_to(out, _likely(gen, input, shape, target))
     return deliver("bernoulli", sampling.bernoulli(gen, array, shape, target), out, None, None, False)
@@ -202,7 +202,7 @@ def bernoulli(input: Tensor, p: float | None = None, *, generator: Generator | N
 def _likely(gen: generator.Generator, p: Tensor, shape: tuple[int, ...], dtype: Any) -> Tensor:
     """1 with probability p, else 0, in a program that computes p: numbers are drawn, and compared with it."""
     wide = p._array.dtype == np.float64
-    numbers = wrap(drawn(lambda: unit(gen, math.prod(shape), wide).reshape(shape), gen))
+    numbers = wrap(record_draw(lambda: unit(gen, math.prod(shape), wide).reshape(shape), gen))
     return ops.cast(ops.lt(numbers, ops.detach(p)), dtype=dtype)  # type: ignore[no-any-return]
 
 
@@ -235,9 +235,9 @@ def _sampled(gen: generator.Generator, input: Tensor, count: int, replacement: b
         single = dtype if dtype == np.float64 else np.dtype(np.float32)
         sums = ops.cumsum(ops.cast(weights, dtype=single), axis=len(shape) - 1, reverse=False)
         below = ops.cast(sums[..., :-1] / sums[..., -1:], dtype=np.dtype(np.float64))
-        points = wrap(drawn(lambda: unit(gen, math.prod(shape[:-1]) * count, wide=True).reshape(*shape[:-1], count), gen))
+        points = wrap(record_draw(lambda: unit(gen, math.prod(shape[:-1]) * count, wide=True).reshape(*shape[:-1], count), gen))
         return (below.unsqueeze(-2) < points.unsqueeze(-1)).sum(-1)  # type: ignore[no-any-return]
-    scores = weights / wrap(drawn(lambda: sampling.exponential(gen, shape, dtype), gen))
+    scores = weights / wrap(record_draw(lambda: sampling.exponential(gen, shape, dtype), gen))
     if count == 1:
         return scores.argmax(-1, keepdim=True)  # type: ignore[no-any-return]
     return (-scores).argsort(-1, stable=True)[..., :count]  # type: ignore[no-any-return]
@@ -246,7 +246,7 @@ def _sampled(gen: generator.Generator, input: Tensor, count: int, replacement: b
 def _draw_into(x: Tensor, draw: Callable[[], Array], gen: generator.Generator) -> Tensor:
     """New values in place of the old ones: the gradient of what was there before is zero."""
     tracked(x)  # refused before anything is drawn
-    return store(x, wrap(drawn(lambda: local.mode.run(draw), gen)))
+    return store(x, wrap(record_draw(lambda: local.mode.run(draw), gen)))
 
 
 def _number(name: str, x: Any) -> Any:
@@ -255,7 +255,7 @@ def _number(name: str, x: Any) -> Any:
         return python_number(x)
     if name == "bernoulli_" and (x._array.ndim or local.mode.capture is not None):
         return x
-    escaping(x, Escape(f"a tensor as an option of {name}()", "draw with rand_like or randn_like, and compute with the tensor"))
+    before_escape(x, Escape(f"a tensor as an option of {name}()", "draw with rand_like or randn_like, and compute with the tensor"))
     return x._array.item()
 
 

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from symgrad import devices
-from symgrad.mode import drawn, local, moved
+from symgrad.mode import local, record_draw, record_seek
 from symgrad.ops import generator
 from symgrad.tensor import Tensor, wrap
 from symgrad.typing import Array
@@ -21,30 +21,30 @@ class Generator(generator.Generator):
     def __init__(self, device: Any = "cpu") -> None:
         devices.check(device)
         super().__init__()
-        moved(lambda: generator.Generator.manual_seed(self, generator.DEFAULT_SEED), self)
+        record_seek(lambda: generator.Generator.manual_seed(self, generator.DEFAULT_SEED), self)
 
     @property
     def device(self) -> devices.device:
         return devices.CPU
 
     def manual_seed(self, seed: int) -> Generator:
-        moved(lambda: generator.Generator.manual_seed(self, seed), self)
+        record_seek(lambda: generator.Generator.manual_seed(self, seed), self)
         return self
 
     def seed(self) -> int:
-        moved(lambda: generator.Generator.seed(self), self)
+        record_seek(lambda: generator.Generator.seed(self), self)
         return self.initial_seed()
 
     def get_state(self) -> Tensor:  # type: ignore[override]
         state = _State(self)
-        t = wrap(drawn(state, self))
+        t = wrap(record_draw(state, self))
         if local.mode.capture is not None:
             t.__dict__["_state"] = state
         return t
 
     def set_state(self, new_state: Any) -> Generator:  # type: ignore[override]
         state = new_state.__dict__.get("_state") if isinstance(new_state, Tensor) and local.mode.capture is not None else None
-        moved(lambda: self._set(new_state if state is None else state.latest), self)
+        record_seek(lambda: self._set(new_state if state is None else state.latest), self)
         return self
 
     def _set(self, new_state: Any) -> None:

@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from symgrad import devices, dtypes, layouts
-from symgrad.escapes import POINTER, concealed
+from symgrad.escapes import POINTER, redacted_text
 from symgrad.graph import Node, Output, named
-from symgrad.mode import changes, local
+from symgrad.mode import guard_epoch, local
 from symgrad.ops.foreign import without_mask
 from symgrad.ops.promotion import kind
 from symgrad.ops.shapes import normalize_axis
@@ -59,21 +59,21 @@ class Tensor:
 
     # The slots are what every op touches; what few tensors have lives in the instance's dictionary, with defaults here.
     #
-    # Memory: a tensor that shares another's (a view, a detached tensor) has that one as `_base`. `_cell` is empty until the memory is
-    # written to (see `symgrad.graph.Node.cells`); whoever has a base uses the base's.
+    # Memory: a tensor that shares another's (a view, a detached tensor) has that one as `_base`. `_version_cell` is empty until the memory
+    # is written to (see `symgrad.graph.Node.cells`); whoever has a base uses the base's.
     # History: a view has an `_owner` and the `_path` of rows that leads from it to the view. The view's `_node` belongs to the history
     # that the owner had at `_epoch`; if the owner has been written to since, `refresh` replays the path.
     # `_made` is "no_grad" or "several" for a view that may not be written to with recording on: PyTorch forbids it, too.
     # `_undo` are the steps back from what `t_()` and the like did to an owner, the last first; a view knows how many there were when it
     # was made (`_depth`).
 
-    __slots__ = ("__dict__", "__weakref__", "_array", "_base", "_cell", "_node", "_requires_grad")
+    __slots__ = ("__dict__", "__weakref__", "_array", "_base", "_node", "_requires_grad", "_version_cell")
 
     _array: Array
-    _held: Any
+    _storage: Any
     """The slot of `_array` under another name: what a tensor holds, wherever that is. See `symgrad.resident`."""
     _base: Tensor | None
-    _cell: list[Any]
+    _version_cell: list[Any]
     _node: Any
     _requires_grad: bool
 
@@ -166,7 +166,7 @@ class Tensor:
     def data_ptr(self) -> int:
         """The address of the first element."""
         if local.mode.capture is not None:
-            local.mode.capture.escaped(self, POINTER)
+            local.mode.capture.before_escape(self, POINTER)
         return self._array.ctypes.data
 
     def storage_offset(self) -> int:
@@ -204,10 +204,10 @@ class Tensor:
     def requires_grad(self, value: bool) -> None:
         if not self.is_leaf:
             raise RuntimeError(f"{NOT_A_LEAF}{'' if value else DETACH_INSTEAD}")
-        if value and kind(self._held.dtype) not in "fc":
+        if value and kind(self._storage.dtype) not in "fc":
             raise RuntimeError("only Tensors of floating point and complex dtype can require gradients")
         self._requires_grad = bool(value)
-        changes.count += 1
+        guard_epoch.count += 1
 
     def requires_grad_(self, requires_grad: bool = True) -> Tensor:
         """Say that operations on this tensor are to be recorded, or are not."""
@@ -237,7 +237,7 @@ class Tensor:
         if self._grad is None and self._node is not None and not getattr(self, "retains_grad", False):
             warnings.warn(NO_GRAD_HERE, UserWarning, stacklevel=2)
         if local.mode.capture is not None:
-            local.mode.capture.asked_for_grad(self)
+            local.mode.capture.before_grad_read(self)
         return self._grad
 
     @grad.setter
@@ -245,7 +245,7 @@ class Tensor:
         if value is not None:
             check_gradient(self, value)
         if local.mode.capture is not None:
-            local.mode.capture.replaced(self)
+            local.mode.capture.before_grad_replace(self)
         self._grad = value
 
     @grad.deleter
@@ -256,7 +256,7 @@ class Tensor:
     def data(self) -> Tensor:
         """The same memory without history, and without telling anybody when it is written to."""
         if local.mode.capture is not None:
-            local.mode.capture.shared(self)
+            local.mode.capture.before_alias(self)
         return wrap(self._array)
 
     @data.setter
@@ -266,13 +266,13 @@ class Tensor:
         if self._requires_grad and kind(value._array.dtype) not in "fc":
             raise RuntimeError("data set to a tensor that requires gradients must be floating point or complex dtype")
         if local.mode.capture is not None and value._array is not self._array:  # w.data -= x gives it what it has
-            local.mode.capture.rebound(self, ".data = tensor")
+            local.mode.capture.before_rebind(self, ".data = tensor")
         if self._base is not None:
-            self._cell, self._base, self._owner = [], None, None
+            self._version_cell, self._base, self._owner = [], None, None
             self._path, self._made, self._depth = (), None, 0
         self._array = value._array
         self._constant = None
-        changes.count += 1
+        guard_epoch.count += 1
 
     @staticmethod
     def _make_subclass(cls: type[Tensor], data: Tensor, require_grad: bool = False) -> Tensor:
@@ -288,7 +288,7 @@ class Tensor:
     def __repr__(self) -> str:
         from symgrad.printing import tensor_str
 
-        text = concealed(self)
+        text = redacted_text(self)
         if text is not None:
             return text
         return tensor_str(
@@ -357,7 +357,7 @@ class Tensor:
         def __setitem__(self, index: Any, value: Any) -> None: ...
 
 
-Tensor._held = Tensor.__dict__["_array"]
+Tensor._storage = Tensor.__dict__["_array"]
 
 NOT_A_LEAF = "you can only change requires_grad flags of leaf variables."
 DETACH_INSTEAD = (
@@ -391,13 +391,13 @@ def check_gradient(x: Tensor, grad: Any) -> None:
 
 def fill(t: Tensor, array: Array, requires_grad: bool = False, node: Any = None) -> Tensor:
     """Give a bare instance of any class of tensors its slots."""
-    t._array, t._node, t._requires_grad, t._cell, t._base = array, node, requires_grad, [], None
+    t._array, t._node, t._requires_grad, t._version_cell, t._base = array, node, requires_grad, [], None
     return t
 
 
 def version_cell(x: Tensor) -> list[Any]:
     """The cell that says whether this memory was written to: one for a base and all its views."""
-    return root_of(x)._cell
+    return root_of(x)._version_cell
 
 
 def root_of(x: Tensor) -> Tensor:
@@ -413,7 +413,7 @@ def wrap(array: Any, requires_grad: bool = False, node: Any = None) -> Tensor:
     t._array = array if array.__class__ is np.ndarray else np.asarray(without_mask(array))
     t._node = node
     t._requires_grad = requires_grad
-    t._cell = []
+    t._version_cell = []
     t._base = None
     return t
 

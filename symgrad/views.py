@@ -16,7 +16,7 @@ import numpy as np
 from symgrad.application import apply, edge_of, failure, keeps, make_node
 from symgrad.engine import key_of, saved_arrays
 from symgrad.graph import Node, Output, is_node, next_sequence
-from symgrad.mode import changes, local
+from symgrad.mode import guard_epoch, local
 from symgrad.ops.kernels.axpy import axpy
 from symgrad.ops.promotion import FLOAT32, FLOAT64, compute_type, kind
 from symgrad.ops.spec import Row
@@ -46,11 +46,11 @@ def mark_written(x: Tensor, numbers: bool = True) -> None:
     """
     capture = local.mode.capture
     if capture is not None and numbers:
-        capture.written(x)
+        capture.before_write(x)
     root = root_of(x)
-    old, root._cell = root._cell, []
+    old, root._version_cell = root._version_cell, []
     root._writes += 1
-    old += (root._cell, root._writes)
+    old += (root._version_cell, root._writes)
     if root._forgot is not None:
         _cut_views(root)
 
@@ -58,8 +58,8 @@ def mark_written(x: Tensor, numbers: bool = True) -> None:
 def forget(x: Tensor) -> None:
     """Drop the history of an owner. Its views keep theirs until the memory is written to; nodes that saved `x` itself refuse to run."""
     root = root_of(x)
-    old, root._cell = root._cell, []
-    old += (root._cell, root._writes, key_of(x._node))
+    old, root._version_cell = root._version_cell, []
+    old += (root._version_cell, root._writes, key_of(x._node))
     x._node = None
     root._forgot = weakref.ref(x)
 
@@ -73,7 +73,7 @@ def _cut_views(root: Tensor) -> None:
 def detach(x: Tensor) -> Tensor:
     """The same memory without history; it shares the version counter, as in PyTorch."""
     if local.mode.capture is not None:
-        local.mode.capture.shared(x)
+        local.mode.capture.before_alias(x)
     t = wrap(x._array)
     t._base = _without_history(root_of(x))
     return t
@@ -82,7 +82,7 @@ def detach(x: Tensor) -> Tensor:
 def count_together(t: Tensor, x: Tensor) -> Tensor:
     """Let `t`, made around the memory of `x`, see what is written to `x`, and the other way round."""
     if x._base is None and x._node is None and x.__class__ is Tensor:  # a tensor made to be `t`: the one that lives on does the counting
-        t._cell, t._writes, x._base = x._cell, x._writes, t
+        t._version_cell, t._writes, x._base = x._version_cell, x._writes, t
     else:
         t._base = _without_history(root_of(x))
     return t
@@ -93,7 +93,7 @@ def _without_history(root: Tensor) -> Tensor:
     if root._node is None:
         return root
     root._base = stand_in = wrap(root._array)
-    stand_in._cell, stand_in._writes = root._cell, root._writes
+    stand_in._version_cell, stand_in._writes = root._version_cell, root._writes
     return stand_in
 
 
@@ -104,7 +104,7 @@ def shadow(x: Tensor) -> Tensor:
     if local.mode.capture is not None:
         if x._node is None:
             return x
-        local.mode.capture.shared(x)
+        local.mode.capture.before_alias(x)
     return wrap(x._array, x._requires_grad, x._node)
 
 
@@ -148,7 +148,7 @@ def set_history(x: Tensor, edge: Any) -> None:
     """`x`, which has just been written to, takes on the history `edge`; on a view, its owner does in that region."""
     owner, before = x._owner, x._node
     if not x._requires_grad:
-        changes.count += 1
+        guard_epoch.count += 1
     if owner is None:
         x._node, x._requires_grad, x._epoch = edge, True, x._epoch + 1
     else:
@@ -195,7 +195,7 @@ def tracked(x: Tensor, *others: Any) -> bool:
     """Whether a write to `x` that reads the others changes a history. The write is refused if it must not."""
     capture = local.mode.capture
     if capture is not None:
-        capture.written(x)
+        capture.before_write(x)
     return changes_history(x, *others)
 
 
@@ -268,7 +268,7 @@ def store(x: Tensor, result: Tensor, uniform: bool = False) -> Tensor:
         _keep_in(x, result)
         set_history(x, edge_of(result))
     if local.mode.capture is not None:
-        local.mode.capture.stored(x, result)
+        local.mode.capture.after_write(x, result)
     return x
 
 
@@ -277,7 +277,7 @@ def _keep_in(x: Tensor, result: Tensor) -> None:
     node = result._node
     if is_node(node) and node.out is result._array and result._array.dtype == x._array.dtype:
         node.out = x._array
-        node.cells = (*(cell for cell in node.cells or () if cell is not result._cell), version_cell(x))
+        node.cells = (*(cell for cell in node.cells or () if cell is not result._version_cell), version_cell(x))
 
 
 def inplace(function: Callable[..., Any]) -> Callable[..., Tensor]:
@@ -315,7 +315,7 @@ def protect(edge: Any, array: Any, since: int) -> None:
             if a.__class__ is np.ndarray and id(a) not in copies and np.may_share_memory(a, array):
                 copies[id(a)] = a.copy()
                 if local.mode.capture is not None:
-                    local.mode.capture.copied(a, copies[id(a)])
+                    local.mode.capture.on_saved_copy(a, copies[id(a)])
         if local.mode.capture is not None:  # a program computes from the copy; eager code refuses what PyTorch refuses
             node.cells = tuple([[] if id(a) in copies and edge is not None else cell for a, edge, cell in entries])
         node.saved = tuple([copies.get(id(a), a) for a in node.saved])
@@ -421,7 +421,7 @@ def inplace_ufunc(row: Row) -> Callable[..., Tensor]:
 def rearrange(x: Tensor, row: str, attrs: dict[str, Any], undo: tuple[str, dict[str, Any]]) -> Tensor:
     """`x` becomes a view of itself; `undo` is the step back, from which views made before find their way."""
     if local.mode.capture is not None:
-        local.mode.capture.rebound(x, f"{row}_()")
+        local.mode.capture.before_rebind(x, f"{row}_()")
     changes_history(x)
     mode = local.mode
     recording, mode.recording = mode.recording, mode.recording or x._node is not None  # what was computed keeps its history
@@ -430,7 +430,7 @@ def rearrange(x: Tensor, row: str, attrs: dict[str, Any], undo: tuple[str, dict[
     finally:
         mode.recording = recording
     x._array, x._node, x._constant = t._array, t._node, None
-    changes.count += 1
+    guard_epoch.count += 1
     mark_written(x, numbers=False)
     if x._owner is not None:
         x._path = (*x._path, (row, attrs))

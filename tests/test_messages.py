@@ -13,9 +13,10 @@ import pytest
 from public_calls import public_functions, public_methods
 
 import symgrad as sg
-from symgrad.resident import resident
+from symgrad.resident import tensor_from_storage
 
-INTERNAL = re.compile(r"\b(Weak|WeakInt|Resident|Leased|InUse|Part|Pack|Terms|Exact|Lane|Box|Capture|Call|Leaf|ArrayImpl|Draw|Step)\b")
+INTERNAL = re.compile(r"\b(SymbolicScalar|SymbolicInt|DeviceTensor|PooledTensor|DonatedPlaceholder|BufferSlice|PooledBuffer|PoolState|Exact"
+    r"|ArrayBackend|TensorBackend|TracedStorage|Capture|Call|Leaf|ArrayImpl|RngInput|EffectfulProgram)\b")
 PACKAGE = Path(sg.__file__).parent
 FUNCTIONS = dict([*public_functions(), *public_methods()])
 
@@ -60,7 +61,7 @@ def message_of(call):
 def on_device(data):
     import jax
 
-    return resident(jax.device_put(np.asarray(data)))
+    return tensor_from_storage(jax.device_put(np.asarray(data)))
 
 
 @pytest.mark.parametrize("name", FUNCTIONS)

@@ -131,7 +131,7 @@ def test_a_stream_goes_back_to_a_mark(count, plain):
     mark, state = gen.mark(), gen.get_state()
     wanted = sg.rand(700, generator=gen), sg.randn(3, generator=gen)
     gen.manual_seed(8)
-    gen.go_back(mark)
+    gen.rewind(mark)
     assert (gen.get_state() == state).all()
     assert gen.initial_seed() == 3
     assert [t.tolist() for t in wanted] == [sg.rand(700, generator=gen).tolist(), sg.randn(3, generator=gen).tolist()]

@@ -22,15 +22,15 @@ from symgrad.errors import FileError
 
 _MAGIC = b"\x89SGX\r\n\x1a\n"
 _START = len(_MAGIC) + 8 + 32
-_LONGEST_HEADER = 2**24
+_MAX_HEADER_BYTES = 2**24
 
 
 def write(path: str | os.PathLike[str], header: Mapping[str, Any], parts: Mapping[str, bytes]) -> None:
     """Write a file wholly or not at all."""
     listed = [{"name": name, "size": len(part), "blake2b": _digest(part).hex()} for name, part in parts.items()]
     text = json.dumps({**header, "parts": listed}, allow_nan=False).encode()
-    if len(text) > _LONGEST_HEADER:
-        raise ValueError(f"the description of the function takes {len(text)} bytes, and {_LONGEST_HEADER} is the limit")
+    if len(text) > _MAX_HEADER_BYTES:
+        raise ValueError(f"the description of the function takes {len(text)} bytes, and {_MAX_HEADER_BYTES} is the limit")
     target = place_for(path)
     temporary = os.path.join(os.path.dirname(target), f".symgrad-{secrets.token_hex(8)}")
     try:
@@ -62,7 +62,7 @@ def read(path: str | os.PathLike[str]) -> tuple[dict[str, Any], dict[str, bytes]
     if whole[: len(_MAGIC)] != _MAGIC:
         raise FileError("it is no file that export() wrote")
     length = int.from_bytes(whole[len(_MAGIC) : len(_MAGIC) + 8], "little")
-    if length > _LONGEST_HEADER or _START + length > len(whole):
+    if length > _MAX_HEADER_BYTES or _START + length > len(whole):
         raise FileError(f"its header has {length} bytes, more than there are or may be: it is cut off or damaged")
     text = whole[_START : _START + length]
     if _digest(text) != whole[_START - 32 : _START]:

@@ -27,7 +27,7 @@ _KINDS = {
     "**": inspect.Parameter.VAR_KEYWORD,
 }
 _NAMES = {value: name for name, value in _KINDS.items()}
-_MOST_DIMENSIONS, _MOST_ELEMENTS = 64, 2**48
+_MAX_DIMENSIONS, _MAX_ELEMENTS = 64, 2**48
 
 
 @dataclass(frozen=True)
@@ -58,7 +58,7 @@ class Description:
     parameters: tuple[Parameter, ...]
     arguments: tuple[Input, ...]
     state: tuple[Input, ...]
-    sloping: tuple[int, ...]
+    differentiable: tuple[int, ...]
     """The inputs that some result has a slope in: the others get no gradients from backward()."""
     results: tuple[Meta, ...]
     structure: Any
@@ -84,8 +84,8 @@ class Description:
         """Each program that a file must have, with the types of its inputs and outputs."""
         inputs = [x.meta for x in self.inputs]
         found = {"forward": (inputs, list(self.results))}
-        if self.sloping:
-            found["vjp"] = ([*inputs, *self.results], [inputs[i] for i in self.sloping])
+        if self.differentiable:
+            found["vjp"] = ([*inputs, *self.results], [inputs[i] for i in self.differentiable])
         if self.is_scalar:
             found["value_and_grad"] = (inputs, [*self.results, *(inputs[i] for i in self.wrt)])
         return found
@@ -103,7 +103,7 @@ class Description:
             "parameters": [{"name": p.name, "kind": _NAMES[p.kind], "structure": p.structure} for p in self.parameters],
             "arguments": [{"label": x.label, **_typed(x.meta), "number": x.number} for x in self.arguments],
             "state": [{"label": x.label, **_typed(x.meta), "requires_grad": x.requires_grad} for x in self.state],
-            "sloping": list(self.sloping),
+            "sloping": list(self.differentiable),
             "results": [_typed(m) for m in self.results],
             "structure": self.structure,
             "platform": self.platform,
@@ -179,9 +179,9 @@ def _input(node: Any, names: tuple[str, ...]) -> Input:
 def _meta(node: Any, what: str) -> Meta:
     _fields(node, ("shape", "dtype"), what)
     shape, name = node["shape"], node["dtype"]
-    if not isinstance(shape, list) or len(shape) > _MOST_DIMENSIONS or not all(type(n) is int and 0 <= n < _MOST_ELEMENTS for n in shape):
+    if not isinstance(shape, list) or len(shape) > _MAX_DIMENSIONS or not all(type(n) is int and 0 <= n < _MAX_ELEMENTS for n in shape):
         raise FileError(f"the shape of {what} is {str(shape)[:80]}, and should be a list of sizes")
-    if math.prod(shape) > _MOST_ELEMENTS:
+    if math.prod(shape) > _MAX_ELEMENTS:
         raise FileError(f"the shape of {what} is {str(shape)[:80]}: so many elements there cannot be")
     found = next((d for d in dtypes.ALL if d.name == name), None)
     if found is None:

@@ -15,12 +15,12 @@ from symgrad.compiler import differentiate
 from symgrad.compiler.artifact import container, structure
 from symgrad.compiler.artifact.description import Description, Input, Parameter
 from symgrad.compiler.deriving.derivation import Derivation
-from symgrad.compiler.deriving.derive import CallSource, Plan, derived
+from symgrad.compiler.deriving.derive import CallSource, DerivationRequest, derived
 from symgrad.compiler.graph.ir import Graph
 from symgrad.compiler.graph.verify import verify
-from symgrad.compiler.running.program import Program
-from symgrad.compiler.tracing.capture import Way, user_line
-from symgrad.compiler.tracing.naming import titles
+from symgrad.compiler.running.program import PureProgram
+from symgrad.compiler.tracing.capture import PathConditions, user_line
+from symgrad.compiler.tracing.naming import tensor_names
 from symgrad.compiler.tracing.signature import Call, Signature
 from symgrad.compiler.tracing.trace import Trace, trace
 from symgrad.compiler.xla.emit import source
@@ -33,7 +33,7 @@ from symgrad.tensor import Tensor
 from symgrad.typing import Array
 
 _logger = logging.getLogger(__name__)
-_LONGEST_FORMULA = 150
+_MAX_FORMULA_LENGTH = 150
 """Values of a graph: a longer one is no formula that anybody reads, and its text is kept instead."""
 
 _PURE = (
@@ -49,13 +49,13 @@ def export(compiled: Any, path: str | os.PathLike[str], args: tuple[Any, ...], k
     name = getattr(compiled, "__name__", "function")
     if args or kwargs:
         call = signature.bind(args, kwargs)
-        program = Program(_traced(signature, call, name), call, name, compiled.options)
+        program = PureProgram(_traced(signature, call, name), call, name, compiled.options)
     else:
         call, program = _latest(compiled, name)
     write(path, name, program, signature, call)
 
 
-def write(path: str | os.PathLike[str], name: str, program: Program, signature: Signature, call: Call) -> None:
+def write(path: str | os.PathLike[str], name: str, program: PureProgram, signature: Signature, call: Call) -> None:
     """Write the program of a call, and its derivatives."""
     graph, captured = program.graph, program.captured
     _refuse_conditions(name, program)
@@ -71,8 +71,8 @@ def write(path: str | os.PathLike[str], name: str, program: Program, signature: 
     container.write(path, description.json(), parts)
 
 
-def _refuse_conditions(name: str, program: Program) -> None:
-    for condition in program.guards.conditions:
+def _refuse_conditions(name: str, program: PureProgram) -> None:
+    for condition in program.guards.scalar_conditions:
         asked = condition.text(lambda v: program.graph.labels[v.attrs["index"]])
         raise TraceError(
             f"{user_line()}: {name} goes by its argument, {asked}, and a file holds one way only: compile(f, static=...) makes the number"
@@ -82,33 +82,33 @@ def _refuse_conditions(name: str, program: Program) -> None:
 
 def _traced(signature: Signature, call: Call, name: str) -> Trace:
     try:
-        return trace(signature.caller(call), call.leaves, call.labels, signature.names(), titles(signature.function))
+        return trace(signature.caller(call), call.leaves, call.labels, signature.names(), tensor_names(signature.function))
     except TraceError as error:
         raise TraceError(f"{error}. {_PURE.format(name=name)}") from error
 
 
-def _latest(compiled: Any, name: str) -> tuple[Call, Program]:
+def _latest(compiled: Any, name: str) -> tuple[Call, PureProgram]:
     program = compiled._latest
-    if isinstance(program, Program) and not program.answers:
+    if isinstance(program, PureProgram) and not program.expected_outcomes:
         if _has_derivatives(program):
             program, _ = compiled._differentiated(program, "export", None)
         return program.call, program
-    if program is not None or compiled._steps:
+    if program is not None or compiled._effectful:
         raise TraceError(f"{user_line()}: {name} has effects, or branches on values. {_PURE.format(name=name)}")
     raise TraceError(f"{user_line()}: {name} has no program yet: call it once, or say for which arguments: export(path, spec(shape), ...)")
 
 
-def _has_derivatives(program: Program) -> bool:
+def _has_derivatives(program: PureProgram) -> bool:
     """Whether there is something to differentiate in: a function of integers is exported without gradients."""
     arguments = program.graph.inputs[: len(program.graph.inputs) - len(program.captured)]
     return any(kind(x.dtype) in "fc" for x in arguments) or any(t.requires_grad for t in program.captured)
 
 
-def _description(name: str, program: Program, signature: Signature, call: Call) -> Description:
+def _description(name: str, program: PureProgram, signature: Signature, call: Call) -> Description:
     graph, captured, count = program.graph, program.captured, len(call.leaves)
     if len(graph.inputs) != count + len(captured):
         raise GraphError(f"{name} has {len(graph.inputs)} inputs, for {count} tensor arguments and {len(captured)} others")
-    numbers = {i for i, cls in enumerate(call.weak) if cls is not None}
+    numbers = {i for i, cls in enumerate(call.scalar_types) if cls is not None}
     typed = zip(graph.labels, graph.inputs, strict=True)
     inputs = [Input(label, Meta(x.shape, x.dtype), number=i in numbers) for i, (label, x) in enumerate(typed)]
     state = [Input(x.label, x.meta, t.requires_grad) for x, t in zip(inputs[count:], captured, strict=True)]
@@ -117,7 +117,7 @@ def _description(name: str, program: Program, signature: Signature, call: Call) 
         _parameters(signature, call),
         tuple(inputs[:count]),
         tuple(state),
-        tuple(sorted(i for i in differentiate.sloping(graph) if kind(graph.inputs[i].dtype) in "fc")),
+        tuple(sorted(i for i in differentiate.differentiable_inputs(graph) if kind(graph.inputs[i].dtype) in "fc")),
         tuple(Meta(v.shape, v.dtype) for v in graph.outputs),
         structure.encode(program.structure, fixed=False),
         platform(),
@@ -136,14 +136,14 @@ def _program(what: str, graph: Graph, description: Description) -> Graph:
     if what == "forward":
         return graph
     if what == "vjp":
-        return verify(differentiate.vjp(graph, description.sloping))
+        return verify(differentiate.vjp(graph, description.differentiable))
     gradient = differentiate.grad(graph, description.wrt)
     return verify(Graph(gradient.inputs, (*graph.outputs, *gradient.outputs), gradient.labels))
 
 
 def _formulas(name: str, graph: Graph, signature: Signature, call: Call, captured: Sequence[Tensor]) -> tuple[str, str]:
     """The formula of each result, of a scalar one also of its gradients, as text and as LaTeX; the graph, if there is none."""
-    if len(graph) > _LONGEST_FORMULA:
+    if len(graph) > _MAX_FORMULA_LENGTH:
         return str(graph), ""
     origin = CallSource(signature, call, captured)
     name = name if name.isidentifier() else "f"
@@ -153,7 +153,7 @@ def _formulas(name: str, graph: Graph, signature: Signature, call: Call, capture
             one = Graph(graph.inputs, (y,), graph.labels)
             slopes = tuple(j for j, x in enumerate(graph.inputs) if kind(x.dtype) in "fc")
             wrt = slopes if len(graph.outputs) == 1 and y.size == 1 and kind(y.dtype) in "fc" else ()
-            program, found = derived(one, wrt, Plan(None, 1 if wrt else 0, "auto"), Way())
+            program, found = derived(one, wrt, DerivationRequest(None, 1 if wrt else 0, "auto"), PathConditions())
             title = name if len(graph.outputs) == 1 else f"{name}_{i}"
             derivation = Derivation(title, program, found, wrt, False, origin, ())
             texts.append(str(derivation))

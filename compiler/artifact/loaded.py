@@ -14,10 +14,10 @@ from symgrad.compiler.artifact import container, structure
 from symgrad.compiler.artifact.description import Description, Input, Parameter, described
 from symgrad.compiler.function.methods import cotangent
 from symgrad.compiler.graph.ir import Graph, input_value, type_text
-from symgrad.compiler.running.operation import Operation, row_of_operation
-from symgrad.compiler.running.returns import kinds_of, returned
-from symgrad.compiler.tracing.capture import tracing, user_line
-from symgrad.compiler.tracing.choice import Choice, choose, places
+from symgrad.compiler.running.operation import AutogradOp, row_of_autograd_op
+from symgrad.compiler.running.returns import convert_results, kinds_of
+from symgrad.compiler.tracing.capture import is_tracing, user_line
+from symgrad.compiler.tracing.choice import WrtSelection, named_arguments, select_wrt
 from symgrad.compiler.tracing.tree import LEAF, leaves_like, unflatten
 from symgrad.compiler.xla.export import Loaded, platform
 from symgrad.engine import check_saved
@@ -43,7 +43,7 @@ def load_compiled(path: str | os.PathLike[str]) -> LoadedFunction:
 
 class LoadedFunction:
     """Call it as the function that was exported; it takes tensors and arrays, and gives tensors with a `grad_fn`. `state` are the tensors
-    that the function brought along, by name: each call reads them, and they get gradients."""
+    that the function captured, by name: each call reads them, and they get gradients."""
 
     def __init__(self, description: Description, parts: dict[str, bytes]) -> None:
         self.description = description
@@ -81,7 +81,7 @@ class LoadedFunction:
         return self._texts[f"{self._known(what)}.mlir"]
 
     def __call__(self, /, *args: Any, **kwargs: Any) -> Any:
-        if tracing():
+        if is_tracing():
             raise TraceError(f"{user_line()}: {self.__name__} was loaded from a file, as a kernel that cannot be traced: call it outside")
         inputs, kinds = self._inputs(args, kwargs)
         return self._returned(structure.build(self.description.structure, list(self._operation(*inputs))), kinds)
@@ -94,7 +94,7 @@ class LoadedFunction:
         choice = self._choice(wrt, inputs)
         value, *slopes = self._programs["value_and_grad"]([t._array for t in inputs])
         found = {i: wrap(self._typed(i, x, value.dtype)) for i, x in zip(self.description.wrt, slopes, strict=True)}
-        result = wrap(value), unflatten(choice.form, [found[i] for i in choice.inputs])
+        result = wrap(value), unflatten(choice.structure, [found[i] for i in choice.inputs])
         return self._returned(result, kinds)  # type: ignore[no-any-return]
 
     def _typed(self, i: int, slope: Any, dtype: Any) -> Any:
@@ -113,13 +113,13 @@ class LoadedFunction:
 
     def _returned(self, result: Any, kinds: frozenset[type]) -> Any:
         """As tensors or as arrays, by the rule of compiled functions."""
-        return returned(result, kinds, None, any(t.requires_grad for t in self.state.values()))
+        return convert_results(result, kinds, None, any(t.requires_grad for t in self.state.values()))
 
-    def _choice(self, wrt: Any, inputs: Sequence[Tensor]) -> Choice:
+    def _choice(self, wrt: Any, inputs: Sequence[Tensor]) -> WrtSelection:
         leaves: list[Any] = [LEAF] * len(self.description.arguments)
-        given = places((p.name, p.kind, structure.build(p.structure, leaves)) for p in self.description.parameters)
+        given = named_arguments((p.name, p.kind, structure.build(p.structure, leaves)) for p in self.description.parameters)
         numbers = [float if x.number else None for x in self.description.inputs]
-        choice = choose(wrt, given, [x.label for x in self.description.inputs], inputs, len(leaves), numbers)
+        choice = select_wrt(wrt, given, [x.label for x in self.description.inputs], inputs, len(leaves), numbers)
         for i in choice.inputs:
             if i not in self.description.wrt:
                 refused = self.description.inputs[i]
@@ -156,7 +156,7 @@ class LoadedFunction:
 class LoadedPullback:
     """The VJP at one point: call it with cotangents, in the form of the results; it gives those of the inputs."""
 
-    def __init__(self, function: LoadedFunction, inputs: Sequence[Tensor], choice: Choice, kinds: frozenset[type]) -> None:
+    def __init__(self, function: LoadedFunction, inputs: Sequence[Tensor], choice: WrtSelection, kinds: frozenset[type]) -> None:
         self._function, self._inputs, self._choice, self._kinds = function, inputs, choice, kinds
 
     @property
@@ -170,9 +170,9 @@ class LoadedPullback:
         form = structure.build(description.structure, [LEAF] * len(description.results))
         given = list(leaves_like(form, cotangents[0] if len(cotangents) == 1 else cotangents, "the cotangent"))
         seeds = [cotangent(x, like, where) for (x, where), like in zip(given, description.results, strict=True)]
-        found = dict(zip(description.sloping, self._pulled(seeds), strict=True))
+        found = dict(zip(description.differentiable, self._pulled(seeds), strict=True))
         zeros = [np.zeros(x.meta.shape, x.meta.dtype) for x in description.inputs]
-        result = unflatten(self._choice.form, [wrap(found.get(i, zeros[i])) for i in self._choice.inputs])
+        result = unflatten(self._choice.structure, [wrap(found.get(i, zeros[i])) for i in self._choice.inputs])
         return self._function._returned(result, self._kinds | kinds_of(x for x, _ in given))
 
     def _pulled(self, seeds: Sequence[Tensor]) -> Sequence[Any]:
@@ -180,7 +180,7 @@ class LoadedPullback:
         return () if program is None else program([t._array for t in (*self._inputs, *seeds)])
 
 
-class LoadedOperation(Operation):
+class LoadedOperation(AutogradOp):
     """The programs of a file as an operation of eager autograd, whose backward is the VJP in the file."""
 
     def __init__(self, description: Description, programs: dict[str, Loaded]) -> None:
@@ -188,17 +188,17 @@ class LoadedOperation(Operation):
         values = [input_value(i, m.shape, m.dtype) for i, m in enumerate((*inputs, *results))]
         self.graph = Graph(values[: len(inputs)], values[len(inputs) :])  # nothing but types
         forward: Any = programs["forward"]
-        self.kernel, self.giving = forward, None
+        self.kernel, self.donates = forward, None
         self.single = len(results) == 1
-        self.row = row_of_operation(self, description.name)
+        self.row = row_of_autograd_op(self, description.name)
         self.description, self.vjp = description, programs.get("vjp")
 
     def _recorded(self, tensors: Sequence[Tensor]) -> tuple[bool, ...]:
         """The file does not say which result has a derivative in which input."""
         return tuple(kind(m.dtype) in "fc" for m in self.description.results)
 
-    def pullback(self, lane: Any, node: Any, g: Any, needs: Sequence[bool]) -> list[Any]:
-        if not lane.raw:
+    def pullback(self, backend: Any, node: Any, g: Any, needs: Sequence[bool]) -> list[Any]:
+        if not backend.raw:
             raise RuntimeError(
                 f"{self.description.name} was loaded from a file, which has its first derivative only: create_graph=True needs more. Export"
                 " the derivative itself, compile(func.grad(f)).export(...), or compile the function where its source is"
@@ -206,10 +206,10 @@ class LoadedOperation(Operation):
         check_saved(node)
         if self.vjp is None:
             return [None] * len(needs)
-        args, _ = lane.arguments(node)
+        args, _ = backend.arguments(node)
         given = (g,) if self.single else g
         gs = [np.zeros(m.shape, m.dtype) if g is None else g for g, m in zip(given, self.description.results, strict=True)]
-        found = dict(zip(self.description.sloping, self.vjp([*args, *gs]), strict=True))
+        found = dict(zip(self.description.differentiable, self.vjp([*args, *gs]), strict=True))
         return [found.get(i) if need else None for i, need in enumerate(needs)]
 
 

@@ -21,7 +21,7 @@ from symgrad.compiler.tracing import tree
 from symgrad.compiler.tracing.tree import LEAF
 from symgrad.errors import FileError, TraceError, describe
 
-_DEEPEST = 50
+_MAX_DEPTH = 50
 _PLAIN = (bool, int, str, type(None))
 
 
@@ -44,8 +44,8 @@ def encode(structure: Any, fixed: bool) -> Any:
 
 
 def _encode(s: Any, fixed: bool, number: Iterator[int], depth: int) -> Any:
-    if depth > _DEEPEST:
-        raise TraceError(f"containers are nested deeper than {_DEEPEST} levels, which no file holds")
+    if depth > _MAX_DEPTH:
+        raise TraceError(f"containers are nested deeper than {_MAX_DEPTH} levels, which no file holds")
     inner: Callable[[Any], Any] = lambda x: _encode(x, fixed, number, depth + 1)
     if s is LEAF:
         return {"leaf": next(number)}
@@ -55,7 +55,7 @@ def _encode(s: Any, fixed: bool, number: Iterator[int], depth: int) -> Any:
         return {"float": s.hex()}
     if isinstance(s, dict) and all(type(k) in (*_PLAIN, float) for k in s):
         return {"dict": [[inner(k), inner(v)] for k, v in s.items()]}
-    if isinstance(s, tree.Record) or hasattr(s, "_fields"):
+    if isinstance(s, tree.DataclassNode) or hasattr(s, "_fields"):
         return _encode_record(s, inner)
     if isinstance(s, (list, tuple)):
         return {"list" if isinstance(s, list) else "tuple": [inner(x) for x in s]}
@@ -65,7 +65,7 @@ def _encode(s: Any, fixed: bool, number: Iterator[int], depth: int) -> Any:
 
 
 def _encode_record(s: Any, inner: Callable[[Any], Any]) -> Any:
-    cls, parts = (s.cls, s.parts) if isinstance(s, tree.Record) else (type(s), dict(zip(s._fields, s, strict=True)))
+    cls, parts = (s.cls, s.parts) if isinstance(s, tree.DataclassNode) else (type(s), dict(zip(s._fields, s, strict=True)))
     for name in (cls.__name__, *parts):
         if not _is_name(name):
             raise TraceError(f"{cls.__name__} or its field {name} has a private name, which no file holds")
@@ -81,8 +81,8 @@ def check(node: Any, leaves: int) -> None:
 
 
 def _check(node: Any, found: list[int], depth: int) -> None:
-    if depth > _DEEPEST or not isinstance(node, dict) or len(node) != 1:
-        raise FileError(f"a structure is not as it should be, or deeper than {_DEEPEST} levels: {str(node)[:80]}")
+    if depth > _MAX_DEPTH or not isinstance(node, dict) or len(node) != 1:
+        raise FileError(f"a structure is not as it should be, or deeper than {_MAX_DEPTH} levels: {str(node)[:80]}")
     ((kind, content),) = node.items()
     if kind == "leaf" and type(content) is int:
         found.append(content)

@@ -32,7 +32,7 @@ def zeros(xp: Any, like: Any) -> Any:
     return array if xp is raw else application.constant(array, 0)
 
 
-def cut(inputs: Sequence[Value], outputs: Iterable[Value], labels: Sequence[str]) -> Graph:
+def subgraph(inputs: Sequence[Value], outputs: Iterable[Value], labels: Sequence[str]) -> Graph:
     """The outputs as a graph of these values, which become its inputs in this order; what lies below them is left out."""
     outputs = tuple(outputs)
     places = [input_value(i, v.shape, v.dtype) for i, v in enumerate(inputs)]
@@ -40,10 +40,10 @@ def cut(inputs: Sequence[Value], outputs: Iterable[Value], labels: Sequence[str]
     for v in toposort(outputs, known):
         if v.op == INPUT and v not in known:
             raise GraphError(f"input {v.attrs['index']} is needed, and is none of {len(inputs)} values")
-    return Graph(places, replaced(outputs, dict(zip(inputs, places, strict=True))), labels)
+    return Graph(places, substitute(outputs, dict(zip(inputs, places, strict=True))), labels)
 
 
-def replaced(outputs: Sequence[Value], given: Mapping[Value, Value]) -> list[Value]:
+def substitute(outputs: Sequence[Value], given: Mapping[Value, Value]) -> list[Value]:
     """The outputs with other values in the places of some; everything else is as it was, to the bit."""
     new = dict(given)
     for v in toposort(outputs, given):

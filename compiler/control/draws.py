@@ -8,9 +8,9 @@ from typing import Any
 
 import numpy as np
 
-from symgrad.compiler.control.build import cut
+from symgrad.compiler.control.build import subgraph
 from symgrad.compiler.graph.ir import Graph, Value, input_value
-from symgrad.mode import drawn
+from symgrad.mode import record_draw
 from symgrad.ops.generator import default_generator
 from symgrad.tensor import Tensor, wrap
 from symgrad.typing import Array
@@ -23,54 +23,54 @@ def draw_slot(number: int, array: Array) -> Value:
     return input_value(_SLOTS + number, array.shape, array.dtype)
 
 
-class Draws:
+class BodyDraws:
     """What a body draws at each run, in order."""
 
     def __init__(self) -> None:
         self._draws: list[Callable[[], Any]] = []
         self.slots: list[Value] = []
 
-    def take(self, body: Any) -> None:
+    def record(self, body: Any) -> None:
         """What was drawn while a body was traced."""
         self._draws = [draw for _, draw in body.draws]
         self.slots = [draw_slot(i, array) for i, (array, _) in enumerate(body.draws)]
         body.draws.clear()
 
-    def placed(
+    def as_graph(
         self, inputs: Sequence[Value], shared: Sequence[Value], outputs: Sequence[Value], labels: Sequence[str] | None = None
     ) -> Graph:
         """The body as a graph of its inputs, its draws, and what it shares."""
         if not self.slots:
             return Graph((*inputs, *shared), outputs, labels)
         names = [f"x{i}" for i in range(len(inputs) + len(self.slots) + len(shared))] if labels is None else labels
-        return cut((*inputs, *self.slots, *shared), outputs, names)
+        return subgraph((*inputs, *self.slots, *shared), outputs, names)
 
-    def once(self) -> list[Tensor]:
+    def shared_draws(self) -> list[Tensor]:
         """The draws of one run, for all."""
-        return [wrap(drawn(draw, default_generator)) for draw in self._draws]
+        return [wrap(record_draw(draw, default_generator)) for draw in self._draws]
 
-    def one(self) -> list[Array]:
+    def draw_run(self) -> list[Array]:
         """The draws of one run."""
         return [np.asarray(draw()) for draw in self._draws]
 
-    def stacked(self, rows: Sequence[Sequence[Array]]) -> list[Array]:
+    def stack(self, rows: Sequence[Sequence[Array]]) -> list[Array]:
         """Those of several runs, each draw stacked."""
         empty = [np.empty((0, *slot.shape), slot.dtype) for slot in self.slots]
         return [np.stack(column) for column in zip(*rows, strict=True)] if rows else empty
 
-    def for_all(self, runs: int, reverse: bool = False) -> list[Tensor]:
+    def draw_all_runs(self, runs: int, reverse: bool = False) -> list[Tensor]:
         """The draws of all runs, stacked."""
         found: list[Array] = []
 
         def draw() -> None:
-            rows = [self.one() for _ in range(runs)]
-            found[:] = self.stacked(rows[::-1] if reverse else rows)
+            rows = [self.draw_run() for _ in range(runs)]
+            found[:] = self.stack(rows[::-1] if reverse else rows)
 
-        return [wrap(drawn(Part(draw, found, i), default_generator)) for i in range(len(self._draws))]
+        return [wrap(record_draw(JointDraw(draw, found, i), default_generator)) for i in range(len(self._draws))]
 
 
 @dataclass(frozen=True)
-class Part:
+class JointDraw:
     """One of several arrays that are drawn together, when the first is asked for."""
 
     draw: Callable[[], None]

@@ -10,18 +10,18 @@ from collections.abc import Callable, Sequence
 from functools import lru_cache
 from typing import Any
 
-from symgrad.compiler.control.build import cut, inline, labels, zeros
-from symgrad.compiler.control.reverse import varied
-from symgrad.compiler.control.rows import COND, SCAN, WHILE, has_slope, is_control
-from symgrad.compiler.differentiate import has_slope as leads_on, jvp
+from symgrad.compiler.control.build import inline, labels, subgraph, zeros
+from symgrad.compiler.control.reverse import varying_inputs
+from symgrad.compiler.control.rows import COND, SCAN, WHILE, has_cotangents, is_control
+from symgrad.compiler.differentiate import is_differentiable as leads_on, jvp
 from symgrad.compiler.graph.builder import apply, xp
 from symgrad.compiler.graph.ir import INPUT, LITERAL, OUTPUT, Graph, Value, input_value, intern, output
 
-Pushed = tuple[list[Value], list[Any]]
+JvpResult = tuple[list[Value], list[Any]]
 """The results of an application, and their tangents: None where there is none."""
 
 
-class Forward:
+class JvpGraph:
     """A graph with tangents: of the inputs that are given (by position), and so of the outputs."""
 
     def __init__(self, graph: Graph, wrt: Sequence[int]) -> None:
@@ -45,14 +45,14 @@ class Forward:
             return
         args = tuple(None if a is None else self._value[a] for a in v.args)
         tangents = [self._tangent.get(a) if a is not None and leads_on(v, i) else None for i, a in enumerate(v.args)]
-        values, found = _pushed(v, args, tangents)
+        values, found = _jvp_of(v, args, tangents)
         single = not isinstance(v.dtype, tuple)
         self._value[v], self._tangent[v] = (values[0], found[0]) if single else (values, found)
 
 
 def pushforward(graph: Graph, wrt: Sequence[int]) -> tuple[list[Value], list[Value]]:
     """Inputs for the tangents of `wrt`, numbered after the graph's own, and the tangents of the outputs."""
-    forward = Forward(graph, wrt)
+    forward = JvpGraph(graph, wrt)
     return forward.tangents, _filled(forward.results, graph.outputs)
 
 
@@ -60,7 +60,7 @@ def _filled(tangents: Sequence[Any], like: Sequence[Any]) -> list[Value]:
     return [zeros(xp, v) if t is None else t for t, v in zip(tangents, like, strict=True)]
 
 
-def _pushed(v: Value, args: tuple[Any, ...], tangents: list[Any]) -> Pushed:
+def _jvp_of(v: Value, args: tuple[Any, ...], tangents: list[Any]) -> JvpResult:
     if is_control(v) and any(t is not None for t in tangents):
         return _LOOPS[v.op](args, tangents, **v.attrs)
     same = intern(v.op, v.row, args, v.attrs, v.shape, v.dtype)
@@ -69,10 +69,10 @@ def _pushed(v: Value, args: tuple[Any, ...], tangents: list[Any]) -> Pushed:
         return values, [None] * len(values)
     slots = list(dict.fromkeys(a for a in args if a is not None and a.op != LITERAL))
     wrt = tuple(i for i, a in enumerate(slots) if any(b is a and t is not None for b, t in zip(args, tangents, strict=True)))
-    small = _rule(cut(slots, (same,), labels(0, 0, len(slots))).outputs[0], len(slots), wrt)
+    small = _rule(subgraph(slots, (same,), labels(0, 0, len(slots))).outputs[0], len(slots), wrt)
     given = {a: t for a, t in zip(args, tangents, strict=True) if t is not None}
     found = inline(small, [*slots, *(given[slots[i]] for i in wrt)])
-    return values, [t if has_slope(value) else None for t, value in zip(found, values, strict=True)]
+    return values, [t if has_cotangents(value) else None for t, value in zip(found, values, strict=True)]
 
 
 def _outputs(v: Value) -> list[Value]:
@@ -95,7 +95,7 @@ class _Body:
 
     def __init__(self, body: Graph, found: Sequence[int]) -> None:
         self.body, self.found = body, found
-        self.forward = Forward(body, found)
+        self.forward = JvpGraph(body, found)
         self.tangent = dict(zip(found, self.forward.tangents, strict=True))
 
     def wide(self, parts: Sequence[Sequence[int]], of: Callable[[int], Any], tangent: Callable[[int], Any]) -> list[Any]:
@@ -105,9 +105,9 @@ class _Body:
 
 def _scan(
     args: Sequence[Value], tangents: Sequence[Any], *, body: Graph, carries: int, slices: int, length: int, reverse: bool
-) -> Pushed:
+) -> JvpResult:
     moving, total = carries + slices, len(body.inputs)
-    made = _Body(body, varied(body, carries, _given(tangents)))
+    made = _Body(body, varying_inputs(body, carries, _given(tangents)))
     parts = range(carries), range(carries, moving), range(moving, total)
     inputs = made.wide(parts, body.inputs.__getitem__, made.tangent.__getitem__)
     values, results = made.forward.values, made.forward.results
@@ -116,7 +116,7 @@ def _scan(
     n, m = carries + len(moved), slices + sum(carries <= i < moving for i in made.found)
     outputs = [*values[:carries], *moved, *values[carries:], *(results[i] for i in lively)]
     operands = made.wide(parts, args.__getitem__, lambda i: zeros(xp, args[i]) if tangents[i] is None else tangents[i])
-    wide = cut(inputs, outputs, labels(n, m, len(inputs) - n - m))
+    wide = subgraph(inputs, outputs, labels(n, m, len(inputs) - n - m))
     found = apply(SCAN, tuple(operands), {"body": wide, "carries": n, "slices": m, "length": length, "reverse": reverse})
     firsts = [i for i in made.found if i < carries]
     last = dict(zip(firsts, found[carries:n], strict=True)) | dict(zip(lively, found[n + len(values) - carries :], strict=True))
@@ -125,33 +125,33 @@ def _scan(
 
 def _while(
     args: Sequence[Value], tangents: Sequence[Any], *, condition: Graph, body: Graph, carries: int, max_steps: int | None
-) -> Pushed:
-    made = _Body(body, varied(body, carries, _given(tangents)))
+) -> JvpResult:
+    made = _Body(body, varying_inputs(body, carries, _given(tangents)))
     parts = range(carries), range(carries, len(body.inputs))
     inputs = made.wide(parts, body.inputs.__getitem__, made.tangent.__getitem__)
     firsts = [i for i in made.found if i < carries]
     moved = _filled([made.forward.results[i] for i in firsts], [body.outputs[i] for i in firsts])
     names = labels(carries + len(firsts), 0, len(inputs) - carries - len(firsts))
-    programs = {"body": cut(inputs, (*made.forward.values, *moved), names), "condition": cut(inputs, condition.outputs, names)}
+    programs = {"body": subgraph(inputs, (*made.forward.values, *moved), names), "condition": subgraph(inputs, condition.outputs, names)}
     operands = made.wide(parts, args.__getitem__, lambda i: zeros(xp, args[i]) if tangents[i] is None else tangents[i])
     found = apply(WHILE, tuple(operands), {**programs, "carries": carries + len(firsts), "max_steps": max_steps})
     last = dict(zip(firsts, found[carries:], strict=True))
     return list(found[:carries]), [last.get(i) for i in range(carries)]
 
 
-def _cond(args: Sequence[Value], tangents: Sequence[Any], *, true: Graph, false: Graph) -> Pushed:
+def _cond(args: Sequence[Value], tangents: Sequence[Any], *, true: Graph, false: Graph) -> JvpResult:
     found = sorted(i - 1 for i in _given(tangents))
-    branches = [Forward(branch, found) for branch in (true, false)]
+    branches = [JvpGraph(branch, found) for branch in (true, false)]
     lively = [i for i, pair in enumerate(zip(*(b.results for b in branches), strict=True)) if any(t is not None for t in pair)]
     inputs = [*true.inputs, *branches[0].tangents]
     programs = {}
     for name, branch in zip(("true", "false"), branches, strict=True):
         outputs = [*branch.values, *_filled([branch.results[i] for i in lively], [branch.values[i] for i in lively])]
-        programs[name] = cut(inputs, outputs, labels(0, 0, len(inputs)))
+        programs[name] = subgraph(inputs, outputs, labels(0, 0, len(inputs)))
     results = apply(COND, (*args, *(tangents[i + 1] for i in found)), programs)
     count = len(true.outputs)
     last = dict(zip(lively, results[count:], strict=True))
     return list(results[:count]), [last.get(i) for i in range(count)]
 
 
-_LOOPS: dict[str, Callable[..., Pushed]] = {"scan": _scan, "while_loop": _while, "cond": _cond}
+_LOOPS: dict[str, Callable[..., JvpResult]] = {"scan": _scan, "while_loop": _while, "cond": _cond}

@@ -20,19 +20,19 @@ def replay(xp: Any, graph: Graph, operands: Sequence[Any]) -> list[Any]:
     """The outputs of a graph for these operands, as what `xp` works on."""
     if xp is raw:
         return runner(graph)(operands)
-    return inline(graph, operands) if xp is builder.xp else recorded(graph, operands)
+    return inline(graph, operands) if xp is builder.xp else replay_recorded(graph, operands)
 
 
-def recorded(graph: Graph, operands: Sequence[Tensor]) -> list[Tensor]:
+def replay_recorded(graph: Graph, operands: Sequence[Tensor]) -> list[Tensor]:
     """The outputs as tensors, computed by ordinary operations: they have a history, and whoever traces sees them."""
     new: dict[Value, Any] = dict(zip(graph.inputs, operands, strict=True))
     for v in graph.values:
         if v not in new:
-            new[v] = _made(v, tuple(None if a is None else new[a] for a in v.args))
+            new[v] = _apply(v, tuple(None if a is None else new[a] for a in v.args))
     return [new[v] for v in graph.outputs]
 
 
-def _made(v: Value, args: tuple[Any, ...]) -> Any:
+def _apply(v: Value, args: tuple[Any, ...]) -> Any:
     if v.op == LITERAL:
         return constant(np.asarray(v.value, v.dtype), v.value)
     return args[0][v.attrs["index"]] if v.op == OUTPUT else apply(row_of(v), args, dict(v.attrs))

@@ -13,23 +13,23 @@ from collections.abc import Sequence
 from itertools import count
 from typing import Any
 
-from symgrad.compiler.control.build import apply, cut, labels, zeros
-from symgrad.compiler.control.rows import COND, RULES, SCAN, has_slope
-from symgrad.compiler.differentiate import depending, has_slope as leads_on, pull
+from symgrad.compiler.control.build import apply, labels, subgraph, zeros
+from symgrad.compiler.control.rows import COND, PULLBACK_RULES, SCAN, has_cotangents
+from symgrad.compiler.differentiate import dependents, is_differentiable as leads_on, pull
 from symgrad.compiler.graph import builder
 from symgrad.compiler.graph.ir import INPUT, LITERAL, Graph, Value, input_value
 from symgrad.errors import GraphError
 
-_FREE = frozenset(("cast", "detach", "expand"))
+_CHEAP_ROWS = frozenset(("cast", "detach", "expand"))
 """Rows besides views that are not worth being saved, if what they are made of is not larger."""
 
 
-def varied(body: Graph, carries: int, given: set[int]) -> list[int]:
+def varying_inputs(body: Graph, carries: int, given: set[int]) -> list[int]:
     """The inputs of a body that depend on those that are given, now or some steps later."""
     found = set(given)
     while True:
-        reached = depending(body.values, [body.inputs[i] for i in found], leads_on)
-        more = {i for i in range(carries) if body.outputs[i] in reached and has_slope(body.inputs[i])} - found
+        reached = dependents(body.values, [body.inputs[i] for i in found], leads_on)
+        more = {i for i in range(carries) if body.outputs[i] in reached and has_cotangents(body.inputs[i])} - found
         if not more:
             return sorted(found)
         found |= more
@@ -46,17 +46,17 @@ def _pulled(graph: Graph, gs: dict[int, Value], wrt: Sequence[int]) -> list[Valu
 
 def _arrived(graph: Graph, g: Sequence[Any]) -> list[int]:
     """The outputs of which there is a cotangent."""
-    return [i for i, (v, one) in enumerate(zip(graph.outputs, g, strict=True)) if one is not None and has_slope(v)]
+    return [i for i, (v, one) in enumerate(zip(graph.outputs, g, strict=True)) if one is not None and has_cotangents(v)]
 
 
-class _Saved:
+class _Residuals:
     """What a pullback reads of the steps that were taken: values that must be `stacked`, and inputs that all steps have `shared`."""
 
     def __init__(self, body: Graph, moving: int, outputs: Sequence[Value]) -> None:
         self.stacked: list[Value] = []
         self.shared: list[Value] = []
         self._steps = set(body.values) | set(body.inputs)
-        self._changing = depending(body.values, body.inputs[:moving])
+        self._changing = dependents(body.values, body.inputs[:moving])
         self._shared = set(body.inputs[moving:])
         self._seen: set[Value] = set()
         self._find(outputs)
@@ -70,17 +70,17 @@ class _Saved:
             self._seen.add(v)
             if v in self._shared:
                 self.shared.append(v)
-            elif v in self._steps and v in self._changing and not _is_free(v):
+            elif v in self._steps and v in self._changing and not _is_cheap(v):
                 self.stacked.append(v)
             else:
                 pending += [a for a in reversed(v.args) if a is not None]
 
 
-def _is_free(v: Value) -> bool:
+def _is_cheap(v: Value) -> bool:
     """Whether a value is better made again: it is a view of something that is not larger, or several values at once."""
     if isinstance(v.dtype, tuple):
         return True
-    if v.row is None or not (v.row.view or v.op in _FREE):
+    if v.row is None or not (v.row.view or v.op in _CHEAP_ROWS):
         return False
     (x, *_) = v.args
     return not isinstance(x.dtype, tuple) and x.size * x.dtype.itemsize <= v.size * v.dtype.itemsize
@@ -90,7 +90,7 @@ def _pull_scan(
     xp: Any, g: Any, out: Any, args: Any, needs: Any, *, body: Graph, carries: int, slices: int, length: int, reverse: bool
 ) -> list[Any]:
     moving = carries + slices
-    found = varied(body, carries, {i for i, need in enumerate(needs) if need and has_slope(body.inputs[i])})
+    found = varying_inputs(body, carries, {i for i, need in enumerate(needs) if need and has_cotangents(body.inputs[i])})
     if not found:
         return [None] * len(needs)
     firsts, taken, rest = _sorted(found, carries, moving)
@@ -100,12 +100,12 @@ def _pull_scan(
     sums = {i: _input(body.inputs[i], number) for i in rest}
     pulled = dict(zip(found, _pulled(body, seeds | given, found), strict=True))
     outputs = [*(pulled[i] for i in firsts), *(builder.xp.add(sums[i], pulled[i]) for i in rest), *(pulled[i] for i in taken)]
-    saved = _Saved(body, moving, outputs)
+    saved = _Residuals(body, moving, outputs)
     stacks = _stacks(xp, out, args, saved.stacked, body=body, carries=carries, slices=slices, length=length, reverse=reverse)
     starts = [zeros(xp, body.inputs[i]) if i in rest or g[i] is None else g[i] for i in (*firsts, *rest)]
     inputs = [*seeds.values(), *sums.values(), *saved.stacked, *given.values(), *saved.shared]
     n, m = len(starts), len(stacks) + len(given)
-    back = cut(inputs, outputs, labels(n, m, len(saved.shared)))
+    back = subgraph(inputs, outputs, labels(n, m, len(saved.shared)))
     operands = [*starts, *stacks, *(g[i] for i in given), *(args[v.attrs["index"]] for v in saved.shared)]
     attrs = {"body": back, "carries": n, "slices": m, "length": length, "reverse": not reverse}
     results = dict(zip((*firsts, *rest, *taken), apply(xp, SCAN, operands, attrs), strict=True))
@@ -133,7 +133,7 @@ def _stacks(xp: Any, out: Any, args: Any, wanted: Sequence[Value], *, body: Grap
     return [known[v] for v in wanted]
 
 
-def bounded(condition: Graph, body: Graph, carries: int) -> Graph:
+def bounded_step(condition: Graph, body: Graph, carries: int) -> Graph:
     """One step of a loop that may be over: the body, or everything as it is."""
     stay = Graph(body.inputs, body.inputs[:carries], body.labels)
     return Graph(body.inputs, builder.apply(COND, (condition.outputs[0], *body.inputs), {"true": body, "false": stay}), body.labels)
@@ -147,12 +147,12 @@ def _pull_while(
             "a while_loop has no derivative in reverse unless it is known how many steps to remember: pass max_steps=..., use scan or"
             " fori_loop with a fixed number of steps, or differentiate forwards (jvp)"
         )
-    step = bounded(condition, body, carries)
+    step = bounded_step(condition, body, carries)
     return _pull_scan(xp, g, out, args, needs, body=step, carries=carries, slices=0, length=max_steps, reverse=False)
 
 
 def _pull_cond(xp: Any, g: Any, out: Any, args: Any, needs: Any, *, true: Graph, false: Graph) -> list[Any]:
-    wrt = [i for i, need in enumerate(needs[1:]) if need and has_slope(true.inputs[i])]
+    wrt = [i for i, need in enumerate(needs[1:]) if need and has_cotangents(true.inputs[i])]
     arrived = _arrived(true, g)
     if not wrt or not arrived:
         return [None] * len(needs)
@@ -162,10 +162,10 @@ def _pull_cond(xp: Any, g: Any, out: Any, args: Any, needs: Any, *, true: Graph,
     read = {v for v in Graph(true.inputs, (*pulled[0], *pulled[1])).values if v.op == INPUT}
     chosen = [i for i, x in enumerate(true.inputs) if x in read]
     inputs = [*(true.inputs[i] for i in chosen), *gs.values()]
-    branches = [cut(inputs, outputs, labels(0, 0, len(inputs))) for outputs in pulled]
+    branches = [subgraph(inputs, outputs, labels(0, 0, len(inputs))) for outputs in pulled]
     operands = [args[0], *(args[i + 1] for i in chosen), *(g[i] for i in arrived)]
     results = dict(zip(wrt, apply(xp, COND, operands, dict(zip(("true", "false"), branches, strict=True))), strict=True))
     return [None, *(results.get(i) for i in range(len(true.inputs)))]
 
 
-RULES.update(scan=_pull_scan, while_loop=_pull_while, cond=_pull_cond)
+PULLBACK_RULES.update(scan=_pull_scan, while_loop=_pull_while, cond=_pull_cond)

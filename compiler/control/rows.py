@@ -31,7 +31,7 @@ from symgrad.ops.promotion import kind
 from symgrad.ops.spec import Meta, Row
 from symgrad.typing import Array
 
-RULES: dict[str, Callable[..., Any]] = {}
+PULLBACK_RULES: dict[str, Callable[..., Any]] = {}
 """How each row is differentiated, by its name; entered by `symgrad.compiler.control.reverse`, which is above the rows."""
 
 
@@ -105,7 +105,7 @@ def _call_type(*operands: Any, body: Graph) -> tuple[Meta, ...]:
 # kernels
 
 
-def _quietly(kernel: Callable[..., Any]) -> Callable[..., Any]:
+def _without_warnings(kernel: Callable[..., Any]) -> Callable[..., Any]:
     """A kernel runs in the quiet context, which cannot be entered twice: what runs inside runs as it is."""
 
     @functools.wraps(kernel)
@@ -125,7 +125,7 @@ def _fitted(inputs: Sequence[Value], arrays: Sequence[Array]) -> list[Array]:
     return [np.asarray(a, x.dtype) for a, x in zip(arrays, inputs, strict=True)]
 
 
-@_quietly
+@_without_warnings
 def _run_scan(*arrays: Array, body: Graph, carries: int, slices: int, length: int, reverse: bool) -> Any:
     operands = _fitted(body.inputs, arrays)
     now, sliced, shared = operands[:carries], operands[carries : carries + slices], operands[carries + slices :]
@@ -139,7 +139,7 @@ def _run_scan(*arrays: Array, body: Graph, carries: int, slices: int, length: in
     return *now, *stacked
 
 
-@_quietly
+@_without_warnings
 def _run_while(*arrays: Array, condition: Graph, body: Graph, carries: int, max_steps: int | None) -> Any:
     operands = _fitted(body.inputs, arrays)
     now, shared = operands[:carries], operands[carries:]
@@ -149,12 +149,12 @@ def _run_while(*arrays: Array, condition: Graph, body: Graph, carries: int, max_
     return now
 
 
-@_quietly
+@_without_warnings
 def _run_cond(truth: Array, *arrays: Array, true: Graph, false: Graph) -> Any:
     return runner(true if truth else false)(_fitted(true.inputs, arrays))
 
 
-@_quietly
+@_without_warnings
 def _run_call(*arrays: Array, body: Graph) -> Any:
     return runner(body)(_fitted(body.inputs, arrays))
 
@@ -162,9 +162,9 @@ def _run_call(*arrays: Array, body: Graph) -> Any:
 # rows
 
 
-def _pullback(lane: Any, node: Any, g: Any, needs: Sequence[bool]) -> list[Any]:
-    args, out = lane.arguments(node)
-    return RULES[node.row.name](lane.xp, g, out, args, needs, **node.attrs)  # type: ignore[no-any-return]
+def _pullback(backend: Any, node: Any, g: Any, needs: Sequence[bool]) -> list[Any]:
+    args, out = backend.arguments(node)
+    return PULLBACK_RULES[node.row.name](backend.xp, g, out, args, needs, **node.attrs)  # type: ignore[no-any-return]
 
 
 def _never(*args: Any, **attrs: Any) -> Any:
@@ -190,6 +190,6 @@ def is_control(v: Value) -> bool:
     return v.row is not None and CONTROL.get(v.op) is v.row
 
 
-def has_slope(x: Any) -> bool:
+def has_cotangents(x: Any) -> bool:
     """Whether numbers of this type have cotangents."""
     return kind(x.dtype) in "fc"

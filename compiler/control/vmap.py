@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from symgrad.compiler.control.replay import recorded
+from symgrad.compiler.control.replay import replay_recorded
 from symgrad.compiler.control.rows import is_control
 from symgrad.compiler.graph.ir import Graph, Value, input_value, walk
 from symgrad.compiler.passes.batch import batched
@@ -19,7 +19,7 @@ def batched_run(graph: Graph, tensors: Sequence[Tensor], shared: Sequence[Tensor
     inputs = [input_value(i, (size, *x.shape) if i < count else x.shape, x.dtype) for i, x in enumerate(graph.inputs)]
     outputs = batched(graph.outputs, dict(zip(graph.inputs[:count], inputs, strict=False)), size, last=False)
     whole = Graph(inputs, outputs)
-    return None if formula and not all(map(_is_ours, walk(whole))) else recorded(whole, (*tensors, *shared))
+    return None if formula and not all(map(_is_ours, walk(whole))) else replay_recorded(whole, (*tensors, *shared))
 
 
 def _is_ours(v: Value) -> bool:

@@ -26,7 +26,7 @@ from symgrad.tensor import Tensor, wrap
 
 _DIRECTIONS = 3
 _LIMITS = {"eager": (1e-10, 1e-4), "complex step": (1e-9, 1e-3), "central differences": (1e-5, 1e-2)}
-"""How far apart may be what was computed in double precision, or in single if the function brings along such numbers."""
+"""How far apart may be what was computed in double precision, or in single if the function captures such numbers."""
 _ENDLESS = 1000
 """How many steps a loop is thought to take of which nobody knows."""
 _SYMMETRIC = ("eigh", "cholesky")
@@ -72,7 +72,7 @@ class Certificate:
 
 
 def certify(derivation: Any, source: Any, given: Sequence[Any]) -> Certificate:
-    """Compare at the arrays given; for specs, at random numbers. In double precision, unless the function brings other numbers along, or
+    """Compare at the arrays given; for specs, at random numbers. In double precision, unless the function captures other numbers, or
     calls one of JAX's, which was traced for the types that it got. Square matrices outside of the domain are replaced by some inside it."""
     rng = np.random.default_rng(0)
     single = any(a.dtype.kind == "f" and a.dtype.itemsize < 8 for a in given[source.arguments :])
@@ -180,7 +180,7 @@ def _has_value(source: Any, arrays: list[Any]) -> bool:
 
 
 def _tensors(source: Any, arrays: list[Any], requires_grad: bool) -> list[Tensor]:
-    """Tensors of the arguments, and those that the function brings along."""
+    """Tensors of the arguments, and those that the function captures."""
     own = [wrap(a.copy(), requires_grad and a.dtype.kind == "f") for a in arrays[: source.arguments]]
     return [*own, *source.captured]
 

@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from symgrad.compiler.differentiate import Derivative
-from symgrad.compiler.formula import Program
+from symgrad.compiler.formula import FormulaProgram
 from symgrad.compiler.formula.indices import free
 from symgrad.compiler.formula.label_text import latex_label
 from symgrad.compiler.formula.meaning import condition_of
@@ -30,7 +30,7 @@ class Derivation:
     def __init__(
         self,
         name: str,
-        program: Program,
+        program: FormulaProgram,
         derivatives: tuple[Derivative, ...],
         wrt: tuple[int, ...],
         single: bool,
@@ -56,7 +56,7 @@ class Derivation:
         return self.program.ends[0].expression
 
     @property
-    def _slopes(self) -> tuple[Line, ...]:
+    def _derivative_lines(self) -> tuple[Line, ...]:
         return self.program.ends[1 : 1 + len(self._derivatives)]
 
     @property
@@ -67,7 +67,7 @@ class Derivation:
 
     @property
     def _lines(self) -> dict[tuple[str, ...], Line]:
-        return {tuple(self.graph.labels[i] for i in d.wrt): e for d, e in zip(self._derivatives, self._slopes, strict=True)}
+        return {tuple(self.graph.labels[i] for i in d.wrt): e for d, e in zip(self._derivatives, self._derivative_lines, strict=True)}
 
     @property
     def derivatives(self) -> Mapping[tuple[str, ...], Any]:
@@ -156,7 +156,7 @@ class Derivation:
         return heads
 
     def _constants(self, show: Any) -> list[tuple[str, str]]:
-        """Labels and types of tensors that the function brought along: `c1` and `float64[3, 3]`."""
+        """Labels and types of tensors that the function captured: `c1` and `float64[3, 3]`."""
         return [(show.label(self.graph.labels[i]), type_text(self.graph.inputs[i])) for i in self._source.constants]
 
     def __str__(self) -> str:
@@ -165,7 +165,7 @@ class Derivation:
         at_text: Callable[[Any], str] = lambda at: f"[{show.places(at)}]" if at else ""
         arguments = ", ".join(shortened([show.label(label) for label in self._source.labels[: self._source.arguments]]))
         lines = [f"{self.name}({arguments}){at_text(at)} = {show.line(self.program.ends[0])}"]
-        for (at, below), line in zip(heads, self._slopes, strict=True):
+        for (at, below), line in zip(heads, self._derivative_lines, strict=True):
             show.letters = {}
             power = "" if len(below) == 1 else str(len(below)).translate(_RAISED)
             head = f"∂{power}{self.name}{at_text(at)}/{''.join(f'∂{show._print(x)}' for x in below)}"
@@ -185,7 +185,7 @@ class Derivation:
         (at, _), *heads = self._heads()
         named: Callable[[Any], str] = lambda at: f"{name}_{{{show.places(at)}}}" if at else name
         lines = [rf"{named(at)} &= {show.line(self.program.ends[0])}"]
-        for (at, below), line in zip(heads, self._slopes, strict=True):
+        for (at, below), line in zip(heads, self._derivative_lines, strict=True):
             show.letters = {}
             power = "" if len(below) == 1 else f"^{{{len(below)}}}"
             under = " ".join(rf"\partial {show._print(x)}" for x in below)

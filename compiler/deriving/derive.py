@@ -12,18 +12,18 @@ import numpy as np
 from symgrad.compiler.deriving.derivation import Derivation
 from symgrad.compiler.deriving.history import History, history
 from symgrad.compiler.differentiate import Derivative, derivatives
-from symgrad.compiler.formula import Program, lower
+from symgrad.compiler.formula import FormulaProgram, lower
 from symgrad.compiler.formula.lower import NOTATIONS
 from symgrad.compiler.graph.ir import Graph, Value, type_text
 from symgrad.compiler.graph.verify import verify
 from symgrad.compiler.passes.domain import domain
 from symgrad.compiler.passes.stabilise import stabilise
 from symgrad.compiler.passes.unroll import unroll
-from symgrad.compiler.tracing.capture import Way, user_line
-from symgrad.compiler.tracing.choice import Choice, choose
-from symgrad.compiler.tracing.naming import titles
-from symgrad.compiler.tracing.requiring import for_derivatives
-from symgrad.compiler.tracing.signature import Call, Signature, array_of, held_by, is_data, native_number
+from symgrad.compiler.tracing.capture import PathConditions, user_line
+from symgrad.compiler.tracing.choice import WrtSelection, select_wrt
+from symgrad.compiler.tracing.naming import tensor_names
+from symgrad.compiler.tracing.requiring import trace_for_derivatives
+from symgrad.compiler.tracing.signature import Call, Signature, array_of, is_data, native_number, storage_or_spec
 from symgrad.compiler.tracing.trace import Trace, trace
 from symgrad.compiler.tracing.tree import flatten, unflatten
 from symgrad.errors import FormulaError, TraceError, describe
@@ -33,7 +33,7 @@ from symgrad.tensor import Tensor
 
 
 @dataclass(frozen=True)
-class Plan:
+class DerivationRequest:
     """What is asked for: derivatives in which inputs, up to which order, in which notation."""
 
     wrt: Any = None
@@ -41,7 +41,7 @@ class Plan:
     notation: str = "auto"
 
 
-def _check(plan: Plan) -> None:
+def _check(plan: DerivationRequest) -> None:
     if isinstance(plan.order, bool) or not isinstance(plan.order, int):
         raise TypeError(f"order must be an integer, such as 1 for gradients or 2 for Hessians, got {describe(plan.order)}")
     if plan.order < 1:
@@ -53,7 +53,7 @@ def _check(plan: Plan) -> None:
 class Deriver:
     """Call it with arguments, tensors or specs, to get the derivation for their shapes."""
 
-    def __init__(self, function: Callable[..., Any], plan: Plan) -> None:
+    def __init__(self, function: Callable[..., Any], plan: DerivationRequest) -> None:
         self.signature = Signature(function)
         _check(plan)
         self.plan = plan
@@ -65,7 +65,7 @@ class Deriver:
         return of_call(self.signature, self.plan, args, kwargs)
 
 
-def of_call(signature: Signature, plan: Plan, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Derivation:
+def of_call(signature: Signature, plan: DerivationRequest, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Derivation:
     """The derivation of a function for arguments like these."""
     try:
         call = signature.bind(*_data(signature, args, kwargs, plan.wrt))
@@ -77,44 +77,47 @@ def of_call(signature: Signature, plan: Plan, args: tuple[Any, ...], kwargs: dic
     if len(traced.graph.outputs) != 1:
         raise TraceError(f"{user_line()}: derive needs a function with one result, this one returns {len(traced.graph.outputs)}")
     name = getattr(signature.function, "__name__", "f")
-    with _located():
+    with _with_user_line():
         program, found = derived(traced.graph, wrt, plan, traced.path)
     source = CallSource(signature, call, traced.captured, plan.wrt)
     single = isinstance(plan.wrt, (str, int))
-    return Derivation(name if name.isidentifier() else "f", program, found, wrt, single, source, traced.path.outcomes)
+    return Derivation(name if name.isidentifier() else "f", program, found, wrt, single, source, traced.path.expected_outcomes)
 
 
-def _traced(signature: Signature, call: Call, plan: Plan) -> tuple[Trace, tuple[int, ...]]:
+def _traced(signature: Signature, call: Call, plan: DerivationRequest) -> tuple[Trace, tuple[int, ...]]:
     """A trace in which the inputs that derivatives are taken in require grad, and which these are."""
-    places = signature.places(call)
+    places = signature.named_arguments(call)
 
     def make(call: Call) -> Trace:
-        known = signature.names(), titles(signature.function)
-        return trace(signature.caller(call), call.leaves, call.labels, *known, follow=True, asked=call.requiring, lifted=call.lifted)
+        known = signature.names(), tensor_names(signature.function)
+        return trace(
+            signature.caller(call), call.leaves, call.labels, *known, allow_branches=True, requires_grad=call.requires_grad,
+            captured_with_grad=call.captured_with_grad
+        )
 
-    def chosen(traced: Trace) -> Choice:
-        return choose(plan.wrt, places, traced.graph.labels, (*call.leaves, *traced.captured), len(call.leaves))
+    def chosen(traced: Trace) -> WrtSelection:
+        return select_wrt(plan.wrt, places, traced.graph.labels, (*call.leaves, *traced.captured), len(call.leaves))
 
     if not plan.order:
         return make(call.differentiated()), ()
-    traced, choice = for_derivatives(call, plan.wrt, places, make, chosen)
+    traced, choice = trace_for_derivatives(call, plan.wrt, places, make, chosen)
     return traced, choice.inputs
 
 
-def of_result(result: Tensor, plan: Plan) -> Derivation:
+def of_result(result: Tensor, plan: DerivationRequest) -> Derivation:
     """The derivation of what was recorded for a tensor."""
     _check(plan)
     recorded = history(result)
     asked = plan.wrt if isinstance(plan.wrt, (tuple, list)) else () if plan.wrt is None else (plan.wrt,)
     wrt = tuple(_leaf(recorded, x) for x in asked)
-    with _located():
-        program, found = derived(recorded.graph, wrt, Plan(None, plan.order if wrt else 0, plan.notation), Way())
+    with _with_user_line():
+        program, found = derived(recorded.graph, wrt, DerivationRequest(None, plan.order if wrt else 0, plan.notation), PathConditions())
     single = len(asked) == 1 and asked[0] is plan.wrt
     return Derivation(result.name or "y", program, found, wrt, single, HistorySource(recorded), ())
 
 
 @contextmanager
-def _located() -> Iterator[None]:
+def _with_user_line() -> Iterator[None]:
     """Formulas that there are not, with the user's line."""
     try:
         yield
@@ -130,7 +133,9 @@ def _leaf(recorded: History, x: Any) -> int:
     raise ValueError(f"wrt={given} is no leaf of the recorded history, which begins at {', '.join(recorded.graph.labels)}")
 
 
-def derived(graph: Graph, wrt: tuple[int, ...], plan: Plan, path: Way) -> tuple[Program, tuple[Derivative, ...]]:
+def derived(
+    graph: Graph, wrt: tuple[int, ...], plan: DerivationRequest, path: PathConditions
+) -> tuple[FormulaProgram, tuple[Derivative, ...]]:
     """The formulas of a graph's value, of its derivatives, of the conditions of the path and of those of the domain, in that order."""
     value, *conditions = stabilise(unroll(Graph(graph.inputs, (*graph.outputs, *path.values), graph.labels))).outputs
     if wrt and kind(value.dtype) not in "fc":
@@ -161,7 +166,7 @@ def _data(
     takes on the type of the tensors beside it, or the default type; `wide`, it keeps all its digits."""
     args, kwargs = signature.with_floats(args, kwargs, wrt)
     found, _ = flatten((args, kwargs), lambda x: is_data(x) or _array_of_number(x, None) is not None)
-    beside = [x.dtype for x in map(held_by, found) if getattr(x, "dtype", None) is not None and kind(x.dtype) in "fc"]
+    beside = [x.dtype for x in map(storage_or_spec, found) if getattr(x, "dtype", None) is not None and kind(x.dtype) in "fc"]
     dtype = None if wide else np.result_type(*beside) if beside else default_float()
     return tuple(_with_arrays(x, dtype) for x in args), {name: _with_arrays(x, dtype) for name, x in kwargs.items()}
 
@@ -223,7 +228,7 @@ class CallSource:
 
     @property
     def constants(self) -> list[int]:
-        """Which inputs are tensors that the function brought along, and that nobody differentiates in."""
+        """Which inputs are tensors that the function captured, and that nobody differentiates in."""
         return [i for i, t in enumerate(self.captured, start=self.arguments) if not t.requires_grad]
 
 

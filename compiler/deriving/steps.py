@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from symgrad.compiler.differentiate import contributions, depending, has_slope
+from symgrad.compiler.differentiate import contributions, dependents, is_differentiable
 from symgrad.compiler.formula.label_text import BAR, clean, latex_label
 from symgrad.compiler.formula.lower import lower
 from symgrad.compiler.formula.printing import FormulaLatexPrinter, TextPrinter
@@ -102,7 +102,7 @@ class _Walk:
         return made, {made[v]: self.names[v] for v in named}
 
     def backward(self) -> list[Step]:
-        on_the_way = depending(toposort([self.result]), self.wrt, has_slope)
+        on_the_way = dependents(toposort([self.result]), self.wrt, is_differentiable)
         arrived: dict[Value, list[tuple[Value, dict[Value, str], str]]] = {}
         seed = "∂f/∂f = 1" if self.result.size == 1 else "given: a weight for each result"
         steps = []
@@ -115,7 +115,7 @@ class _Walk:
             elif v in arrived:
                 steps.append(self.collected(v, arrived[v]))
             if v.op != INPUT and (v is self.result or v in arrived):
-                self.hand_on(v, on_the_way, arrived)
+                self.propagate(v, on_the_way, arrived)
         return steps
 
     def collected(self, v: Value, parts: list[tuple[Value, dict[Value, str], str]]) -> Step:
@@ -125,7 +125,7 @@ class _Walk:
         text, latex = (" + ".join(parts).replace("+ -", "- ") for parts in ([s.text for s in shown], [s.latex for s in shown]))
         return Step(_barred(self.names[v]), text, latex, rules)
 
-    def hand_on(self, v: Value, on_the_way: set[Value], arrived: dict[Value, Any]) -> None:
+    def propagate(self, v: Value, on_the_way: set[Value], arrived: dict[Value, Any]) -> None:
         """What the rules of one application give to its arguments."""
         whole = v.args[0] if v.op == OUTPUT else v
         row = row_of(whole)
@@ -140,7 +140,7 @@ class _Walk:
         given, out = (g, made[0]) if v.op != OUTPUT else (tuple(g if o is v else None for o in outs), tuple(made))
         parts = list(contributions(whole, row, args, given, out, on_the_way))
         if self.named_now([o for o in outs if o not in self.names], toposort([found for _, found in parts]), v):
-            self.hand_on(v, on_the_way, arrived)
+            self.propagate(v, on_the_way, arrived)
             return
         for arg, found in parts:
             arrived.setdefault(arg, []).append((found, dict(labels), self.rule_of(whole)))

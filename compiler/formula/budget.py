@@ -41,10 +41,10 @@ class Limits:
 _TEXTBOOK, _NET, _LONG = Limits(8, 48, 96, inf), Limits(8, 48, 96, 16), Limits(2, 12, 32, 16)
 _SOME, _MANY = 40, 150
 """A graph of so many values is no longer one formula; of so many, it is read line by line."""
-MOST_UNNAMED = 2000
+MAX_UNNAMED = 2000
 """Parts of an expression that cannot have a name, since it is to be taken apart."""
-MOST_OPS, MOST_TERMS = 60, 64
-MOST_DEGREE = {0: 64, 1: 24, 2: 8, 3: 4}
+MAX_OPS, MAX_TERMS = 60, 64
+MAX_DEGREE = {0: 64, 1: 24, 2: 8, 3: 4}
 """By the number of variables: polynomials in several take much longer."""
 
 
@@ -75,13 +75,13 @@ def size(expression: Any, most: int, most_parts: int) -> tuple[int, int]:
 
 def tidy(e: Any) -> Any:
     """A short expression over one denominator, with its factors; others as they are."""
-    if size(e, MOST_OPS, 4 * MOST_OPS)[0] > MOST_OPS or e.count_ops() > MOST_OPS:
+    if size(e, MAX_OPS, 4 * MAX_OPS)[0] > MAX_OPS or e.count_ops() > MAX_OPS:
         return e
     if e.has(sp.Piecewise, sp.Float) or all(p.is_number for p in e.atoms(sp.Pow)):
         return e
     variables: set[Any] = set()
     above, below, degree = _multiplied_out(e, variables)
-    if max(above, below) > MOST_TERMS or degree > MOST_DEGREE.get(len(variables), 2):
+    if max(above, below) > MAX_TERMS or degree > MAX_DEGREE.get(len(variables), 2):
         return e
     shorter = sp.factor(e)
     return shorter if shorter.count_ops() < e.count_ops() else e
@@ -104,7 +104,7 @@ def _multiplied_out(e: Any, variables: set[Any]) -> tuple[int, int, int]:
         return 1, 1, abs(int(e.exp.p))
     above, below, degree = _multiplied_out(e.base, variables)
     power = abs(int(e.exp))
-    if power > MOST_TERMS:
+    if power > MAX_TERMS:
         return 1, 1, power * degree
     ends = comb(above + power - 1, power), comb(below + power - 1, power)
     return *(ends if e.exp > 0 else reversed(ends)), power * degree

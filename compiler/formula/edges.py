@@ -13,20 +13,20 @@ import sympy as sp
 
 from symgrad.compiler.formula.indices import Within
 
-KEPT = frozenset(("isnan", "isinf", "isfinite", "isposinf", "isneginf", "nan_to_num", "fmax", "fmin"))
+OPAQUE_ROWS = frozenset(("isnan", "isinf", "isfinite", "isposinf", "isneginf", "nan_to_num", "fmax", "fmin"))
 """Rows that differ from what they mean for numbers just where there is none."""
 COMPARISONS = frozenset(("eq", "ne", "lt", "le", "gt", "ge"))
 _INFINITE = (sp.oo, -sp.oo, sp.zoo, sp.nan)
 
 
-def is_settled(op: str, args: Sequence[Any], found: Any) -> bool:
+def is_decided(op: str, args: Sequence[Any], found: Any) -> bool:
     """Whether a comparison stands as SymPy decided it, also for arguments that are NaN or infinite."""
     if found not in (sp.true, sp.false) or all(a.is_number for a in args):
         return True
     return found == (sp.true if op == "ne" else sp.false) and not any(a in _INFINITE for a in args)
 
 
-def invents(found: Any, args: Sequence[Any]) -> bool:
+def introduces_nonfinite(found: Any, args: Sequence[Any]) -> bool:
     """Whether an expression has an infinity or a NaN, and its arguments have none."""
     return bool(found.has(sp.zoo)) or bool(found.has(*_INFINITE) and not any(isinstance(a, sp.Basic) and a.has(*_INFINITE) for a in args))
 

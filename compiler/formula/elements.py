@@ -13,11 +13,11 @@ import sympy as sp
 
 from symgrad.compiler.formula import meaning
 from symgrad.compiler.formula.lowering import Lowering
-from symgrad.compiler.formula.program import Job, Program
+from symgrad.compiler.formula.program import FormulaProgram, LoweringRequest
 from symgrad.compiler.graph.ir import LITERAL, OUTPUT, Value, row_of, type_text
 from symgrad.errors import FormulaError
 
-_MOST, _PLEASANT = 512, 16
+_MAX_ELEMENTS, _MAX_ELEMENTS_AUTO = 512, 16
 """Values with more elements are refused, and not chosen unless asked for."""
 _KERNELS: dict[str, Any] = {
     "expand": lambda x, shape: np.broadcast_to(x, shape),
@@ -25,14 +25,14 @@ _KERNELS: dict[str, Any] = {
 }
 
 
-def fits(job: Job) -> bool:
+def fits(job: LoweringRequest) -> bool:
     """Whether the graph is small enough to be spelled out."""
-    if any(v.dtype.__class__ is tuple or v.size > _PLEASANT for v in job.graph.values):
+    if any(v.dtype.__class__ is tuple or v.size > _MAX_ELEMENTS_AUTO for v in job.graph.values):
         return False
-    return not any(len(shape) > 2 or np.prod(shape) > _PLEASANT for shape in job.shapes)
+    return not any(len(shape) > 2 or np.prod(shape) > _MAX_ELEMENTS_AUTO for shape in job.shapes)
 
 
-def lower(job: Job) -> Program:
+def lower(job: LoweringRequest) -> FormulaProgram:
     """Every tensor as its elements, each an expression."""
     return _Elements(job).program()
 
@@ -40,16 +40,16 @@ def lower(job: Job) -> Program:
 class _Elements(Lowering):
     notation = "elements"
 
-    def __init__(self, job: Job) -> None:
+    def __init__(self, job: LoweringRequest) -> None:
         super().__init__(job)
         self.arrays: dict[Value, Any] = {}
         """The symbols of inputs and of values that have names, as arrays."""
 
-    def enter(self, i: int, x: Value, label: str) -> Any:
-        if x.size > _MOST:
+    def add_input(self, i: int, x: Value, label: str) -> Any:
+        if x.size > _MAX_ELEMENTS:
             raise FormulaError(f"elements notation is for small tensors: {label} is {type_text(x)}; use notation='index'")
         self.name(x, f"x{i}")
-        self.called(x, label)
+        self.set_label(x, label)
         self.labels[sp.Symbol(f"x{i}")] = label
         return self.arrays[x]
 
@@ -61,11 +61,11 @@ class _Elements(Lowering):
         self.arrays[v], self.known[v], self.symbols[v] = array, known, tuple(array.ravel())
         return list(array.ravel())
 
-    def called(self, v: Value, label: str) -> None:
+    def set_label(self, v: Value, label: str) -> None:
         for symbol, index in zip(self.symbols[v], np.ndindex(v.shape), strict=True):
             self.labels[symbol] = f"{label}[{', '.join(map(str, index))}]" if index else label
 
-    def whole(self, v: Value, e: Any) -> Any:
+    def line_expression(self, v: Value, e: Any) -> Any:
         return e if e.shape else e[()]
 
     def parts(self, whole: Any) -> list[Any]:
@@ -96,14 +96,14 @@ def _sliced(array: Any, directions: list[Any]) -> Any:
 def _array(v: Value, known: dict[Value, Any]) -> Any:
     if isinstance(v.dtype, tuple) or v.op == OUTPUT:
         raise _no_form(v.args[0] if v.op == OUTPUT else v)
-    if v.size > _MOST:
+    if v.size > _MAX_ELEMENTS:
         raise FormulaError(f"elements notation is for small tensors: {v.op} gives {type_text(v)}; use notation='index'")
     if v.op == LITERAL:
-        return _boxed(meaning.literal(v))
+        return _as_object_array(meaning.literal(v))
     args = [None if a is None else known[a] for a in v.args]
     row = row_of(v)
     if not row.elementwise:
-        return _moved(v, args)
+        return _by_kernel(v, args)
     shape = v.shape
     spread = [np.broadcast_to(a, shape) for a in args if a is not None]
     result = np.empty(shape, object)
@@ -112,7 +112,7 @@ def _array(v: Value, known: dict[Value, Any]) -> Any:
     return result
 
 
-def _moved(v: Value, args: list[Any]) -> Any:
+def _by_kernel(v: Value, args: list[Any]) -> Any:
     """A row that only moves, adds or multiplies elements works on expressions as it does on numbers; of conditions it counts."""
     if v.dtype.kind != "b":
         args = [_counted(e) if a is not None and a.dtype.kind == "b" else e for a, e in zip(v.args, args, strict=True)]
@@ -123,7 +123,7 @@ def _moved(v: Value, args: list[Any]) -> Any:
     if result.shape != v.shape:
         raise _no_form(v)
     for index in np.ndindex(result.shape):
-        result[index] = meaning.number(_unboxed(result[index]))  # the kernel may have put in numbers of its own
+        result[index] = meaning.number(_unwrapped(result[index]))  # the kernel may have put in numbers of its own
     return result
 
 
@@ -132,7 +132,7 @@ def _no_form(v: Value) -> FormulaError:
     return FormulaError(f"{v.op} has no form in elements notation: use notation='index'")
 
 
-def _unboxed(e: Any) -> Any:
+def _unwrapped(e: Any) -> Any:
     """Kernels that join arrays of no dimensions put them in as they are."""
     return e[()] if isinstance(e, np.ndarray) else e
 
@@ -144,7 +144,7 @@ def _counted(conditions: Any) -> Any:
     return result
 
 
-def _boxed(e: Any) -> Any:
+def _as_object_array(e: Any) -> Any:
     array = np.empty((), object)
     array[()] = e
     return array

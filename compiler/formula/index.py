@@ -14,13 +14,13 @@ import sympy as sp
 from symgrad.compiler.formula import indices, meaning
 from symgrad.compiler.formula.element import ELEMENTS
 from symgrad.compiler.formula.element.indexing import Indexing
-from symgrad.compiler.formula.lowering import Lowering, read
-from symgrad.compiler.formula.program import Job, Program
+from symgrad.compiler.formula.lowering import Lowering, arguments_of
+from symgrad.compiler.formula.program import FormulaProgram, LoweringRequest
 from symgrad.compiler.graph.ir import LITERAL, OUTPUT, Value, row_of
 from symgrad.errors import FormulaError
 
 
-def lower(job: Job) -> Program:
+def lower(job: LoweringRequest) -> FormulaProgram:
     """Every output as the expression of its element."""
     run = _Indexed(job)
     return run.program(lambda: max(run.depth.values(), default=0))
@@ -48,7 +48,7 @@ class Operand:
 class _Indexed(Lowering):
     notation = "index"
 
-    def __init__(self, job: Job) -> None:
+    def __init__(self, job: LoweringRequest) -> None:
         super().__init__(job)
         self.unnamed = set()
         """A name may have the indices of directions, besides its own."""
@@ -56,7 +56,7 @@ class _Indexed(Lowering):
         """Those of the values that have names."""
         self.depth: dict[Value, int] = {}
         """How deep sums are nested in the expression of a value."""
-        self.asked = {a for v in job.graph.values if is_opaque(v) for a in read(v)}
+        self.asked = {a for v in job.graph.values if is_opaque(v) for a in arguments_of(v)}
         """What stands in functions of whole tensors needs a name."""
         for some in job.directions:
             self.point(some)
@@ -76,11 +76,11 @@ class _Indexed(Lowering):
         names |= {i: indices.free(len(sizes) + p, n) for p, (i, n) in enumerate(zip(own(v), v.shape, strict=True))}
         return self.known[v].xreplace(names) if sizes else self.known[v]
 
-    def enter(self, i: int, x: Value, label: str) -> Any:
+    def add_input(self, i: int, x: Value, label: str) -> Any:
         if x in self.job.all_directions:
             return None
         self.name(x, f"x{i}")
-        self.called(x, label)
+        self.set_label(x, label)
         return self.symbols[x][0]
 
     def name(self, v: Value, name: str) -> list[Any]:
@@ -104,7 +104,7 @@ class _Indexed(Lowering):
         return v in self.asked or super().wants(v, size)
 
     def lower(self, v: Value) -> Any:
-        scope = Indexing(v.shape, max((self.depth.get(a, 0) for a in read(v) if a not in self.symbols), default=0))
+        scope = Indexing(v.shape, max((self.depth.get(a, 0) for a in arguments_of(v) if a not in self.symbols), default=0))
         e = self.expression(v, scope)
         self.depth[v] = max(scope.depth, indices.deepest(e))
         return e
@@ -132,7 +132,7 @@ class _Indexed(Lowering):
 
     def opaque(self, v: Value, at: tuple[Any, ...], output: int | None) -> Any:
         """A function of whole tensors, each of which has a name."""
-        for a in read(v):
+        for a in arguments_of(v):
             if a not in self.symbols or self.places.get(a):
                 advice = "derive one number of it, such as the sum"
                 raise FormulaError(f"this derivative has no closed form: {v.op} is applied to every slice of a tensor; {advice}")

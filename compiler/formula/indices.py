@@ -12,7 +12,7 @@ from typing import Any
 import sympy as sp
 from sympy.printing.precedence import PRECEDENCE
 
-from symgrad.compiler.formula.budget import MOST_TERMS
+from symgrad.compiler.formula.budget import MAX_TERMS
 
 _INDICES: dict[str, Any] = {}
 
@@ -163,7 +163,7 @@ def total(body: Any, k: Any) -> Any:
     if k not in body.free_symbols:
         return size(k) * body
     sums = [f for f in sp.Mul.make_args(body) if isinstance(f, sp.Add) and any(k in d.free_symbols for d in f.atoms(sp.KroneckerDelta))]
-    if sums and prod(len(f.args) for f in sums) <= MOST_TERMS:  # a sum with a delta in it is multiplied out
+    if sums and prod(len(f.args) for f in sums) <= MAX_TERMS:  # a sum with a delta in it is multiplied out
         return sp.Add(*(total(term * (body / sums[0]), k) for term in sums[0].args))
     outer, inner = _primitive(body).as_independent(k, as_Add=False)
     for factor in sp.Mul.make_args(inner):

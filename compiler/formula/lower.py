@@ -14,7 +14,7 @@ from collections.abc import Sequence
 from sympy import PolynomialError
 
 from symgrad.compiler.formula import elements, index, matrix, scalar
-from symgrad.compiler.formula.program import Job, Program
+from symgrad.compiler.formula.program import FormulaProgram, LoweringRequest
 from symgrad.compiler.graph.ir import Graph, Value
 from symgrad.compiler.passes.decompose import decompose
 from symgrad.compiler.passes.domain import within_domain
@@ -28,11 +28,11 @@ NOTATIONS = ("auto", *_LOWERINGS)
 
 def lower(
     graph: Graph, notation: str = "auto", directions: Sequence[tuple[Value, ...]] = (), symmetric: frozenset[int] = frozenset()
-) -> Program:
+) -> FormulaProgram:
     """The graph as a formula in the notation asked for; `auto` takes the first that fits.
 
     With `directions`, some for each output, the outputs are derivatives, and get the dimensions of their directions."""
-    job = Job(decompose(within_domain(graph)), tuple(directions) or ((),) * len(graph.outputs), symmetric)
+    job = LoweringRequest(decompose(within_domain(graph)), tuple(directions) or ((),) * len(graph.outputs), symmetric)
     if notation != "auto":
         if notation not in _LOWERINGS:
             raise ValueError(f"notation must be one of {', '.join(NOTATIONS)}, got {notation!r}")
@@ -47,7 +47,7 @@ def lower(
     return _written("index", job)
 
 
-def _written(notation: str, job: Job) -> Program:
+def _written(notation: str, job: LoweringRequest) -> FormulaProgram:
     try:
         return _LOWERINGS[notation](job)
     except RecursionError:  # SymPy walks expressions recursively

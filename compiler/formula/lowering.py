@@ -11,20 +11,20 @@ from collections.abc import Callable, Iterator, Sequence
 from itertools import count
 from typing import Any
 
-from symgrad.compiler.differentiate import depending
+from symgrad.compiler.differentiate import dependents
 from symgrad.compiler.formula import budget
 from symgrad.compiler.formula.forms import Forms
-from symgrad.compiler.formula.program import Job, Line, Program
+from symgrad.compiler.formula.program import FormulaProgram, Line, LoweringRequest
 from symgrad.compiler.graph.ir import INPUT, OUTPUT, Value
 from symgrad.errors import FormulaError
 
 
 class Lowering:
-    """One graph on its way to a program. A notation says what `enter`, `lower`, `name` and `finish` are."""
+    """One graph on its way to a program. A notation says what `add_input`, `lower`, `name` and `finish` are."""
 
     notation: str
 
-    def __init__(self, job: Job) -> None:
+    def __init__(self, job: LoweringRequest) -> None:
         self.job, self.graph = job, job.graph
         self.known: dict[Value, Any] = _OnDemand(self.demand)
         """The expression of a value, or its name."""
@@ -35,14 +35,14 @@ class Lowering:
         self.uses = job.graph.uses()
         self.limits = budget.limits(len(job.graph))
         self.ends = {v for v in job.graph.outputs if self.uses[v] == 1}
-        self.unnamed = depending(job.graph.values, tuple(job.all_directions)) if job.all_directions else set()
+        self.unnamed = dependents(job.graph.values, tuple(job.all_directions)) if job.all_directions else set()
         """What depends on a direction has no name: it is to be taken apart."""
         self.sizes: dict[int, tuple[int, int]] = {}
         """How long the expressions of a form are: symbols and parts."""
         self.lines: dict[Value, list[Line]] = {}
         self.first: dict[Any, Line] = {}
 
-    def enter(self, i: int, x: Value, label: str) -> Any:
+    def add_input(self, i: int, x: Value, label: str) -> Any:
         """The symbol of an input; `known` and `symbols` get it."""
         raise NotImplementedError
 
@@ -54,12 +54,12 @@ class Lowering:
         """Symbols for a value, as they stand on the left of its lines; `known` and `symbols` get them."""
         raise NotImplementedError
 
-    def called(self, v: Value, label: str) -> None:
+    def set_label(self, v: Value, label: str) -> None:
         """Enter the label of a value's symbols."""
         (symbol,) = self.symbols[v]
         self.labels[symbol] = label
 
-    def whole(self, v: Value, e: Any) -> Any:
+    def line_expression(self, v: Value, e: Any) -> Any:
         """An expression as it stands in a line."""
         return e
 
@@ -75,20 +75,20 @@ class Lowering:
         """What a name has besides its type."""
         return ()
 
-    def program(self, depth: Callable[[], int] = lambda: 0) -> Program:
-        names = [self.enter(i, x, label) for i, (x, label) in enumerate(zip(self.graph.inputs, self.graph.labels, strict=True))]
+    def program(self, depth: Callable[[], int] = lambda: 0) -> FormulaProgram:
+        names = [self.add_input(i, x, label) for i, (x, label) in enumerate(zip(self.graph.inputs, self.graph.labels, strict=True))]
         for x in self.graph.inputs:
             self.forms.alone(x) if x in self.job.all_directions else self.forms.name(x)
         for v in self.graph.values:
             self.forms.of(v)
             if v.op != INPUT and not isinstance(v.dtype, tuple):
-                self.settle(v)
+                self.lower_or_reuse(v)
         ends = tuple(self.end(n, v, some) for n, (v, some) in enumerate(zip(self.graph.outputs, self.job.directions, strict=True)))
         lines = self.needed(ends)
         inputs = tuple(name for name, x in zip(names, self.graph.inputs, strict=True) if x not in self.job.all_directions)
-        return Program(self.graph, self.notation, inputs, lines, ends, self.labels, self.job.shapes, depth())
+        return FormulaProgram(self.graph, self.notation, inputs, lines, ends, self.labels, self.job.shapes, depth())
 
-    def settle(self, v: Value) -> None:
+    def lower_or_reuse(self, v: Value) -> None:
         """Lower a value, unless one of its form has been, and give it a name if it is long."""
         form, _ = self.forms.of(v)
         if form not in self.sizes:
@@ -98,8 +98,10 @@ class Lowering:
 
     def measured(self, v: Value, e: Any) -> tuple[int, int]:
         if v not in self.unnamed:
-            return max((budget.size(part, self.limits.most, self.limits.parts) for part in self.parts(self.whole(v, e))), default=(0, 0))
-        most = budget.MOST_UNNAMED
+            return max(
+                (budget.size(part, self.limits.most, self.limits.parts) for part in self.parts(self.line_expression(v, e))), default=(0, 0)
+            )
+        most = budget.MAX_UNNAMED
         if any(budget.size(part, most, most)[0] > most for part in self.parts(e)):
             raise FormulaError(f"this derivative is too long for {self.notation} notation: try 'index'")
         return 0, 0
@@ -128,7 +130,7 @@ class Lowering:
             made = self.finish(n, v, directions)
             return Line(None, self.names(v), lambda: made)
         key = (self.forms.of(v)[0], "end")
-        line = Line(None, self.names(v), lambda: self.whole(v, self.known[v]), self.first.get(key))
+        line = Line(None, self.names(v), lambda: self.line_expression(v, self.known[v]), self.first.get(key))
         self.first.setdefault(key, line)
         return line
 
@@ -141,12 +143,12 @@ class Lowering:
 
         @functools.cache
         def made() -> Any:
-            return self.whole(v, self.known[v] if v not in self.symbols else self.again(v))
+            return self.line_expression(v, self.known[v] if v not in self.symbols else self.again(v))
 
         return made
 
     def again(self, v: Value) -> Any:
-        for a in read(v):
+        for a in arguments_of(v):
             self.known[a]  # is lowered now
         return self.lower(v)
 
@@ -154,7 +156,7 @@ class Lowering:
         """Lower a value, its arguments first."""
         stack = [v]
         while stack:
-            waiting = [a for a in read(stack[-1]) if a not in self.known]
+            waiting = [a for a in arguments_of(stack[-1]) if a not in self.known]
             if waiting:
                 stack.extend(waiting)
                 continue
@@ -174,7 +176,7 @@ class Lowering:
         labels = self._fresh()
         for v, lines in self.lines.items():
             if any(line.symbol in wanted for line in lines):
-                self.called(v, next(labels))
+                self.set_label(v, next(labels))
         return tuple(reversed(kept))
 
     def _fresh(self) -> Iterator[str]:
@@ -190,7 +192,7 @@ class _OnDemand(dict[Value, Any]):
         return self._make(v)
 
 
-def read(v: Value) -> tuple[Value, ...]:
+def arguments_of(v: Value) -> tuple[Value, ...]:
     """The arguments of the row that a value comes from."""
     whole = v.args[0] if v.op == OUTPUT else v
     return tuple(a for a in whole.args if a is not None)

@@ -15,12 +15,12 @@ import sympy as sp
 from symgrad.compiler.formula import linear, meaning
 from symgrad.compiler.formula.lowering import Lowering
 from symgrad.compiler.formula.matrices import Det, Elementwise, Entry, Rows, Total, added, outer, scaled, times, transposed
-from symgrad.compiler.formula.program import Job, Program
+from symgrad.compiler.formula.program import FormulaProgram, LoweringRequest
 from symgrad.compiler.graph.ir import LITERAL, OUTPUT, Value, type_text
 from symgrad.errors import FormulaError
 
 
-def lower(job: Job) -> Program:
+def lower(job: LoweringRequest) -> FormulaProgram:
     """Tensors as matrix symbols: products, transposes, Hadamard products, traces."""
     if any(len(shape) > 2 for shape in job.shapes):
         raise FormulaError("matrix notation is for at most two dimensions: a derivative here has more; try 'index'")
@@ -32,7 +32,7 @@ class Matrices(Lowering):
 
     notation = "matrix"
 
-    def __init__(self, job: Job) -> None:
+    def __init__(self, job: LoweringRequest) -> None:
         super().__init__(job)
         self.matrix_of: dict[Any, Any] = {}
         self.atom_of: dict[Any, Any] = {}
@@ -41,7 +41,7 @@ class Matrices(Lowering):
         self.sums: set[Any] = set()
         """Sums as they stand in the program."""
 
-    def enter(self, i: int, x: Value, label: str) -> Any:
+    def add_input(self, i: int, x: Value, label: str) -> Any:
         if isinstance(x.dtype, tuple) or len(x.shape) > 2:
             raise FormulaError(f"matrix notation is for at most two dimensions: {label} is {type_text(x)}; try 'index'")
         (symbol,) = self.name(x, f"x{i}")
@@ -54,7 +54,7 @@ class Matrices(Lowering):
         self.symbols[v] = (symbol,)
         return [symbol]
 
-    def whole(self, v: Value, e: Any) -> Any:
+    def line_expression(self, v: Value, e: Any) -> Any:
         return self.matrix(e, v.shape) if v.shape else e
 
     def measured(self, v: Value, e: Any) -> tuple[int, int]:

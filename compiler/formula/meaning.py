@@ -89,7 +89,7 @@ def elementwise(v: Value, args: Sequence[Any]) -> Any:
         return _compared(v, args)
     row = row_of(v)
     attrs = {k: number(x) for k, x in v.attrs.items()}
-    if v.op in edges.KEPT or (v.op == "div" and edges.may_vanish(args[1])):
+    if v.op in edges.OPAQUE_ROWS or (v.op == "div" and edges.may_vanish(args[1])):
         return opaque(v, args)
     if v.op == "where" and args[1] == 0 and (_is_off(args[0]) or _asks_relu(v.args[0], args[0])):
         return args[2] * sp.Heaviside(_rectified(args[0].lhs), 0)  # how relu's rule is written
@@ -102,7 +102,7 @@ def elementwise(v: Value, args: Sequence[Any]) -> Any:
             found = row.sympy(sp, *args, **attrs)  # type: ignore[misc]
         except (TypeError, ValueError):  # SymPy refuses to compare NaN and sqrt(-1), which are numbers like others here
             return opaque(v, args)
-        return opaque(v, args) if edges.invents(found, (*args, *attrs.values())) else found
+        return opaque(v, args) if edges.introduces_nonfinite(found, (*args, *attrs.values())) else found
     return opaque(v, args)
 
 
@@ -112,7 +112,7 @@ def _compared(v: Value, args: Sequence[Any]) -> Any:
         found = sp.Not(_same(*args)) if v.op == "ne" else _same(*args) if v.op == "eq" else row_of(v).sympy(sp, *args)  # type: ignore[misc]
     except (TypeError, ValueError):  # SymPy refuses to compare NaN and sqrt(-1), which are numbers like others here
         return opaque(v, args)
-    if kind(v.args[0].dtype) not in "fc" or edges.is_settled(v.op, args, found):
+    if kind(v.args[0].dtype) not in "fc" or edges.is_decided(v.op, args, found):
         return found
     if args[0] != args[1]:
         return opaque(v, args)
@@ -244,12 +244,12 @@ def opaque(v: Value, args: Sequence[Any], index: int | None = None) -> Any:
     dtype = v.dtype if index is None else v.dtype[index]
     real = {} if dtype.kind == "c" else {"real": True}
     application = Application(row_of(v), key, shapes, dtypes, index, v.attrs, shape)
-    function = sp.Function(v.op, application=application, fdiff=_slope, **real)
+    function = sp.Function(v.op, application=application, fdiff=_opaque_derivative, **real)
     result = function(*(a if isinstance(a, sp.Expr) else indicator(a) for a in args if a is not None))
     return sp.Ne(result, 0) if dtype.kind == "b" else result
 
 
-def _slope(applied: Any, argindex: int = 1) -> Any:
+def _opaque_derivative(applied: Any, argindex: int = 1) -> Any:
     """The derivative of an opaque function in one of its arguments, by the meaning of its row."""
     row, attrs = applied.func.application.row, applied.func.application.attrs
     if row.sympy is None:

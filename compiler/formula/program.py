@@ -54,7 +54,7 @@ class Line:
 
 
 @dataclass(frozen=True)
-class Program:
+class FormulaProgram:
     """A formula: inputs as symbols, named intermediate results in order, and outputs as expressions of both."""
 
     graph: Graph
@@ -100,7 +100,7 @@ class Program:
 
 
 @dataclass(frozen=True)
-class Job:
+class LoweringRequest:
     """What is to be lowered: a graph whose first inputs are the function's, followed by directions; and the directions of each output."""
 
     graph: Graph

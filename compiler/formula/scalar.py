@@ -6,14 +6,14 @@ from typing import Any
 
 from symgrad.compiler.formula import meaning
 from symgrad.compiler.formula.lowering import Lowering
-from symgrad.compiler.formula.program import Job, Program
+from symgrad.compiler.formula.program import FormulaProgram, LoweringRequest
 from symgrad.compiler.graph.ir import INPUT, LITERAL, Graph, Value, row_of, type_text
 from symgrad.errors import FormulaError
 
 _FREE = ("expand", "reshape")
 
 
-def fits(job: Job) -> bool:
+def fits(job: LoweringRequest) -> bool:
     """All values are elementwise, and of one shape besides scalars."""
     return not job.all_directions and _misfit(job.graph) is None
 
@@ -34,7 +34,7 @@ def _is_filled(v: Value) -> bool:
     return not v.shape
 
 
-def lower(job: Job) -> Program:
+def lower(job: LoweringRequest) -> FormulaProgram:
     """An elementwise function as an expression of one element."""
     graph = job.graph
     misfit = next(iter(job.all_directions), _misfit(graph))
@@ -47,7 +47,7 @@ def lower(job: Job) -> Program:
 class _Scalar(Lowering):
     notation = "scalar"
 
-    def enter(self, i: int, x: Value, label: str) -> Any:
+    def add_input(self, i: int, x: Value, label: str) -> Any:
         (symbol,) = self.name(x, f"x{i}")
         self.labels[symbol] = label
         return symbol

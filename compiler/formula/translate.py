@@ -75,16 +75,16 @@ class Unit(Step):
 _KINKED = {sp.Abs: Magnitude, sp.sign: Sign, sp.floor: Floor, sp.ceiling: Ceiling}
 
 
-def slope(expression: Any, symbol: Any) -> Any:
+def derivative(expression: Any, symbol: Any) -> Any:
     """The derivative of an expression, with the table's conventions at kinks."""
-    return sp.diff(_kept(expression), symbol)
+    return sp.diff(_with_kinked_functions(expression), symbol)
 
 
-def _kept(e: Any) -> Any:
+def _with_kinked_functions(e: Any) -> Any:
     """The expression with its kinked functions as ours."""
     if not e.args:
         return e
-    args = [_kept(a) for a in e.args]
+    args = [_with_kinked_functions(a) for a in e.args]
     if isinstance(e, (sp.Max, sp.Min)):
         return functools.reduce(Greater if isinstance(e, sp.Max) else Smaller, args)
     if isinstance(e, sp.Heaviside):

@@ -15,7 +15,7 @@ import numpy as np
 import sympy as sp
 
 from symgrad.compiler.formula.printing import TextPrinter
-from symgrad.compiler.formula.translate import slope, translate
+from symgrad.compiler.formula.translate import derivative, translate
 from symgrad.dispatch import recorded
 from symgrad.errors import FormulaError, describe
 from symgrad.ops.namespace import raw
@@ -79,7 +79,7 @@ def _row(name: str, meaning: Any, symbols: tuple[Any, ...]) -> Row:
     args = ("x", "y") if len(symbols) == 2 else ("x", *(f"x{i}" for i in range(1, len(symbols))))
     names = dict(zip(symbols, args, strict=True))
     out = sp.Dummy("out", real=True)
-    slopes = [slope(meaning, s).xreplace({meaning: out}) for s in symbols]
+    slopes = [derivative(meaning, s).xreplace({meaning: out}) for s in symbols]
     for e in (meaning, *slopes):  # whatever has no row is told now
         translate(_Anything(), e, dict.fromkeys((*symbols, out), None))
     row_name = f"elementwise.{name}"

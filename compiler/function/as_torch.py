@@ -13,8 +13,8 @@ from typing import Any, Protocol
 import numpy as np
 
 from symgrad import dtypes
-from symgrad.compiler.running.operation import Operation
-from symgrad.compiler.running.program import Program
+from symgrad.compiler.running.operation import AutogradOp
+from symgrad.compiler.running.program import PureProgram
 from symgrad.compiler.tracing.capture import user_line
 from symgrad.compiler.tracing.signature import Call
 from symgrad.compiler.tracing.tree import LEAF, flatten, unflatten
@@ -28,7 +28,7 @@ _NAMES = ", ".join(d.name for d in dtypes.ALL)
 class Preparing(Protocol):
     """What is needed of a compiled function."""
 
-    def _prepare(self, args: Any, kwargs: Any, what: str) -> tuple[Call, Program]: ...
+    def _prepare(self, args: Any, kwargs: Any, what: str) -> tuple[Call, PureProgram]: ...
 
 
 class TorchFunction:
@@ -57,7 +57,7 @@ class TorchFunction:
         return results[0] if program.structure is LEAF else unflatten(program.structure, results)
 
     def _constant(self, t: Tensor) -> Any:
-        """What the function brings along, as it is now."""
+        """What the function captures, as it is now."""
         return _tensor(self.torch, np.array(t.detach().numpy()) if t._array.dtype.name != "bfloat16" else t._array.copy())
 
 
@@ -98,7 +98,7 @@ def _tensor(torch: Any, array: Any) -> Any:
     return torch.from_dlpack(array) if array.dtype != np.bool_ else torch.from_numpy(array)
 
 
-def _run(torch: Any, operation: Operation, tensors: Sequence[Any]) -> tuple[Any, ...]:
+def _run(torch: Any, operation: AutogradOp, tensors: Sequence[Any]) -> tuple[Any, ...]:
     return tuple(_tensor(torch, a) for a in operation.kernel([_array(torch, x) for x in tensors]))
 
 

@@ -17,9 +17,9 @@ import numpy as np
 
 from symgrad.autograd import no_grad
 from symgrad.compiler.function.modules import compiled
-from symgrad.compiler.function.wrapping import Wrapping
+from symgrad.compiler.function.wrapping import FunctionWrapper
 from symgrad.compiler.options import Options
-from symgrad.compiler.tracing.capture import tracing
+from symgrad.compiler.tracing.capture import is_tracing
 from symgrad.compiler.tracing.tree import flatten, unflatten
 from symgrad.dispatch import tensors as ops
 from symgrad.errors import TraceError
@@ -31,15 +31,15 @@ def _is_array(x: Any) -> bool:
     return isinstance(x, (Tensor, np.ndarray))
 
 
-def _beyond(sign: int) -> Callable[[Any], Any]:
+def _probe(sign: int) -> Callable[[Any], Any]:
     """A number far outside of those in an array; whole numbers may be indices, and stay among those that are there."""
     return lambda x: sign * 1e4 if kind(x.dtype) in "fc" else x.max() if sign > 0 else x.min()
 
 
-_FILLS = (_beyond(1), _beyond(-1), lambda x: np.nan if kind(x.dtype) in "fc" else x.max())
+_PROBES = (_probe(1), _probe(-1), lambda x: np.nan if kind(x.dtype) in "fc" else x.max())
 
 
-class Bucketed(Wrapping):
+class Bucketed(FunctionWrapper):
     """A compiled function behind arguments that are filled up. Everything else is asked of the compiled function."""
 
     def __init__(self, function: Callable[..., Any], options: Options) -> None:
@@ -67,21 +67,21 @@ class Bucketed(Wrapping):
         return repr(self.compiled)
 
     def __call__(self, /, *args: Any, **kwargs: Any) -> Any:
-        if tracing():
+        if is_tracing():
             return self.compiled(*args, **kwargs)
         bound = self.compiled.signature.signature.bind(*args, **kwargs)
         n, size = self._sizes(bound.arguments)
         if n is None or size is None or n == size:
             return self.compiled(*args, **kwargs)
         given = {name: bound.arguments[name] for name in self.lengths if name in bound.arguments}
-        bound.arguments.update({name: _filled(argument, n, size) for name, argument in given.items()})
+        bound.arguments.update({name: _padded(argument, n, size) for name, argument in given.items()})
         result = _cut(self.compiled(*bound.args, **bound.kwargs), n, size)
         key = size, self.compiled.signature.bind(bound.args, bound.kwargs).key()
         if key not in self._tried:
             wanted = self._eager(args, kwargs)
             self._check(result, wanted, size)
-            for fill in _FILLS:
-                bound.arguments.update({name: _filled(argument, n, size, fill) for name, argument in given.items()})
+            for fill in _PROBES:
+                bound.arguments.update({name: _padded(argument, n, size, fill) for name, argument in given.items()})
                 other = self._run(bound)
                 if other is not None:
                     self._check(_cut(other[0], n, size), wanted, size)
@@ -126,7 +126,7 @@ class Bucketed(Wrapping):
                 )
 
 
-def _filled(argument: Any, n: int, size: int, fill: Callable[[Any], Any] | None = None) -> Any:
+def _padded(argument: Any, n: int, size: int, fill: Callable[[Any], Any] | None = None) -> Any:
     """Each array with its last row repeated; gradients of the copies would go to that row, and are zero, since results are cut. With `fill`
     the rows that are added hold the number that it gives instead."""
     index = np.minimum(np.arange(size), n - 1)

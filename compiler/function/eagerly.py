@@ -15,30 +15,30 @@ from symgrad.autograd.grad_mode import without_hooks
 from symgrad.compiler.differentiate import require_one_number
 from symgrad.compiler.graph.ir import Graph, input_value
 from symgrad.compiler.jacobians import require_real
-from symgrad.compiler.tracing.histories import nodes_behind
-from symgrad.compiler.tracing.results import results
+from symgrad.compiler.tracing.histories import ancestor_nodes
+from symgrad.compiler.tracing.results import flatten_results
 from symgrad.compiler.tracing.signature import Call
-from symgrad.compiler.tracing.trace import lifting
+from symgrad.compiler.tracing.trace import requiring_grad
 from symgrad.ops.promotion import kind
 from symgrad.tensor import Tensor, wrap
 from symgrad.views import detach
 
 
-class Eagerly:
+class EagerFallback:
     """One run of a function, which derivatives can be asked of."""
 
-    answers = (None,)
+    expected_outcomes = (None,)
     """It is good for one call, as the path of a function that branches may be."""
 
-    def __init__(self, function: Callable[[Sequence[Any]], Any], call: Call, titles: Mapping[int, str]) -> None:
+    def __init__(self, function: Callable[[Sequence[Any]], Any], call: Call, tensor_names: Mapping[int, str]) -> None:
         self.choices: dict[Any, Any] = {}
-        self._leaves = [_leaf(t, asked) for t, asked in zip(call.tensors(), call.requiring, strict=True)]
-        with enable_grad(), lifting(call.lifted):
+        self._leaves = [_leaf(t, requires_grad) for t, requires_grad in zip(call.tensors(), call.requires_grad, strict=True)]
+        with enable_grad(), requiring_grad(call.captured_with_grad):
             result = function(call.as_given(self._leaves))
-        self._outputs, self.structure = results(result)
-        self.captured = _brought(self._outputs, self._leaves)
+        self._outputs, self.structure = flatten_results(result)
+        self.captured = _captured_leaves(self._outputs, self._leaves)
         self.requires_grad = any(t.requires_grad for t in self.captured)
-        names = [t.name or titles.get(id(t)) or f"c{k}" for k, t in enumerate(self.captured, 1)]
+        names = [t.name or tensor_names.get(id(t)) or f"c{k}" for k, t in enumerate(self.captured, 1)]
         inputs, outputs = ([input_value(i, t._array.shape, t._array.dtype) for i, t in enumerate(ts)] for ts in (self._all, self._outputs))
         self.graph = Graph(tuple(inputs), tuple(outputs), (*call.labels, *names))
 
@@ -53,21 +53,21 @@ class Eagerly:
         """What a kernel of this name would give, as tensors without history, of memory of their own."""
         if what in ("jacobian", "hessian"):
             require_real(f"a {what.capitalize()}", (*self.graph.outputs, *(self.graph.inputs[i] for i in wrt)))
-        if what in _OF_ONE_NUMBER:
+        if what in _SCALAR_ONLY:
             require_one_number(self.graph)
         with enable_grad():
-            found = _COMPUTED[what](self._outputs, [self._all[i] for i in wrt], tensors[len(self._all) :])
+            found = _DERIVATIVES[what](self._outputs, [self._all[i] for i in wrt], tensors[len(self._all) :])
         return [wrap(t._array.copy()) for t in found]
 
 
-def _leaf(t: Tensor, asked: bool) -> Tensor:
+def _leaf(t: Tensor, requires_grad: bool) -> Tensor:
     copy = detach(t)
-    return copy.requires_grad_() if asked and kind(t._array.dtype) in "fc" else copy
+    return copy.requires_grad_() if requires_grad and kind(t._array.dtype) in "fc" else copy
 
 
-def _brought(outputs: Sequence[Tensor], own: Sequence[Tensor]) -> tuple[Tensor, ...]:
+def _captured_leaves(outputs: Sequence[Tensor], own: Sequence[Tensor]) -> tuple[Tensor, ...]:
     """The tensors at which histories end, besides the arguments."""
-    ends = [edge for node in reversed(nodes_behind(outputs)) for edge in node.inputs if isinstance(edge, Tensor)]
+    ends = [edge for node in reversed(ancestor_nodes(outputs)) for edge in node.inputs if isinstance(edge, Tensor)]
     mine = set(map(id, own))
     return tuple({id(t): t for t in (*ends, *outputs) if t.is_leaf and t.requires_grad and id(t) not in mine}.values())
 
@@ -81,7 +81,7 @@ def _jacobian(outputs: Sequence[Tensor], inputs: Sequence[Tensor], again: bool =
     return [block for y in outputs for block in rows(y, tuple(inputs), again)]
 
 
-def _pushed(outputs: Sequence[Tensor], inputs: Sequence[Tensor], tangents: Sequence[Tensor]) -> Sequence[Tensor]:
+def _jvp(outputs: Sequence[Tensor], inputs: Sequence[Tensor], tangents: Sequence[Tensor]) -> Sequence[Tensor]:
     with without_hooks():
         return push_forward(tuple(outputs), tuple(inputs))(tuple(tangents), False)
 
@@ -92,21 +92,21 @@ def _hessian(outputs: Sequence[Tensor], inputs: Sequence[Tensor]) -> list[Tensor
         return _jacobian(slopes, inputs)
 
 
-def _along(outputs: Sequence[Tensor], inputs: Sequence[Tensor], directions: Sequence[Tensor]) -> Sequence[Tensor]:
+def _hvp(outputs: Sequence[Tensor], inputs: Sequence[Tensor], directions: Sequence[Tensor]) -> Sequence[Tensor]:
     """The Hessian of a number times directions."""
     slopes = _gradients(outputs, inputs, again=True)
     with without_hooks():
         return pull_back(slopes, inputs, directions, False)
 
 
-_COMPUTED: dict[str, Callable[[Sequence[Tensor], Sequence[Tensor], Sequence[Tensor]], Sequence[Tensor]]] = {
+_DERIVATIVES: dict[str, Callable[[Sequence[Tensor], Sequence[Tensor], Sequence[Tensor]], Sequence[Tensor]]] = {
     "forward": lambda ys, xs, given: ys,
     "vjp": lambda ys, xs, given: pull_back(ys, xs, given, False),
-    "jvp": _pushed,
+    "jvp": _jvp,
     "grad": lambda ys, xs, given: _gradients(ys, xs),
     "value_and_grad": lambda ys, xs, given: [*ys, *_gradients(ys, xs)],
     "jacobian": lambda ys, xs, given: _jacobian(ys, xs),
     "hessian": lambda ys, xs, given: _hessian(ys, xs),
-    "hvp": _along,
+    "hvp": _hvp,
 }
-_OF_ONE_NUMBER = ("grad", "value_and_grad", "hvp")
+_SCALAR_ONLY = ("grad", "value_and_grad", "hvp")

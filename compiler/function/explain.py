@@ -13,14 +13,14 @@ from symgrad.compiler.function.cost import cost_of
 from symgrad.compiler.function.inspection import one_result
 from symgrad.compiler.graph.ir import INPUT, LITERAL, OUTPUT, type_text, walk
 from symgrad.compiler.progress import STAGES, seconds
-from symgrad.compiler.running.program import Program
-from symgrad.compiler.running.state import Step
+from symgrad.compiler.running.program import PureProgram
+from symgrad.compiler.running.state import EffectfulProgram
 from symgrad.errors import SymgradError
 
 _LARGEST_FORMULA = 80
 """Graphs of more values are shown without their formulas, which would take long and help nobody."""
 _LINES = 40
-_FEW = 8
+_MAX_SHOWN = 8
 # Styles of single elements, since a page keeps rules of its own for all others, and no colours, since it may be dark.
 _INSIDE = "margin: 0.2em 0 0.2em 1.1em"
 _NAME = "padding: 0 1.5em 0 0; opacity: 0.65; white-space: nowrap"
@@ -28,7 +28,7 @@ _TEXT = "padding: 0; overflow-wrap: anywhere"
 
 
 @dataclass(frozen=True)
-class Part:
+class Section:
     """A heading, and rows of a table or lines of text."""
 
     title: str
@@ -41,9 +41,9 @@ class Explanation:
     """What `explain` gives: `print` it, or leave it to a notebook. `parts` are its chapters, by name."""
 
     title: str
-    parts: dict[str, Part]
+    parts: dict[str, Section]
 
-    def __getitem__(self, name: str) -> Part:
+    def __getitem__(self, name: str) -> Section:
         return self.parts[name]
 
     def __str__(self) -> str:
@@ -68,7 +68,7 @@ def _shortened(text: str) -> list[str]:
     return lines if more <= 1 else [*lines[:_LINES], f"... {more} more lines"]
 
 
-def _html(part: Part) -> str:
+def _html(part: Section) -> str:
     rows = "".join(f"<tr>{_cell(name, _NAME)}{_cell(text, _TEXT)}</tr>" for name, text in part.rows)
     table = f'<table style="{_INSIDE}; border-collapse: collapse">{rows}</table>' if rows else ""
     lines = f'<pre style="{_INSIDE}; overflow-x: auto">{escape(part.text.rstrip())}</pre>' if part.text else ""
@@ -81,28 +81,28 @@ def _cell(text: str, style: str) -> str:
     return f'<td style="text-align: left; vertical-align: top; {style}">{escape(text)}</td>'
 
 
-def explain(compiled: Any, program: Program | Step, kernel: Kernel, what: str, wrt: Any) -> Explanation:
+def explain(compiled: Any, program: PureProgram | EffectfulProgram, kernel: Kernel, what: str, wrt: Any) -> Explanation:
     """The page about a kernel of a program."""
     cost = cost_of(kernel)  # compiles, so that there are times
     parts = {
-        "signature": Part("signature", _signature(program, kernel)),
-        "formula": Part("formula", text=_formula(compiled, program, what, wrt)),
-        "kernel": Part("kernel", _kernel(compiled, kernel)),
-        "cost": Part("cost", cost.rows()),
-        "times": Part("times", _times(program, kernel)),
-        "programs": Part("programs", _programs(compiled), _recompiles(compiled)),
-        "source": Part("source", text=kernel.source()),
+        "signature": Section("signature", _signature(program, kernel)),
+        "formula": Section("formula", text=_formula(compiled, program, what, wrt)),
+        "kernel": Section("kernel", _kernel(compiled, kernel)),
+        "cost": Section("cost", cost.rows()),
+        "times": Section("times", _times(program, kernel)),
+        "programs": Section("programs", _programs(compiled), _recompiles(compiled)),
+        "source": Section("source", text=kernel.source()),
     }
     title = str(compiled.signature) if what == "forward" else f"{compiled.signature}, {what}"
     return Explanation(title, {name: part for name, part in parts.items() if part.rows or part.text})
 
 
-def _signature(program: Program | Step, kernel: Kernel) -> list[tuple[str, str]]:
+def _signature(program: PureProgram | EffectfulProgram, kernel: Kernel) -> list[tuple[str, str]]:
     graph, arguments = kernel.graph, len(program.call.leaves)
     named = [f"{label}: {type_text(x)}" for label, x in zip(graph.labels, graph.inputs, strict=True)]
     known = len(program.graph.inputs)
-    rows = [("arguments", _some(named[:arguments])), ("brought along", _some(named[arguments:known])), ("directions", _some(named[known:]))]
-    if isinstance(program, Step):
+    rows = [("arguments", _some(named[:arguments])), ("captured", _some(named[arguments:known])), ("directions", _some(named[known:]))]
+    if isinstance(program, EffectfulProgram):
         rows += [("results", _types(graph.outputs[: program.count])), *_effects(program)]
     else:
         rows += [("results", _types(graph.outputs))]
@@ -115,14 +115,14 @@ def _types(values: Sequence[Any]) -> str:
 
 def _some(texts: Sequence[str]) -> str:
     """All of a few, the first and the last of many."""
-    if len(texts) <= _FEW:
+    if len(texts) <= _MAX_SHOWN:
         return ", ".join(texts)
-    return f"{len(texts)} tensors: {', '.join(texts[: _FEW - 2])}, ..., {texts[-1]}"
+    return f"{len(texts)} tensors: {', '.join(texts[: _MAX_SHOWN - 2])}, ..., {texts[-1]}"
 
 
-def _effects(step: Step) -> list[tuple[str, str]]:
+def _effects(step: EffectfulProgram) -> list[tuple[str, str]]:
     labels, effects = step.graph.labels, step.effects
-    conditions = f"{len(step.answers)} of Python's on values" if step.answers else ""
+    conditions = f"{len(step.expected_outcomes)} of Python's on values" if step.expected_outcomes else ""
     return [
         ("written to", _some([labels[i] for i, _ in effects.writes])),
         ("gradients left", _some([labels[i] for i, v in effects.grads if v is not None])),
@@ -131,7 +131,7 @@ def _effects(step: Step) -> list[tuple[str, str]]:
     ]
 
 
-def _formula(compiled: Any, program: Program | Step, what: str, wrt: Any) -> str:
+def _formula(compiled: Any, program: PureProgram | EffectfulProgram, what: str, wrt: Any) -> str:
     if program.count != 1:
         many = f"there are {program.count} results; formula(output=0) shows one"
         return f"left out: {many if program.count else 'nothing is returned'}"
@@ -171,15 +171,15 @@ def _device(kernel: Kernel) -> str:
     return ", ".join(f"{d.platform}:{d.id}" + (f" ({d.device_kind})" if d.device_kind != d.platform else "") for d in devices)
 
 
-def _times(program: Program | Step, kernel: Kernel) -> list[tuple[str, str]]:
+def _times(program: PureProgram | EffectfulProgram, kernel: Kernel) -> list[tuple[str, str]]:
     own = getattr(getattr(kernel, "chosen", kernel), "times", {})
     total = {name: program.times.get(name, 0.0) + own.get(name, 0.0) for name in STAGES if name in program.times or name in own}
     return [(name, seconds(t)) for name, t in total.items() if t >= 0.0005]
 
 
 def _programs(compiled: Any) -> list[tuple[str, str]]:
-    kinds = len(compiled._programs.keys() | compiled._steps.keys() | compiled._paths.keys())
-    paths = sum(map(len, compiled._steps.values())) + len(compiled._programs)
+    kinds = len(compiled._programs.keys() | compiled._effectful.keys() | compiled._paths.keys())
+    paths = sum(map(len, compiled._effectful.values())) + len(compiled._programs)
     rows = [("for types of arguments", str(kinds))]
     return rows + ([("paths through them", str(paths))] if paths > kinds else [])
 

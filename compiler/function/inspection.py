@@ -12,12 +12,12 @@ from symgrad.compiler.backend import Kernel, make_kernel
 from symgrad.compiler.function.cost import Cost, cost_of
 from symgrad.compiler.graph.ir import Graph
 from symgrad.compiler.options import Options
-from symgrad.compiler.running.program import Program
-from symgrad.compiler.running.state import Step
-from symgrad.compiler.tracing.capture import Way
-from symgrad.compiler.tracing.choice import Choice, choose
-from symgrad.compiler.tracing.naming import titles
-from symgrad.compiler.tracing.requiring import for_derivatives
+from symgrad.compiler.running.program import PureProgram
+from symgrad.compiler.running.state import EffectfulProgram
+from symgrad.compiler.tracing.capture import PathConditions
+from symgrad.compiler.tracing.choice import WrtSelection, select_wrt
+from symgrad.compiler.tracing.naming import tensor_names
+from symgrad.compiler.tracing.requiring import trace_for_derivatives
 from symgrad.compiler.tracing.signature import Call, Signature, Spec
 from symgrad.compiler.tracing.trace import trace
 from symgrad.errors import FormulaError, TraceError
@@ -33,7 +33,7 @@ class Inspection:
     options: Options
     signature: Signature
     _name: str
-    _latest: Program | Step | None
+    _latest: PureProgram | EffectfulProgram | None
 
     def source(self, what: str = "forward", wrt: Any = None, backend: str | None = None) -> str:
         """The source of the latest program, on JAX or NumPy, as the back end is: "forward", or a derivative ("vjp", "jvp", "grad",
@@ -48,16 +48,16 @@ class Inspection:
         """The closed form of the latest program and of its derivatives, as `derive` gives it; `output` says of which result, if there are
         several."""
         from symgrad.compiler.deriving.derivation import Derivation
-        from symgrad.compiler.deriving.derive import Plan, derived
+        from symgrad.compiler.deriving.derive import DerivationRequest, derived
 
         program = self._traced()
-        chosen = _slopes_left(program) if wrt is None else ()
+        chosen = _inputs_with_grads(program) if wrt is None else ()
         if order and not chosen:
             program, chosen = self._differentiated(program, "formula", wrt)
         graph = one_result(program, output)
-        lowered, found = derived(graph, chosen, Plan(wrt, order, notation), _path(program))
+        lowered, found = derived(graph, chosen, DerivationRequest(wrt, order, notation), _path(program))
         name = self._name if self._name.isidentifier() else "f"
-        return Derivation(name, lowered, found, chosen, isinstance(wrt, (str, int)), self._values(program), program.answers)
+        return Derivation(name, lowered, found, chosen, isinstance(wrt, (str, int)), self._values(program), program.expected_outcomes)
 
     def hlo(self, what: str = "forward", wrt: Any = None, *, optimized: bool = True) -> str:
         """XLA's own text of a kernel: as it runs, or with `optimized=False` the StableHLO that it is made from."""
@@ -77,7 +77,7 @@ class Inspection:
 
         return explain(self, self._traced(), self._kernel(what, wrt), what, wrt)
 
-    def _traced(self) -> Program | Step:
+    def _traced(self) -> PureProgram | EffectfulProgram:
         if self._latest is None:
             raise TraceError(
                 f"{self._name} has no program yet: call it once, programs are made for the types of the arguments; a function that is never"
@@ -88,61 +88,71 @@ class Inspection:
     def _kernel(self, what: str, wrt: Any, backend: str | None = None) -> Kernel:
         program = self._traced()
         if what != "forward":
-            if isinstance(program, Step) and program.operation is None:
+            if isinstance(program, EffectfulProgram) and program.operation is None:
                 raise TraceError(f'{self._name} has effects: its kernel is the whole step ("forward"), of which there is no {what!r}')
             program, chosen = self._differentiated(program, what, wrt)
-            if not isinstance(program, Program):
+            if not isinstance(program, PureProgram):
                 raise TraceError(f"{self._name} takes other paths for other values: call {what}(...) with arguments first, to say which")
             return program.kernel(what, program.wrt if wrt is None else chosen, backend)
-        if isinstance(program, Program):
+        if isinstance(program, PureProgram):
             return program.kernel(what, (), backend)
         if backend is None or backend == self.options.backend:
             return program.kernel
         return make_kernel(program.graph, options=replace(self.options, backend=backend))
 
-    def _differentiated(self, program: Program | Step, what: str, wrt: Any) -> tuple[Program | Step, tuple[int, ...]]:
+    def _differentiated(
+        self, program: PureProgram | EffectfulProgram, what: str, wrt: Any
+    ) -> tuple[PureProgram | EffectfulProgram, tuple[int, ...]]:
         """The program, and the inputs in `wrt`; traced again, for the same arguments or types, unless these inputs required grad."""
-        if isinstance(program, Step) and program.operation is None:
+        if isinstance(program, EffectfulProgram) and program.operation is None:
             return program, self._chosen(program, wrt)
 
-        def make(call: Call) -> Program | Step:
-            return program if call.pattern == program.call.pattern and program.whole else self._retraced(program, call, what)
+        def make(call: Call) -> PureProgram | EffectfulProgram:
+            return (
+                program if call.mode_override == program.call.mode_override and program.has_all_derivatives
+                else self._retraced(program, call, what)
+            )
 
         choose = lambda made: self._choice_of(made, wrt)
-        places = self.signature.places(program.call)
-        found, choice = for_derivatives(program.call, wrt, places, make, choose)
+        places = self.signature.named_arguments(program.call)
+        found, choice = trace_for_derivatives(program.call, wrt, places, make, choose)
         return found, choice.inputs
 
-    def _retraced(self, program: Program | Step, call: Call, what: str) -> Program:
+    def _retraced(self, program: PureProgram | EffectfulProgram, call: Call, what: str) -> PureProgram:
         """Another trace of a program's function: with the arguments of the last one, if they still exist, or else with their types."""
-        given = program.given()
-        how: dict[str, Any] = {} if given is None else {"follow": True, "numbers": False}
-        known = self.signature.names(), titles(self.signature.function)
+        given = program.example_arguments()
+        how: dict[str, Any] = {} if given is None else {"allow_branches": True, "inline_scalars": False}
+        known = self.signature.names(), tensor_names(self.signature.function)
         leaves = call.leaves if given is None else given
         try:
-            traced = trace(self.signature.caller(call), leaves, call.labels, *known, **how, asked=call.requiring, lifted=call.lifted)
+            traced = trace(
+                self.signature.caller(call), leaves, call.labels, *known, **how, requires_grad=call.requires_grad,
+                captured_with_grad=call.captured_with_grad
+            )
         except TraceError as error:
             if given is not None:
                 raise
             raise TraceError(f"{error}. Its arguments are gone: call {what}(...) with arguments first, to say which path") from error
-        return Program(traced, call, self._name, self.options)
+        return PureProgram(traced, call, self._name, self.options)
 
-    def _choice_of(self, program: Program | Step, wrt: Any) -> Choice:
+    def _choice_of(self, program: PureProgram | EffectfulProgram, wrt: Any) -> WrtSelection:
         inputs = [Spec(x.shape, x.dtype) for x in program.graph.inputs]
-        return choose(wrt, self.signature.places(program.call), program.graph.labels, inputs, len(program.call.leaves))
+        return select_wrt(wrt, self.signature.named_arguments(program.call), program.graph.labels, inputs, len(program.call.leaves))
 
-    def _chosen(self, program: Program | Step, wrt: Any) -> tuple[int, ...]:
+    def _chosen(self, program: PureProgram | EffectfulProgram, wrt: Any) -> tuple[int, ...]:
         return self._choice_of(program, wrt).inputs
 
-    def _values(self, program: Program | Step) -> Any:
+    def _values(self, program: PureProgram | EffectfulProgram) -> Any:
         from symgrad.compiler.deriving.derive import CallSource
 
-        if isinstance(program, Program):
-            return CallSource(self.signature, replace(program.call, effects=False, pattern=None, lifted=()), program.captured)
-        return _ToBeRead(program.graph.labels, len(program.call.leaves))
+        if isinstance(program, PureProgram):
+            return CallSource(
+                self.signature, replace(program.call, effects=False, mode_override=None, captured_with_grad=()), program.captured
+            )
+        return _NotRunnable(program.graph.labels, len(program.call.leaves))
 
 
-class _ToBeRead:
+class _NotRunnable:
     """Where the arguments of a formula would come from, if it could be run."""
 
     captured: tuple[Any, ...] = ()
@@ -157,7 +167,7 @@ class _ToBeRead:
     arrays = given = run = _refuse
 
 
-def one_result(program: Program | Step, output: int | None) -> Graph:
+def one_result(program: PureProgram | EffectfulProgram, output: int | None) -> Graph:
     graph = program.graph
     results = graph.outputs[: program.count]
     if output is None and len(results) != 1:
@@ -167,10 +177,10 @@ def one_result(program: Program | Step, output: int | None) -> Graph:
     return Graph(graph.inputs, (results[output or 0],), graph.labels)
 
 
-def _slopes_left(program: Program | Step) -> tuple[int, ...]:
+def _inputs_with_grads(program: PureProgram | EffectfulProgram) -> tuple[int, ...]:
     """The inputs of a step that get gradients from it: its formula is in them, unless somebody asks for others."""
-    return tuple(i for i, slope in program.effects.grads if slope is not None) if isinstance(program, Step) else ()
+    return tuple(i for i, slope in program.effects.grads if slope is not None) if isinstance(program, EffectfulProgram) else ()
 
 
-def _path(program: Program | Step) -> Way:
-    return Way(list(program.asked), list(program.answers))
+def _path(program: PureProgram | EffectfulProgram) -> PathConditions:
+    return PathConditions(list(program.condition_values), list(program.expected_outcomes))

@@ -2,7 +2,7 @@
 
 `wrt` says in which inputs: a name or a position (then a derivative has the form of that argument: one tensor, or a container of them), or
 several (then it is a tuple, and a Hessian a tuple of tuples). Without it, those that require grad, or else every floating-point argument.
-Tensors that the function brings along have names, too.
+Tensors that the function captures have names, too.
 """
 
 from __future__ import annotations
@@ -13,32 +13,34 @@ from typing import Any
 
 import numpy as np
 
-from symgrad.compiler.function.eagerly import Eagerly
-from symgrad.compiler.function.nested import Nested, NestedPullback, NestedPushforward, looked_at, refuse_kernels
+from symgrad.compiler.function.eagerly import EagerFallback
+from symgrad.compiler.function.nested import InlinedDerivatives, InlinedPullback, InlinedPushforward, refuse_kernels, under_outer_transform
 from symgrad.compiler.graph.ir import Value, type_text
 from symgrad.compiler.options import Options
-from symgrad.compiler.running.fastpath import Entry, FastPath, key_of
-from symgrad.compiler.running.program import MISS, Program
-from symgrad.compiler.running.returns import ARRAYS, array_of, choice as returns_arrays, kinds_of
-from symgrad.compiler.running.state import Step
-from symgrad.compiler.running.target import Form, target_of
-from symgrad.compiler.tracing.choice import Choice, choose, tangents
-from symgrad.compiler.tracing.signature import Call, Signature, native_number, types_of
+from symgrad.compiler.running.fastpath import FastPath, FastPathEntry, call_key
+from symgrad.compiler.running.program import CACHE_MISS, PureProgram
+from symgrad.compiler.running.returns import ARRAYS, array_of, kinds_of, returns_arrays as returns_arrays
+from symgrad.compiler.running.state import EffectfulProgram
+from symgrad.compiler.running.target import Unflatten, make_target
+from symgrad.compiler.tracing.choice import WrtSelection, select_wrt, selected_tangents
+from symgrad.compiler.tracing.signature import Call, Signature, native_number, tensor_types
 from symgrad.compiler.tracing.tree import LEAF, leaf_count, leaves_like, unflatten
 from symgrad.errors import describe
 from symgrad.ops.promotion import kind
 from symgrad.ops.spec import Meta
-from symgrad.resident import memory
+from symgrad.resident import storage_of
 from symgrad.tensor import Tensor, wrap
 
-_MOST_ASKED = 64
+_MAX_REQUESTS = 64
 TENSORS = frozenset((Tensor,))
 
 
-class Point:
+class DerivativePoint:
     """Where a derivative is taken: a program, its inputs, and which of them are meant."""
 
-    def __init__(self, program: Program | Eagerly, call: Call, choice: Choice, returns: str | None, later: bool = False) -> None:
+    def __init__(
+        self, program: PureProgram | EagerFallback, call: Call, choice: WrtSelection, returns: str | None, later: bool = False
+    ) -> None:
         self.program: Any = program
         self.choice, self.chosen = choice, choice.inputs
         self.inputs = program.inputs(call)
@@ -49,9 +51,11 @@ class Point:
         self._versions = [t._version for t in self.inputs] if later else ()
 
     @staticmethod
-    def known(program: Program, choice: Choice, tensors: Sequence[Tensor], returns: str | None, later: bool) -> Point:
+    def for_arguments(
+        program: PureProgram, choice: WrtSelection, tensors: Sequence[Tensor], returns: str | None, later: bool
+    ) -> DerivativePoint:
         """The same for other arguments of the same types."""
-        point = Point.__new__(Point)
+        point = DerivativePoint.__new__(DerivativePoint)
         point.program, point.choice, point.chosen = program, choice, choice.inputs
         point.inputs = [*tensors, *program.captured]
         point.kinds, point.returns_arrays = TENSORS, returns_arrays(returns, program.requires_grad)
@@ -68,13 +72,13 @@ class Point:
         arrays = self.returns_arrays
         if arrays is None:
             arrays = self.kinds | kinds_of(given) == ARRAYS
-        return [array_of(t._held) for t in found] if arrays else found
+        return [array_of(t._storage) for t in found] if arrays else found
 
-    def formed(self, found: Sequence[Any]) -> Any:
+    def in_structure(self, found: Sequence[Any]) -> Any:
         """Derivatives in the form of what they are derivatives in."""
-        return _formed(self.choice.form, found)
+        return _in_structure(self.choice.structure, found)
 
-    def by_output(self, found: list[Any], arrange: Form) -> Any:
+    def by_output(self, found: list[Any], arrange: Unflatten) -> Any:
         """Derivatives in the containers of the results."""
         return _by_output(self.program, arrange)(found)
 
@@ -88,23 +92,23 @@ class Point:
         return [self.program.graph.labels[i] for i in self.chosen]
 
 
-def _formed(form: Any, found: Sequence[Any]) -> Any:
+def _in_structure(form: Any, found: Sequence[Any]) -> Any:
     return found[0] if form is LEAF else unflatten(form, found)
 
 
-def _by_output(program: Any, arrange: Form) -> Form:
+def _by_output(program: Any, arrange: Unflatten) -> Unflatten:
     """Puts derivatives, equally many for each output, into the containers of the results."""
 
     def by_output(found: list[Any]) -> Any:
         each = len(found) // leaf_count(program.structure)
-        return _formed(program.structure, [arrange(found[k : k + each]) for k in range(0, len(found), each)])
+        return _in_structure(program.structure, [arrange(found[k : k + each]) for k in range(0, len(found), each)])
 
     return by_output
 
 
 def direction(given: Any, like: Value | Meta, name: str) -> Tensor:
     """A tangent or cotangent as the kernel takes it: of the shape and type of what it belongs to."""
-    array = memory(given) if isinstance(given, Tensor) else _array_of(given)
+    array = storage_of(given) if isinstance(given, Tensor) else _array_of(given)
     given_kind = kind(array.dtype)
     if given_kind not in ("b", "i", "f", "c") or array.shape != like.shape or (given_kind == "c" and kind(like.dtype) != "c"):
         raise ValueError(f"{name} must be {type_text(like)}, got {describe(given)}")
@@ -123,7 +127,7 @@ def _array_of(given: Any) -> Any:
 class Pullback:
     """The VJP at one point: call it with cotangents, in the form of the results; it gives those of the inputs."""
 
-    def __init__(self, point: Point, name: str) -> None:
+    def __init__(self, point: DerivativePoint, name: str) -> None:
         self._point, self._name = point, name
 
     def __repr__(self) -> str:
@@ -141,7 +145,7 @@ class Pullback:
         outputs: Iterator[Value] = iter(program.graph.outputs)
         leaves = list(leaves_like(program.structure, given, "the cotangent"))
         seeds = [cotangent(x, next(outputs), where) for x, where in leaves]
-        return self._point.formed(self._point.compute("vjp", seeds, [x for x, _ in leaves]))
+        return self._point.in_structure(self._point.compute("vjp", seeds, [x for x, _ in leaves]))
 
 
 def cotangent(given: Any, like: Value | Meta, where: str) -> Tensor:
@@ -154,7 +158,7 @@ def cotangent(given: Any, like: Value | Meta, where: str) -> Tensor:
 class Pushforward:
     """The JVP at one point: call it with tangents of the inputs, it gives those of the results."""
 
-    def __init__(self, point: Point, name: str) -> None:
+    def __init__(self, point: DerivativePoint, name: str) -> None:
         self._point, self._name = point, name
 
     def __repr__(self) -> str:
@@ -171,27 +175,27 @@ class Pushforward:
         return self._point.by_output(found, lambda group: group[0])
 
 
-def _directions(point: Point, given: Sequence[Any], name: str) -> tuple[list[Tensor], list[Any]]:
+def _directions(point: DerivativePoint, given: Sequence[Any], name: str) -> tuple[list[Tensor], list[Any]]:
     """As the kernel takes them, and as they were given."""
-    leaves = list(tangents(point.choice, given, point.labels, name))
+    leaves = list(selected_tangents(point.choice, given, point.labels, name))
     return [direction(x, v, f"{name} of {label}") for x, v, label in zip(leaves, point.values, point.labels, strict=True)], leaves
 
 
-def _value(point: Point, name: str) -> Any:
+def _value(point: DerivativePoint, name: str) -> Any:
     refuse_kernels(name)
     found = point.compute("forward")
     return found[0] if point.program.structure is LEAF else unflatten(point.program.structure, found)
 
 
-def _named(wrt: Any) -> Any:
+def _wrt_key(wrt: Any) -> Any:
     """What was asked for as part of a key, in which True is not 1."""
     if wrt is None or wrt.__class__ is str:
         return wrt
     return tuple([(x.__class__, x) for x in wrt]) if isinstance(wrt, (tuple, list)) else (wrt.__class__, wrt)
 
 
-_MOST_POINTS = 256
-_FORMS: dict[tuple[str, bool], Form] = {
+_MAX_POINTS = 256
+_UNFLATTEN: dict[tuple[str, bool], Unflatten] = {
     ("grad", True): itemgetter(0),
     ("grad", False): tuple,
     ("value_and_grad", True): tuple,
@@ -200,138 +204,140 @@ _FORMS: dict[tuple[str, bool], Form] = {
 """What gradients are given as, in one tensor or in several."""
 
 
-def _form(what: str, point: Point) -> Form:
+def _unflatten_for(what: str, point: DerivativePoint) -> Unflatten:
     """Puts the results of a kernel into their form. It outlives the point, and does not keep its inputs."""
-    form, count, program = point.choice.form, len(point.chosen), point.program
+    form, count, program = point.choice.structure, len(point.chosen), point.program
     if what == "jacobian":
-        return _by_output(program, lambda found: _formed(form, found))
+        return _by_output(program, lambda found: _in_structure(form, found))
     if what == "hessian":
 
         def square(found: Sequence[Any]) -> Any:
-            return _formed(form, [_formed(form, found[k : k + count]) for k in range(0, len(found), count)])
+            return _in_structure(form, [_in_structure(form, found[k : k + count]) for k in range(0, len(found), count)])
 
         return _by_output(program, square)
-    if form is LEAF or (point.choice.several and all(part is LEAF for part in form)):
-        return _FORMS[what, form is LEAF]
+    if form is LEAF or (point.choice.is_tuple and all(part is LEAF for part in form)):
+        return _UNFLATTEN[what, form is LEAF]
     return (lambda found: unflatten(form, found)) if what == "grad" else lambda found: (found[0], unflatten(form, found[1:]))
 
 
-class Methods:
+class DerivativeMethods:
     """The derivatives of a compiled function, at arguments."""
 
     _name: str
     signature: Signature
     options: Options
-    _points: dict[Any, tuple[Program, Choice]]
-    """The short way to derivatives: program and inputs, by what was asked for."""
+    _points: dict[Any, tuple[PureProgram, WrtSelection]]
+    """The fast path to derivatives: program and inputs, by what was asked for."""
     _fast: FastPath
-    _entries: dict[Any, Entry]
+    _fast_entries: dict[Any, FastPathEntry]
     """Those of the fast path."""
-    _asked: dict[int, Any]
+    _requests: dict[int, Any]
     """What was asked for, by its id, which no other object has as long as it is kept here."""
 
     @property
-    def _latest(self) -> Program | Step | None:
+    def _latest(self) -> PureProgram | EffectfulProgram | None:
         """The program that ran last."""
-        return self._fast.latest.program  # type: ignore[no-any-return]
+        return self._fast.last_run.program  # type: ignore[no-any-return]
 
     @_latest.setter
-    def _latest(self, program: Program | Step | None) -> None:
-        self._fast.latest.ran = program
+    def _latest(self, program: PureProgram | EffectfulProgram | None) -> None:
+        self._fast.last_run.target_or_program = program
 
-    def _differentiable(self, args: Any, kwargs: Any, what: str, wrt: Any) -> tuple[Call, Any, Choice]:
+    def _differentiable(self, args: Any, kwargs: Any, what: str, wrt: Any) -> tuple[Call, Any, WrtSelection]:
         raise NotImplementedError
 
-    def _point(self, what: str, args: Any, kwargs: Any, wrt: Any) -> Point:
-        later, types = what in ("vjp", "jvp"), None if kwargs else types_of(args, False)
-        key = _named(wrt), types
+    def _point(self, what: str, args: Any, kwargs: Any, wrt: Any) -> DerivativePoint:
+        later, types = what in ("vjp", "jvp"), None if kwargs else tensor_types(args, False)
+        key = _wrt_key(wrt), types
         if types is not None and key in self._points:
             program, choice = self._points[key]
-            if program.guards.hold(args):
+            if program.guards.check(args):
                 self._latest = program
-                return Point.known(program, choice, args, self.options.returns, later)
+                return DerivativePoint.for_arguments(program, choice, args, self.options.returns, later)
         args, kwargs = self.signature.with_floats(args, kwargs, wrt)
         call, program, choice = self._differentiable(args, kwargs, what, wrt)
-        point = Point(program, call, choice, self.options.returns, later)
-        if types is not None and call.plain and not program.answers and not program.guards.conditions:
+        point = DerivativePoint(program, call, choice, self.options.returns, later)
+        if types is not None and call.plain and not program.expected_outcomes and not program.guards.scalar_conditions:
             self._keep(key, point)
         return point
 
-    def _nested(self, args: Any, kwargs: Any, wrt: Any) -> Nested:
-        return Nested(self.signature.function, args, kwargs, wrt, self.options.returns)
+    def _inlined(self, args: Any, kwargs: Any, wrt: Any) -> InlinedDerivatives:
+        return InlinedDerivatives(self.signature.function, args, kwargs, wrt, self.options.returns)
 
-    def _choice(self, call: Call, program: Program | Eagerly, wrt: Any) -> Choice:
+    def _choice(self, call: Call, program: PureProgram | EagerFallback, wrt: Any) -> WrtSelection:
         """In which inputs; what is said by name is looked up once for each program."""
         known = program.choices
-        key = _named(wrt)
+        key = _wrt_key(wrt)
         choice = known.get(key)
         if choice is None:
             leaves = (*call.leaves, *program.captured)
-            choice = choose(wrt, self.signature.places(call), program.graph.labels, leaves, len(call.leaves), call.weak)
+            choice = select_wrt(
+                wrt, self.signature.named_arguments(call), program.graph.labels, leaves, len(call.leaves), call.scalar_types
+            )
             if wrt is not None:
                 known[key] = choice
         return choice
 
     def _computed(self, what: str, args: Any, kwargs: Any, wrt: Any) -> Any:
         """A derivative, by the fast path if there is one for what was asked for, whichever object says so."""
-        key = what, _named(wrt), key_of(args, kwargs)
-        entry = self._entries.get(key)
+        key = what, _wrt_key(wrt), call_key(args, kwargs)
+        entry = self._fast_entries.get(key)
         if entry is not None:
             found = entry.run(args, kwargs)
-            if found is not MISS:
-                self._remember_asked(what, args, kwargs, wrt)
+            if found is not CACHE_MISS:
+                self._remember_request(what, args, kwargs, wrt)
                 return found
-        if looked_at():
-            return getattr(self._nested(args, kwargs, wrt), what)()
+        if under_outer_transform():
+            return getattr(self._inlined(args, kwargs, wrt), what)()
         point = self._point(what, args, kwargs, wrt)
-        form = _form(what, point)
+        form = _unflatten_for(what, point)
         results = form(point.compute(what))
-        if isinstance(point.program, Program) and not point.program.answers:
-            target = target_of(point.program.kernel(what, point.chosen), point.program, form, self.options.returns)
+        if isinstance(point.program, PureProgram) and not point.program.expected_outcomes:
+            target = make_target(point.program.kernel(what, point.chosen), point.program, form, self.options.returns)
             if target is not None:
-                self._fast.enter(key, self.signature.bind(args, kwargs), target, records=False)
-                self._remember_asked(what, args, kwargs, wrt)
+                self._fast.add(key, self.signature.bind(args, kwargs), target, records=False)
+                self._remember_request(what, args, kwargs, wrt)
         return results
 
-    def _remember_asked(self, what: str, args: Any, kwargs: Any, wrt: Any) -> None:
+    def _remember_request(self, what: str, args: Any, kwargs: Any, wrt: Any) -> None:
         """Find the fast path by the identity of what was asked for; a list may be another one the next time."""
-        key = what, _named(wrt), key_of(args, kwargs)
-        if isinstance(wrt, list) or key not in self._entries:
+        key = what, _wrt_key(wrt), call_key(args, kwargs)
+        if isinstance(wrt, list) or key not in self._fast_entries:
             return
-        if len(self._asked) >= _MOST_ASKED:
-            for known in [k for k in self._entries if isinstance(k, tuple) and len(k) > 1 and k[1] in self._asked]:
-                self._entries.pop(known, None)
-            self._asked = {}
-        self._asked[id(wrt)] = wrt
-        self._entries[what, id(wrt), len(args), *kwargs] = self._entries[key]
+        if len(self._requests) >= _MAX_REQUESTS:
+            for known in [k for k in self._fast_entries if isinstance(k, tuple) and len(k) > 1 and k[1] in self._requests]:
+                self._fast_entries.pop(known, None)
+            self._requests = {}
+        self._requests[id(wrt)] = wrt
+        self._fast_entries[what, id(wrt), len(args), *kwargs] = self._fast_entries[key]
 
-    def _keep(self, key: Any, point: Point) -> None:
-        if len(self._points) >= _MOST_POINTS:
+    def _keep(self, key: Any, point: DerivativePoint) -> None:
+        if len(self._points) >= _MAX_POINTS:
             self._points.clear()
         self._points[key] = point.program, point.choice
 
     def value_and_grad(self, /, *args: Any, wrt: Any = None, **kwargs: Any) -> tuple[Tensor, Any]:
         """The scalar result and its gradients: in the form of the argument if `wrt` is one name or position, else in a tuple."""
-        entry = self._entries.get(("value_and_grad", id(wrt), len(args), *kwargs))
-        found: Any = MISS if entry is None else entry.run(args, kwargs)
-        return self._computed("value_and_grad", args, kwargs, wrt) if found is MISS else found  # type: ignore[no-any-return]
+        entry = self._fast_entries.get(("value_and_grad", id(wrt), len(args), *kwargs))
+        found: Any = CACHE_MISS if entry is None else entry.run(args, kwargs)
+        return self._computed("value_and_grad", args, kwargs, wrt) if found is CACHE_MISS else found  # type: ignore[no-any-return]
 
     def grad(self, /, *args: Any, wrt: Any = None, **kwargs: Any) -> Any:
         """The gradients of the scalar result, as `value_and_grad` gives them."""
-        entry = self._entries.get(("grad", id(wrt), len(args), *kwargs))
-        found = MISS if entry is None else entry.run(args, kwargs)
-        return self._computed("grad", args, kwargs, wrt) if found is MISS else found
+        entry = self._fast_entries.get(("grad", id(wrt), len(args), *kwargs))
+        found = CACHE_MISS if entry is None else entry.run(args, kwargs)
+        return self._computed("grad", args, kwargs, wrt) if found is CACHE_MISS else found
 
-    def vjp(self, /, *args: Any, wrt: Any = None, **kwargs: Any) -> Pullback | NestedPullback:
+    def vjp(self, /, *args: Any, wrt: Any = None, **kwargs: Any) -> Pullback | InlinedPullback:
         """The VJP at these arguments: `fast.vjp(x, w)(v)` gives the cotangents of the inputs for a cotangent v of the result."""
-        if looked_at():
-            return NestedPullback(self._nested(args, kwargs, wrt))
+        if under_outer_transform():
+            return InlinedPullback(self._inlined(args, kwargs, wrt))
         return Pullback(self._point("vjp", args, kwargs, wrt), self._name)
 
-    def jvp(self, /, *args: Any, wrt: Any = None, **kwargs: Any) -> Pushforward | NestedPushforward:
+    def jvp(self, /, *args: Any, wrt: Any = None, **kwargs: Any) -> Pushforward | InlinedPushforward:
         """The JVP at these arguments: `fast.jvp(x, w)(tx, tw)` gives the tangent of the result for tangents of the inputs."""
-        if looked_at():
-            return NestedPushforward(self._nested(args, kwargs, wrt))
+        if under_outer_transform():
+            return InlinedPushforward(self._inlined(args, kwargs, wrt))
         return Pushforward(self._point("jvp", args, kwargs, wrt), self._name)
 
     def jacobian(self, /, *args: Any, wrt: Any = None, **kwargs: Any) -> Any:
@@ -345,7 +351,7 @@ class Methods:
     def hvp(self, /, *args: Any, v: Any, wrt: Any = None, **kwargs: Any) -> Any:
         """The Hessian of the scalar result times `v`, without the Hessian. Both have the form of the argument if `wrt` is one name or
         position, else they are tuples."""
-        if looked_at():
-            return self._nested(args, kwargs, wrt).hvp(v)
+        if under_outer_transform():
+            return self._inlined(args, kwargs, wrt).hvp(v)
         point = self._point("hvp", args, kwargs, wrt)
-        return point.formed(point.compute("hvp", *_directions(point, (v,), "v")))
+        return point.in_structure(point.compute("hvp", *_directions(point, (v,), "v")))

@@ -10,13 +10,13 @@ from typing import Any
 from symgrad.compiler.function.compiled import Compiled
 from symgrad.compiler.function.retraced import Retraced
 from symgrad.compiler.options import Options
-from symgrad.compiler.tracing.tree import has
+from symgrad.compiler.tracing.tree import has_attribute
 
 
 def compiled(function: Callable[..., Any], options: Options) -> Compiled:
     """A compiled function, or a compiled module. These are classes of their own: a class with __getattr__ has slower attributes."""
     plain, module = (Retraced, RetracedModule) if options.retrace else (Compiled, CompiledModule)
-    return (module if has(function, "named_parameters") else plain)(function, options)
+    return (module if has_attribute(function, "named_parameters") else plain)(function, options)
 
 
 class _Module:

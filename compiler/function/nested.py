@@ -12,30 +12,30 @@ from typing import Any
 
 from symgrad import func
 from symgrad.compiler.lines import user_line
-from symgrad.compiler.running.returns import kinds_of, returned
-from symgrad.compiler.tracing.choice import choose, tangents
+from symgrad.compiler.running.returns import convert_results, kinds_of
+from symgrad.compiler.tracing.choice import select_wrt, selected_tangents
 from symgrad.compiler.tracing.signature import Signature, is_data
 from symgrad.compiler.tracing.tree import flatten, leaves_like, unflatten
 from symgrad.errors import TraceError
-from symgrad.mode import local, tracing
+from symgrad.mode import is_tracing, local
 from symgrad.tensor import Tensor
 
 
-def looked_at() -> bool:
+def under_outer_transform() -> bool:
     """Whether somebody wants to know what is computed here, and from what."""
-    return local.mode.depth > 0 or tracing()
+    return local.mode.depth > 0 or is_tracing()
 
 
 def refuse_kernels(name: str) -> None:
     """What was begun outside runs kernels of its own."""
-    if looked_at():
+    if under_outer_transform():
         raise TraceError(
             f"{user_line()}: {name} was begun outside of the function that is being traced or differentiated, which could not see what it"
             " computes; begin it inside"
         )
 
 
-class Nested:
+class InlinedDerivatives:
     """The derivatives at given arguments."""
 
     def __init__(self, function: Callable[..., Any], args: Any, kwargs: Any, wrt: Any, returns: str | None) -> None:
@@ -43,7 +43,7 @@ class Nested:
         self.signature = Signature(function)  # without options: Python numbers stay what they are
         self.call = self.signature.bind(args, kwargs)
         self.tensors = self.call.tensors()
-        self.choice = choose(wrt, self.signature.places(self.call), self.call.labels, self.tensors, len(self.tensors))
+        self.choice = select_wrt(wrt, self.signature.named_arguments(self.call), self.call.labels, self.tensors, len(self.tensors))
         self.at = tuple(self.tensors[i] for i in self.choice.inputs)
         self.structure: Any = None
         """The form of the results, once they are there."""
@@ -56,22 +56,22 @@ class Nested:
         bound = inspect.BoundArguments(self.signature.signature, unflatten(self.call.structure, filled))
         return self.signature.function(*bound.args, **bound.kwargs)
 
-    def returned(self, found: Any, given: Sequence[Any] = ()) -> Any:
+    def convert_results(self, found: Any, given: Sequence[Any] = ()) -> Any:
         """Derivatives as tensors or arrays. What is traced stays a tensor: its numbers must not leave the trace."""
-        return found if tracing() else returned(found, self.call.kinds | kinds_of(given), self.returns, False)
+        return found if is_tracing() else convert_results(found, self.call.kinds | kinds_of(given), self.returns, False)
 
     def results(self, *chosen: Tensor) -> list[Tensor]:
         """The same, with the results one after the other."""
         found, self.structure = flatten(self.run(*chosen), lambda x: isinstance(x, Tensor))
         return found
 
-    def formed(self, found: Sequence[Any]) -> Any:
+    def in_structure(self, found: Sequence[Any]) -> Any:
         """Derivatives in the form of what they are derivatives in."""
-        return unflatten(self.choice.form, found)
+        return unflatten(self.choice.structure, found)
 
     def directions(self, given: Sequence[Any], name: str) -> tuple[Tensor, ...]:
         labels = [self.call.labels[i] for i in self.choice.inputs]
-        return tuple(map(_like, tangents(self.choice, given, labels, name), self.at))
+        return tuple(map(_like, selected_tangents(self.choice, given, labels, name), self.at))
 
     @property
     def _all(self) -> tuple[int, ...]:
@@ -79,7 +79,7 @@ class Nested:
 
     def value_and_grad(self) -> tuple[Tensor, Any]:
         found, value = func.grad_and_value(self.run, self._all)(*self.at)
-        result: tuple[Tensor, Any] = self.returned((value, self.formed(found)))
+        result: tuple[Tensor, Any] = self.convert_results((value, self.in_structure(found)))
         return result
 
     def grad(self) -> Any:
@@ -87,50 +87,50 @@ class Nested:
 
     def jacobian(self) -> Any:
         found = func.jacrev(self.results, self._all)(*self.at)
-        return self.returned(unflatten(self.structure, map(self.formed, found)))
+        return self.convert_results(unflatten(self.structure, map(self.in_structure, found)))
 
     def hessian(self) -> Any:
         found = func.hessian(self.results, self._all)(*self.at)
-        return self.returned(unflatten(self.structure, [self.formed([*map(self.formed, rows)]) for rows in found]))
+        return self.convert_results(unflatten(self.structure, [self.in_structure([*map(self.in_structure, rows)]) for rows in found]))
 
     def hvp(self, v: Any) -> Any:
         found = func.jvp(func.grad(self.run, self._all), self.at, self.directions((v,), "v"))[1]
-        return self.returned(self.formed(found), flatten(v, is_data)[0])
+        return self.convert_results(self.in_structure(found), flatten(v, is_data)[0])
 
 
-class NestedPullback:
+class InlinedPullback:
     """The VJP at one point, as `Pullback` is."""
 
-    def __init__(self, nested: Nested) -> None:
-        self._nested = nested
+    def __init__(self, nested: InlinedDerivatives) -> None:
+        self._inlined = nested
         self._value, self._pull = func.vjp(nested.results, *nested.at)
 
     @property
     def value(self) -> Any:
-        return self._nested.returned(unflatten(self._nested.structure, self._value))
+        return self._inlined.convert_results(unflatten(self._inlined.structure, self._value))
 
     def __call__(self, *cotangents: Any) -> Any:
         given = cotangents[0] if len(cotangents) == 1 else cotangents
-        leaves = [x for x, _ in leaves_like(self._nested.structure, given, "the cotangent")]
+        leaves = [x for x, _ in leaves_like(self._inlined.structure, given, "the cotangent")]
         seeds = [_like(x, y) for x, y in zip(leaves, self._value, strict=True)]
-        return self._nested.returned(self._nested.formed(self._pull(*seeds)), leaves)
+        return self._inlined.convert_results(self._inlined.in_structure(self._pull(*seeds)), leaves)
 
 
-class NestedPushforward:
+class InlinedPushforward:
     """The JVP at one point, as `Pushforward` is."""
 
-    def __init__(self, nested: Nested) -> None:
-        self._nested = nested
+    def __init__(self, nested: InlinedDerivatives) -> None:
+        self._inlined = nested
 
     @property
     def value(self) -> Any:
-        found = self._nested.results(*self._nested.at)
-        return self._nested.returned(unflatten(self._nested.structure, found))
+        found = self._inlined.results(*self._inlined.at)
+        return self._inlined.convert_results(unflatten(self._inlined.structure, found))
 
     def __call__(self, *given: Any) -> Any:
-        nested = self._nested
+        nested = self._inlined
         _, found = func.jvp(nested.results, nested.at, nested.directions(given, "the tangent"))
-        return nested.returned(unflatten(nested.structure, found), flatten(given, is_data)[0])
+        return nested.convert_results(unflatten(nested.structure, found), flatten(given, is_data)[0])
 
 
 def _like(given: Any, like: Tensor) -> Tensor:

@@ -8,17 +8,17 @@ from dataclasses import dataclass
 from typing import Any
 
 from symgrad.compiler.lines import warn
-from symgrad.compiler.tracing.signature import Call, held_by
-from symgrad.compiler.tracing.tree import frozen, settings
+from symgrad.compiler.tracing.signature import Call, storage_or_spec
+from symgrad.compiler.tracing.tree import static_values, structure_key
 from symgrad.ops.promotion import default_float
 
 logger = logging.getLogger("symgrad.compile")
-MOST = 8
+MAX_VARIANTS = 8
 """Programs that differ in one thing, before there is a warning."""
 
 
 @dataclass(frozen=True)
-class Record:
+class TraceRecord:
     """One trace: its number, and what was other than before."""
 
     number: int
@@ -28,7 +28,7 @@ class Record:
         return "; ".join(self.reasons)
 
 
-class Recompiles(list[Record]):
+class Recompiles(list[TraceRecord]):
     """All traces in order; printed as a table."""
 
     def __repr__(self) -> str:
@@ -38,23 +38,23 @@ class Recompiles(list[Record]):
         return "\n".join(f"{record.number:>{width}}  {line}" for record in self for line in record.reasons)
 
 
-class _Picture:
+class _CallSummary:
     """What a call looked like."""
 
     def __init__(self, call: Call) -> None:
-        types = {label: held_by(x) for label, x in zip(call.labels, call.leaves, strict=True)}
+        types = {label: storage_or_spec(x) for label, x in zip(call.labels, call.leaves, strict=True)}
         self.shapes = {label: tuple(x.shape) for label, x in types.items()}
         self.dtypes = {label: str(x.dtype) for label, x in types.items()}
-        if call.weak:
-            self.dtypes |= {label: cls.__name__ for label, cls in zip(call.labels, call.weak, strict=True) if cls is not None}
-        self.settings = {path: x for name, part in call.structure.items() for path, x in settings(part, name).items()}
-        self.keys = {path: frozen(x) for path, x in self.settings.items()}
-        mode = call.mode() or ((), True, (), ())
-        self.asked = dict(zip(call.labels, mode[0], strict=False))
+        if call.scalar_types:
+            self.dtypes |= {label: cls.__name__ for label, cls in zip(call.labels, call.scalar_types, strict=True) if cls is not None}
+        self.settings = {path: x for name, part in call.structure.items() for path, x in static_values(part, name).items()}
+        self.keys = {path: structure_key(x) for path, x in self.settings.items()}
+        mode = call.autograd_mode() or ((), True, (), ())
+        self.requires_grad = dict(zip(call.labels, mode[0], strict=False))
         self.default = default_float()
-        self.recording, self.overlaps = mode[1], [(call.labels[i], call.labels[j]) for i, j, _ in mode[2]]
+        self.recording, self.aliased = mode[1], [(call.labels[i], call.labels[j]) for i, j, _ in mode[2]]
 
-    def differences(self, now: _Picture) -> list[tuple[str, str]]:
+    def differences(self, now: _CallSummary) -> list[tuple[str, str]]:
         """What is other in `now`: the argument, and a line about it."""
         found = []
         for label in [*self.shapes, *self.settings, *now.shapes, *now.settings]:
@@ -65,11 +65,11 @@ class _Picture:
             found.append(("", f"grad mode: {_on(self.recording)} -> {_on(now.recording)}"))
         if self.default != now.default:
             found.append(("", f"default dtype: {self.default} -> {now.default}"))
-        if self.overlaps != now.overlaps:
-            found.append(("", f"shared memory: {_pairs(self.overlaps)} -> {_pairs(now.overlaps)}"))
+        if self.aliased != now.aliased:
+            found.append(("", f"shared memory: {_pairs(self.aliased)} -> {_pairs(now.aliased)}"))
         return found
 
-    def _difference(self, label: str, now: _Picture) -> str | None:
+    def _difference(self, label: str, now: _CallSummary) -> str | None:
         start = f"argument {label}:"
         if self.kind(label) != now.kind(label):
             return f"{start} {self.kind(label)} -> {now.kind(label)}"
@@ -82,8 +82,8 @@ class _Picture:
             return f"{start} shape {self.shapes[label]} -> {now.shapes[label]}"
         if self.dtypes[label] != now.dtypes[label]:
             return f"{start} dtype {self.dtypes[label]} -> {now.dtypes[label]}"
-        if self.asked.get(label) != now.asked.get(label):
-            return f"{start} requires_grad {self.asked.get(label)} -> {now.asked.get(label)}"
+        if self.requires_grad.get(label) != now.requires_grad.get(label):
+            return f"{start} requires_grad {self.requires_grad.get(label)} -> {now.requires_grad.get(label)}"
         return None
 
     def kind(self, label: str) -> str:
@@ -103,22 +103,22 @@ def _short(x: Any) -> str:
     return text if len(text) <= 60 else f"{text[:57]}..."
 
 
-class Traces:
+class TraceLog:
     """The history of one compiled function."""
 
     def __init__(self, title: str) -> None:
         self.title = title
         self.records = Recompiles()
-        self._pictures: list[_Picture] = []
+        self._pictures: list[_CallSummary] = []
         self._seen: dict[tuple[str, str], set[Any]] = {}
         self._warned: set[Any] = set()
 
     def note(self, call: Call, others: Sequence[str]) -> None:
         """A call is about to be traced. `others` is what else is not as it was, of programs for arguments of the same types."""
-        picture = _Picture(call)
+        picture = _CallSummary(call)
         own = self._reasons(picture)
         reasons = tuple(dict.fromkeys(own or others)) or ("other values",)
-        self.records.append(Record(len(self.records) + 1, reasons))
+        self.records.append(TraceRecord(len(self.records) + 1, reasons))
         self._pictures.append(picture)
         logger.info("%s is traced (%d): %s", self.title, len(self.records), "; ".join(reasons))
         self._count(picture)
@@ -132,19 +132,19 @@ class Traces:
             return
         seen = self._seen.setdefault(("change", what), set())
         seen.add(len(self.records))
-        if len(seen) >= MOST:
+        if len(seen) >= MAX_VARIANTS:
             way = "pass it as an argument, where a float is an input, or keep it in a tensor"
             if what.startswith("argument "):
                 way = "compute with it in tensors, not in Python"
             self.warn(("change", what), f"{what} has changed {len(seen)} times, and {self.title} was traced again for each; {way}")
 
-    def _reasons(self, picture: _Picture) -> list[str]:
+    def _reasons(self, picture: _CallSummary) -> list[str]:
         if not self._pictures:
             return ["first call"]
         lists = [before.differences(picture) for before in reversed(self._pictures)]
         return [line for _, line in min(lists, key=len)]  # compared with the call that was most like it
 
-    def _count(self, picture: _Picture) -> None:
+    def _count(self, picture: _CallSummary) -> None:
         for label, shape in picture.shapes.items():
             self._add("shape", label, shape)
         for label, value in picture.settings.items():
@@ -154,7 +154,7 @@ class Traces:
     def _add(self, what: str, label: str, value: Any) -> None:
         seen = self._seen.setdefault((what, label), set())
         seen.add(value)
-        if len(seen) > MOST:
+        if len(seen) > MAX_VARIANTS:
             way = "compile with buckets=(...), pad it to a few lengths, or drop the last short batch"
             if what == "value" and type(value) is not int:
                 way = "let a few values stand for many, or pass a float that is not static"

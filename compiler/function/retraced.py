@@ -9,9 +9,9 @@ from __future__ import annotations
 from typing import Any
 
 from symgrad.compiler.function.compiled import Compiled
-from symgrad.compiler.running.program import Program
-from symgrad.compiler.tracing.capture import tracing
-from symgrad.compiler.tracing.naming import titles
+from symgrad.compiler.running.program import PureProgram
+from symgrad.compiler.tracing.capture import is_tracing
+from symgrad.compiler.tracing.naming import tensor_names
 from symgrad.compiler.tracing.trace import trace
 from symgrad.compiler.tracing.tree import LEAF, unflatten
 from symgrad.graph import next_sequence
@@ -21,21 +21,21 @@ class Retraced(Compiled):
     """A compiled function that finds its program by running the Python code on types alone."""
 
     def __call__(self, /, *args: Any, **kwargs: Any) -> Any:
-        if tracing():
+        if is_tracing():
             return self.signature.function(*args, **kwargs)
         call = self._bound(args, kwargs)
         function = self.signature.caller(call)
-        known = self.signature.names(), titles(self.signature.function)
-        traced = trace(function, call.leaves, call.labels, *known, abstract=True, asked=call.requiring)
+        known = self.signature.names(), tensor_names(self.signature.function)
+        traced = trace(function, call.leaves, call.labels, *known, abstract=True, requires_grad=call.requires_grad)
         traced.capture.journal.clear()
         graph = traced.graph
         program = self._programs.get(graph)
         if program is None:
             self.traces.note(call, ["another structure"])
-            program = self._programs[graph] = Program(traced, call, self._name, self.options)
+            program = self._programs[graph] = PureProgram(traced, call, self._name, self.options)
         self._latest = program
         since = next_sequence()
         results = program.operation(*call.tensors(), *traced.captured)
         result = results[0] if traced.structure is LEAF else unflatten(traced.structure, results)
         self._protect(result, call, since)
-        return self._returned(result, call, program.requires_grad)
+        return self._convert_results(result, call, program.requires_grad)

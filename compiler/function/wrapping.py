@@ -11,7 +11,7 @@ if TYPE_CHECKING:
     from symgrad.compiler.tracing.signature import Signature
 
 
-class Wrapping:
+class FunctionWrapper:
     """What Python asks of functions."""
 
     signature: Signature
@@ -30,7 +30,7 @@ class Wrapping:
         if self._attribute is None or not isinstance(own, dict):
             return types.MethodType(self, instance)  # type: ignore[arg-type]
         known = own.get(self._attribute)
-        if known is not None and (not isinstance(known, Wrapping) or known.__self__ is instance):
+        if known is not None and (not isinstance(known, FunctionWrapper) or known.__self__ is instance):
             return known
         bound = type(self)(types.MethodType(function, instance), self.options)  # type: ignore[call-arg]
         if known is None:
@@ -57,7 +57,7 @@ class Wrapping:
         function, name = self.signature.function, str(getattr(self, "__qualname__", ""))
         if _named(sys.modules.get(getattr(self, "__module__", "")), name) is self:
             return name
-        if isinstance(function, types.MethodType) and isinstance(_named(type(function.__self__), function.__name__), Wrapping):
+        if isinstance(function, types.MethodType) and isinstance(_named(type(function.__self__), function.__name__), FunctionWrapper):
             return getattr, (function.__self__, function.__name__)
         return type(self), (function, self.options)
 

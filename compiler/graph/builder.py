@@ -21,7 +21,7 @@ from symgrad.ops.promotion import FLOAT32, compute_type, kind
 from symgrad.ops.spec import Meta, Row
 from symgrad.ops.table import TABLE
 from symgrad.ops.variants import is_half, rounds_number
-from symgrad.ops.weak import Weak, is_weak
+from symgrad.ops.weak import SymbolicScalar, is_symbolic_scalar
 
 _WIDE = {bool: np.dtype(bool), int: np.dtype(np.int64), float: np.dtype(np.float64), complex: np.dtype(np.complex128)}
 """In which type a program computes with Python numbers that are its inputs."""
@@ -64,7 +64,7 @@ def _loses_digits(row: Row, args: tuple[Any, ...]) -> bool:
 
 
 def _fits(number: Any, dtype: Any) -> bool:
-    if is_weak(number) or isinstance(number, (Exact, complex)):
+    if is_symbolic_scalar(number) or isinstance(number, (Exact, complex)):
         return False
     with np.errstate(all="ignore"):
         return bool(float(np.asarray(number, dtype)) == number)
@@ -132,16 +132,16 @@ def _number_type(x: Any, first: Any) -> Any:
 
 def _number(x: Any, dtype: Any) -> Value:
     """A literal; an exact number is the application that it remembers, in the type of the computation. A weak one is no literal."""
-    if is_weak(x):
-        return apply(TABLE["cast"], (weak_value(x),), {"dtype": dtype})  # type: ignore[no-any-return]
+    if is_symbolic_scalar(x):
+        return apply(TABLE["cast"], (symbolic_scalar_value(x),), {"dtype": dtype})  # type: ignore[no-any-return]
     if not isinstance(x, Exact):
         return literal(x, dtype)
     name, *args = x.form
     return apply(TABLE[name], tuple(_number(a, dtype) for a in args), {})  # type: ignore[no-any-return]
 
 
-def weak_value(x: Weak) -> Value:
-    """What stands for a weak number: an input, or what was computed from inputs, as wide as Python computes it."""
+def symbolic_scalar_value(x: SymbolicScalar) -> Value:
+    """What stands for a symbolic scalar: an input, or what was computed from inputs, as wide as Python computes it."""
     if x.value is None:
         x.value = _computed(x.form, _WIDE[type(x.number)])
     return x.value  # type: ignore[no-any-return]

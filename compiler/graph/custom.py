@@ -15,7 +15,7 @@ from typing import Any
 
 import numpy as np
 
-from symgrad.compiler.control.build import cut, inline, zeros
+from symgrad.compiler.control.build import inline, subgraph, zeros
 from symgrad.compiler.graph.builder import apply, xp
 from symgrad.compiler.graph.ir import LITERAL, Graph, Value, input_value, toposort
 from symgrad.ops.shapes import unbroadcast
@@ -54,7 +54,7 @@ def custom(
     given = [*unknown, *read.values()]
     saved = _saved(outputs, given)
     names = [*(f"g{i}" for i in range(len(unknown))), *(f"y{i}" for i in read), *(f"s{i}" for i in range(len(saved)))]
-    backward = cut((*given, *saved), outputs, names)
+    backward = subgraph((*given, *saved), outputs, names)
     attrs = {"backward": backward, "results": len(results), "operands": len(wanted), "reads": tuple(read)}
     return apply(row or CUSTOM, (*results, *(x for x, _ in wanted), *saved), attrs)  # type: ignore[no-any-return]
 
@@ -93,10 +93,10 @@ def _compose(xp: Any, *args: Any, backward: Graph, results: int, operands: int, 
     return tuple(args[:results])
 
 
-def _pullback(lane: Any, node: Any, g: Any, needs: Sequence[bool]) -> list[Any]:
-    args, outs = lane.arguments(node)
+def _pullback(backend: Any, node: Any, g: Any, needs: Sequence[bool]) -> list[Any]:
+    args, outs = backend.arguments(node)
     results, operands = node.attrs["results"], node.attrs["operands"]
-    given = [zeros(lane.xp, out) if one is None else one for one, out in zip(g, outs, strict=True)]
+    given = [zeros(backend.xp, out) if one is None else one for one, out in zip(g, outs, strict=True)]
     known = [outs[i] for i in node.attrs["reads"]]
     saved = args[results + operands :]
     return [None] * results + inline(node.attrs["backward"], (*given, *known, *saved)) + [None] * len(saved)

@@ -12,9 +12,9 @@ from typing import Any
 
 from symgrad.compiler.graph.ir import Graph, Value
 
-SMALL = 1 << 14
+SMALL_BYTES = 1 << 14
 """Bytes: copying more than that takes longer than another buffer would."""
-MOST = 8
+MAX_PER_BUFFER = 8
 """Tensors in one array: XLA takes long to compile more."""
 Group = tuple[int, ...]
 Type = tuple[tuple[int, ...], Any]
@@ -29,12 +29,12 @@ class Packing:
     outputs: tuple[Group, ...]
 
     @staticmethod
-    def apart(graph: Graph) -> Packing:
+    def unpacked(graph: Graph) -> Packing:
         """Each by itself, as they come."""
         return Packing(*(tuple((i,) for i in range(len(values))) for values in (graph.inputs, graph.outputs)))
 
     @staticmethod
-    def of(graph: Graph, written: Mapping[int, int], gradients: Sequence[int], small: int = SMALL) -> Packing:
+    def of(graph: Graph, written: Mapping[int, int], gradients: Sequence[int], small: int = SMALL_BYTES) -> Packing:
         """`written` tells which output is the new value of an input. First come all others, by themselves."""
         kept, left = _groups(graph.inputs, list(written), small), _groups(graph.outputs, gradients, small)
         others = set(range(len(graph.outputs))) - set(written.values()) - set(gradients)
@@ -50,7 +50,7 @@ def _groups(values: Sequence[Value], positions: Sequence[int], small: int) -> li
     for i in positions:
         if values[i].size * values[i].dtype.itemsize <= small:
             found.setdefault(values[i].dtype, []).append(i)
-    together = [tuple(group[k : k + MOST]) for group in found.values() for k in range(0, len(group), MOST)]
+    together = [tuple(group[k : k + MAX_PER_BUFFER]) for group in found.values() for k in range(0, len(group), MAX_PER_BUFFER)]
     grouped = {i for group in together for i in group}
     return [*((i,) for i in positions if i not in grouped), *together]
 

@@ -38,8 +38,8 @@ _TOKEN = re.compile(
 _DTYPES = {d.name: d for d in dtypes.ALL}
 _OURS = {**CONTROL, CUSTOM.name: CUSTOM, HOOKED.name: HOOKED}
 """Rows that are in no table."""
-_DEEPEST = 32
-_MOST_DIGITS = 400
+_MAX_DEPTH = 32
+_MAX_DIGITS = 400
 _LARGEST_SIZE = 2**63 - 1
 
 
@@ -133,8 +133,8 @@ class _Attributes(_Tokens):
 
     def deeper(self) -> None:
         self.depth += 1
-        if self.depth > _DEEPEST:
-            self.fail(f"attributes are nested more than {_DEEPEST} deep")
+        if self.depth > _MAX_DEPTH:
+            self.fail(f"attributes are nested more than {_MAX_DEPTH} deep")
 
     def container(self) -> Any:
         if self.has("..."):
@@ -182,7 +182,7 @@ class _Attributes(_Tokens):
 
     def integer(self) -> int:
         at, token = self.start, self.take("integer", "an integer")
-        if len(token) > _MOST_DIGITS and "x" not in token:
+        if len(token) > _MAX_DIGITS and "x" not in token:
             self.fail(f"an integer of {len(token)} digits is written in hexadecimal, as 0x...", at)
         return int(token, 0) if "x" in token else int(token)
 

@@ -33,7 +33,7 @@ import numpy as np
 from symgrad.compiler.graph.ir import INPUT, LITERAL, OUTPUT, Graph, Value, type_text
 
 _USUAL_NAN = struct.pack(">d", math.nan).hex()
-_MOST_NUMBERS = 64
+_MAX_NUMBERS = 64
 _LARGEST = 2**64
 """Larger integers are hexadecimal: Python refuses to read or write very long ones as decimals."""
 
@@ -113,6 +113,6 @@ def _float(x: float) -> str:
 
 
 def _array(x: Any) -> str:
-    numbers = x.reshape(-1).tolist() if x.size <= _MOST_NUMBERS else []
-    exact = x.size <= _MOST_NUMBERS and np.array(numbers, x.dtype).tobytes() == x.tobytes()
+    numbers = x.reshape(-1).tolist() if x.size <= _MAX_NUMBERS else []
+    exact = x.size <= _MAX_NUMBERS and np.array(numbers, x.dtype).tobytes() == x.tobytes()
     return f"{type_text(x)}({', '.join(map(attribute, numbers)) if exact else json.dumps(x.tobytes().hex())})"

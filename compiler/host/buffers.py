@@ -35,7 +35,7 @@ class Storage:
     """It must be in C order, since a product of matrices is written into it."""
 
 
-class Plan:
+class MemoryPlan:
     """Everything that is decided before source is written. Of a function inside a loop, only the outputs `kept` must be no buffers."""
 
     def __init__(self, graph: Graph, kept: Sequence[Value] | None = None) -> None:

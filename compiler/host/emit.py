@@ -18,7 +18,7 @@ from symgrad.compiler import source as syntax
 from symgrad.compiler.control.rows import is_control
 from symgrad.compiler.graph.ir import INPUT, LITERAL, OUTPUT, Graph, Value, row_of
 from symgrad.compiler.host import loops
-from symgrad.compiler.host.buffers import Plan, Storage, unshaped
+from symgrad.compiler.host.buffers import MemoryPlan, Storage, unshaped
 from symgrad.compiler.host.forms import LETTERS, is_column_sum, is_fresh, is_masked, is_plain_sum, is_zero
 from symgrad.compiler.source import one_is_typed
 from symgrad.errors import GraphError
@@ -47,7 +47,7 @@ class Emitter:
 
     def __init__(self, graph: Graph, inputs: Sequence[ast.expr] = (), outer: Emitter | None = None, carried: int = 0) -> None:
         self.graph = graph
-        self.plan = Plan(graph, None if outer is None else graph.outputs[:carried])
+        self.plan = MemoryPlan(graph, None if outer is None else graph.outputs[:carried])
         self.carried = None if outer is None else carried
         self.parameters = list(syntax.parameter_names(graph.labels, _RESERVED)) if outer is None else []
         self.taken: set[str] = set(self.parameters) if outer is None else outer.taken
@@ -262,7 +262,7 @@ class Emitter:
     def operand(self, v: Any, weak: bool = False) -> ast.expr:
         if v.op != LITERAL:
             return self.expression[v]  # type: ignore[no-any-return]
-        number = syntax.number(syntax.held(v.value, v.dtype), "np")
+        number = syntax.number(syntax.as_stored(v.value, v.dtype), "np")
         return number if weak else ast.Call(_dtype(v.dtype), [number], [])
 
     def _array(self, v: Value, weak: bool = False) -> ast.expr:

@@ -24,7 +24,7 @@ from symgrad.typing import Array
 ndarray = np.ndarray
 
 
-class Kernel:
+class HostKernel:
     """Call with one array for each input of the graph; gives one new array for each output."""
 
     on_device, x64 = False, None
@@ -56,13 +56,13 @@ class Kernel:
             raise GraphError(self._refusal(arrays))
         return self._run(arrays)
 
-    def launch(self, held: Sequence[Any], found: list[Any] | None = None) -> list[Array]:
+    def launch(self, operands: Sequence[Any], found: list[Any] | None = None) -> list[Array]:
         """The same, where some of the inputs may be buffers of a device."""
-        return self([x if x.__class__ is ndarray else np.asarray(x) for x in held])
+        return self([x if x.__class__ is ndarray else np.asarray(x) for x in operands])
 
-    def executable(self, *held: Any) -> Any:
+    def executable(self, *operands: Any) -> Any:
         """The result, or a list of them, for arrays, buffers and numbers of any type: those of the wrong one are a TypeError."""
-        arrays = [x if x.__class__ is ndarray else np.asarray(x) for x in held]
+        arrays = [x if x.__class__ is ndarray else np.asarray(x) for x in operands]
         if [(x.shape, x.dtype) for x in arrays] != self._inputs:
             raise TypeError(self._refusal(arrays))
         found = self._run(arrays)

@@ -24,9 +24,9 @@ from symgrad.compiler.graph.custom import CUSTOM, HOOKED
 from symgrad.compiler.graph.ir import Graph, Value, row_of
 from symgrad.compiler.graph.verify import verify
 from symgrad.compiler.host.forms import is_masked, is_zero
-from symgrad.compiler.passes.constants import constants
-from symgrad.compiler.passes.half import lifted, rounded
-from symgrad.compiler.passes.loops import loops
+from symgrad.compiler.passes.constants import fold_constants
+from symgrad.compiler.passes.half import round_to_type, to_float32
+from symgrad.compiler.passes.loops import merge_loops
 from symgrad.compiler.passes.rewrite import rewrite
 from symgrad.ops.shapes import reduced_shape
 from symgrad.ops.spec import Row
@@ -39,7 +39,7 @@ _FLOAT32 = np.dtype(np.float32)
 
 def prepare(graph: Graph) -> Graph:
     """The graph with the same values, for NumPy."""
-    return verify(constants(_unkept(rewrite(loops(graph), _change))))
+    return verify(fold_constants(_unkept(rewrite(merge_loops(graph), _change))))
 
 
 def _change(v: Value, args: tuple[Any, ...]) -> Any:
@@ -51,7 +51,7 @@ def _change(v: Value, args: tuple[Any, ...]) -> Any:
     if row is CUSTOM or row is HOOKED:
         return args[: v.attrs["results"]]
     if v.op != "cast" and not row.view and any(a is not None and is_half(a.dtype) for a in args):
-        return rounded(v, _written(row, tuple(map(lifted, args)), v.attrs))
+        return round_to_type(v, _written(row, tuple(map(to_float32, args)), v.attrs))
     return _written(row, args, v.attrs)
 
 

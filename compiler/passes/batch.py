@@ -32,17 +32,19 @@ def batched(outputs: Sequence[Value], given: dict[Value, Value], size: int, last
     """The outputs with one more dimension in front, where `given` stands for some values with that dimension. Unless it is the last thing
     that is done to them, rows stay whole that have a derivative of their own, which may be another one at special points."""
     slots = tuple(given)
-    plain = decompose(Graph(slots, outputs), lambda row: row.name in _TAKEN_APART or (last and (row.jax is None or row.name in _AT_LAST)))
+    plain = decompose(
+        Graph(slots, outputs), lambda row: row.name in _DECOMPOSED or (last and (row.jax is None or row.name in _DECOMPOSED_LAST))
+    )
     new: dict[Value, tuple[Any, bool]] = {x: (given[x], True) for x in slots}
     for v in plain.values:
         if v not in new:
             new[v] = _batched(v, new, size)
-    return [whole(*new[v], size) for v in plain.outputs]
+    return [with_batch_axis(*new[v], size) for v in plain.outputs]
 
 
-_TAKEN_APART = frozenset({"linear", "addmm", "mean", "mse_loss"})
+_DECOMPOSED = frozenset({"linear", "addmm", "mean", "mse_loss"})
 """Rows with a lowering of their own, of which the parts take a dimension along better."""
-_AT_LAST = frozenset(
+_DECOMPOSED_LAST = frozenset(
     {"huber_loss", "smooth_l1_loss", "soft_margin_loss", "binary_cross_entropy", "binary_cross_entropy_with_logits", "affine_norm"}
 )
 """The same, but not before their derivatives are taken."""
@@ -59,18 +61,18 @@ def _batched(v: Value, new: dict[Value, tuple[Any, bool]], size: int) -> tuple[A
 
         return batch_loop(v, args, size), True
     from symgrad.compiler.passes import batch_rules  # noqa: F401  (which enters more rules)
-    from symgrad.compiler.passes.mapped import mapped  # whose rules are batched with this file
+    from symgrad.compiler.passes.mapped import map_slices  # whose rules are batched with this file
 
-    rule = _elementwise if row_of(v).elementwise else RULES.get(v.op, mapped)
+    rule = _elementwise if row_of(v).elementwise else RULES.get(v.op, map_slices)
     found = rule(v, args, size)
-    return (mapped(v, args, size) if found is None else found), True
+    return (map_slices(v, args, size) if found is None else found), True
 
 
-def whole(value: Value, has: bool, size: int) -> Value:
+def with_batch_axis(value: Value, has: bool, size: int) -> Value:
     return value if has else xp.expand(value, shape=(size, *value.shape))
 
 
-def stretched(value: Value, has: bool, ndim: int) -> Value:
+def align_batched(value: Value, has: bool, ndim: int) -> Value:
     """An argument that broadcasts to `ndim` dimensions behind the first one."""
     if not has or value.ndim == ndim + 1:
         return value
@@ -79,20 +81,20 @@ def stretched(value: Value, has: bool, ndim: int) -> Value:
 
 
 def _elementwise(v: Value, args: Any, size: int) -> Any:
-    given = tuple(None if a is None else stretched(a, has, v.ndim) for a, has in args)
-    if v.op in _OF_THE_FIRST and not args[0][1]:  # whose shape the result would have
-        return _OF_THE_FIRST[v.op](size, *given)
+    given = tuple(None if a is None else align_batched(a, has, v.ndim) for a, has in args)
+    if v.op in _SHAPED_AS_FIRST and not args[0][1]:  # whose shape the result would have
+        return _SHAPED_AS_FIRST[v.op](size, *given)
     return apply(row_of(v), given, dict(v.attrs))
 
 
 def _filled(size: int, x: Value, mask: Value, value: Value) -> Value:
     found = xp.where(mask, xp.cast(value, dtype=x.dtype), x)
-    return whole(found, max(mask.ndim, value.ndim) > x.ndim, size)
+    return with_batch_axis(found, max(mask.ndim, value.ndim) > x.ndim, size)
 
 
-_OF_THE_FIRST: dict[str, Rule] = {
+_SHAPED_AS_FIRST: dict[str, Rule] = {
     "masked_fill": _filled,
-    "tied": lambda size, x, other: whole(x, False, size),
+    "tied": lambda size, x, other: with_batch_axis(x, False, size),
 }
 """Elementwise rows whose results have the shape of the first argument, with others that have the dimension."""
 
@@ -140,7 +142,7 @@ def _reshape(v: Value, args: Any, size: int) -> Any:
 
 @rule("expand")
 def _expand(v: Value, args: Any, size: int) -> Any:
-    return xp.expand(stretched(args[0][0], True, v.ndim), shape=(size, *v.shape))
+    return xp.expand(align_batched(args[0][0], True, v.ndim), shape=(size, *v.shape))
 
 
 @rule("getitem")
@@ -163,7 +165,7 @@ def _pad(v: Value, args: Any, size: int) -> Any:
 @rule("cat", "stack")
 def _joined(v: Value, args: Any, size: int) -> Any:
     axis = v.attrs["axis"] % v.ndim
-    return apply(row_of(v), tuple(whole(a, has, size) for a, has in args), {"axis": axis + 1})
+    return apply(row_of(v), tuple(with_batch_axis(a, has, size) for a, has in args), {"axis": axis + 1})
 
 
 @rule("clone", "tril", "triu")
@@ -182,7 +184,7 @@ def _matmul(v: Value, args: Any, size: int) -> Any:
     if n == 1:
         y = xp.reshape(y, shape=(*y.shape, 1))
     ndim = max(m, n, 2)
-    return xp.reshape(xp.matmul(stretched(x, x_has, ndim), stretched(y, y_has, ndim)), shape=(size, *v.shape))
+    return xp.reshape(xp.matmul(align_batched(x, x_has, ndim), align_batched(y, y_has, ndim)), shape=(size, *v.shape))
 
 
 def _rows_of_one(v: Value, x: Value, y: Value, x_has: bool, size: int) -> Any:

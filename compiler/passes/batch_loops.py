@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from symgrad.compiler.control.build import inline
-from symgrad.compiler.differentiate import depending
+from symgrad.compiler.differentiate import dependents
 from symgrad.compiler.graph.builder import apply, xp
 from symgrad.compiler.graph.ir import Graph, Value, input_value, row_of
 
@@ -26,18 +26,18 @@ def batch_loop(v: Value, args: Sequence[Arg], size: int) -> tuple[Value, ...]:
     return {"scan": _scan, "while_loop": _while, "cond": _cond}[v.op](v, list(args), size)
 
 
-def _reached(body: Graph, carries: int, given: Iterable[int]) -> tuple[list[int], set[Value]]:
+def _batched_inputs(body: Graph, carries: int, given: Iterable[int]) -> tuple[list[int], set[Value]]:
     """The inputs of a body that get the dimension, and all that depends on them."""
     found = set(given)
     while True:
-        reached = depending(body.values, [body.inputs[i] for i in found])
+        reached = dependents(body.values, [body.inputs[i] for i in found])
         more = {i for i in range(carries) if body.outputs[i] in reached} - found
         if not more:
             return sorted(found), reached
         found |= more
 
 
-def _grown(body: Graph, found: Sequence[int], outputs: Sequence[Value], size: int) -> tuple[list[Value], list[Value]]:
+def _batched_body(body: Graph, found: Sequence[int], outputs: Sequence[Value], size: int) -> tuple[list[Value], list[Value]]:
     """Inputs and outputs of a body in which some inputs, and these outputs, have the dimension."""
     from symgrad.compiler.passes.batch import batched
 
@@ -45,7 +45,7 @@ def _grown(body: Graph, found: Sequence[int], outputs: Sequence[Value], size: in
     return inputs, batched(outputs, {body.inputs[i]: inputs[i] for i in found}, size)
 
 
-def _whole(arg: Arg, size: int) -> Value:
+def _with_batch_axis(arg: Arg, size: int) -> Value:
     value, has = arg
     return value if has else xp.expand(value, shape=(size, *value.shape))  # type: ignore[no-any-return]
 
@@ -58,43 +58,44 @@ def _swapped(x: Value) -> Value:
 def _scan(v: Value, args: list[Arg], size: int) -> tuple[Value, ...]:
     body, n = v.attrs["body"], v.attrs["carries"]
     moving = n + v.attrs["slices"]
-    found, reached = _reached(body, n, (i for i, (_, has) in enumerate(args) if has))
+    found, reached = _batched_inputs(body, n, (i for i, (_, has) in enumerate(args) if has))
     lively = [i for i, y in enumerate(body.outputs) if (i in found if i < n else y in reached)]
-    inputs, grown = _grown(body, found, [body.outputs[i] for i in lively], size)
+    inputs, grown = _batched_body(body, found, [body.outputs[i] for i in lively], size)
     outputs = list(body.outputs)
     for i, y in zip(lively, grown, strict=True):
         outputs[i] = y
     operands = [
-        _whole(a, size) if i in found and i < n else _swapped(a[0]) if i in found and i < moving else a[0] for i, a in enumerate(args)
+        _with_batch_axis(a, size) if i in found and i < n else _swapped(a[0]) if i in found and i < moving else a[0] for i,
+        a in enumerate(args)
     ]
     results = apply(row_of(v), tuple(operands), {**v.attrs, "body": Graph(inputs, outputs, body.labels)})
     return tuple(
-        _whole((r, False), size) if i not in lively else r if i < n else _swapped(r) for i, r in enumerate(results)
+        _with_batch_axis((r, False), size) if i not in lively else r if i < n else _swapped(r) for i, r in enumerate(results)
     )
 
 
 def _while(v: Value, args: list[Arg], size: int) -> tuple[Value, ...]:
     body, condition, n = v.attrs["body"], v.attrs["condition"], v.attrs["carries"]
-    found, _ = _reached(body, n, (i for i, (_, has) in enumerate(args) if has))
-    if condition.outputs[0] in depending(condition.values, [body.inputs[i] for i in found]):
+    found, _ = _batched_inputs(body, n, (i for i, (_, has) in enumerate(args) if has))
+    if condition.outputs[0] in dependents(condition.values, [body.inputs[i] for i in found]):
         return _while_any(v, args, size)
-    inputs, grown = _grown(body, found, [body.outputs[i] for i in found if i < n], size)
+    inputs, grown = _batched_body(body, found, [body.outputs[i] for i in found if i < n], size)
     outputs = list(body.outputs)
     for i, y in zip((i for i in found if i < n), grown, strict=True):
         outputs[i] = y
-    operands = tuple(_whole(a, size) if i in found else a[0] for i, a in enumerate(args))
+    operands = tuple(_with_batch_axis(a, size) if i in found else a[0] for i, a in enumerate(args))
     programs = {"body": Graph(inputs, outputs, body.labels), "condition": Graph(inputs, condition.outputs, body.labels)}
     results = apply(row_of(v), operands, {**v.attrs, **programs})
-    return tuple(_whole((r, i in found), size) for i, r in enumerate(results))
+    return tuple(_with_batch_axis((r, i in found), size) for i, r in enumerate(results))
 
 
 def _while_any(v: Value, args: list[Arg], size: int) -> tuple[Value, ...]:
     body, condition, n = v.attrs["body"], v.attrs["condition"], v.attrs["carries"]
     found = sorted({*range(n), *(i for i, (_, has) in enumerate(args) if has)})
-    inputs, (truth, *new) = _grown(body, found, (*condition.outputs, *body.outputs), size)
+    inputs, (truth, *new) = _batched_body(body, found, (*condition.outputs, *body.outputs), size)
     outputs = [xp.where(xp.reshape(truth, shape=(size, *(1,) * (y.ndim - 1))), y, x) for y, x in zip(new, inputs, strict=False)]
     going = xp.ne(xp.sum(xp.cast(truth, dtype=_COUNT), axis=(0,), keepdims=False), 0)
-    operands = tuple(_whole(a, size) if i < n else a[0] for i, a in enumerate(args))
+    operands = tuple(_with_batch_axis(a, size) if i < n else a[0] for i, a in enumerate(args))
     programs = {"body": Graph(inputs, outputs, body.labels), "condition": Graph(inputs, (going,), body.labels)}
     return apply(row_of(v), operands, {**v.attrs, **programs})  # type: ignore[no-any-return]
 
@@ -103,7 +104,7 @@ def _cond(v: Value, args: list[Arg], size: int) -> tuple[Value, ...]:
     true, false = v.attrs["true"], v.attrs["false"]
     (truth, differs), *others = args
     found = [i for i, (_, has) in enumerate(others) if has]
-    inputs, grown = _grown(true, found, (*true.outputs, *false.outputs), size)
+    inputs, grown = _batched_body(true, found, (*true.outputs, *false.outputs), size)
     yes, no = grown[: len(true.outputs)], grown[len(true.outputs) :]
     operands = [a for a, _ in others]
     if not differs:

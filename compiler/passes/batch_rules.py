@@ -11,7 +11,7 @@ from typing import Any
 
 from symgrad.compiler.graph.builder import apply, xp
 from symgrad.compiler.graph.ir import Value, row_of
-from symgrad.compiler.passes.batch import rule, shifted_axes, stretched, whole
+from symgrad.compiler.passes.batch import align_batched, rule, shifted_axes, with_batch_axis
 from symgrad.ops.table import TABLE
 
 Args = Sequence[tuple[Any, bool]]
@@ -66,7 +66,7 @@ def _together(v: Value, args: Args, size: int) -> Any:
     attrs = shifted_axes(v.attrs, max(ndims))
     if attrs is None or len(ndims) > 1 or not max(ndims):
         return None
-    return apply(row_of(v), tuple(whole(a, has, size) for a, has in args), attrs)
+    return apply(row_of(v), tuple(with_batch_axis(a, has, size) for a, has in args), attrs)
 
 
 @rule("inv", "det", "cofactor", "cofactor_derivative", "slogdet", "solve", "solve_triangular", "cholesky", "eigh", "eig", "svd", "qr",
@@ -75,7 +75,7 @@ def _of_the_last_dimensions(v: Value, args: Args, size: int) -> Any:
     """Rows that work on the last dimensions take any others along."""
     if len({a.ndim for a in v.args}) > 1:
         return None
-    return apply(row_of(v), tuple(whole(a, has, size) for a, has in args), dict(v.attrs))
+    return apply(row_of(v), tuple(with_batch_axis(a, has, size) for a, has in args), dict(v.attrs))
 
 
 @rule("scatter")
@@ -84,12 +84,14 @@ def _scatter(v: Value, args: Args, size: int) -> Any:
     if v.args[1].ndim or args[1][1] or not v.ndim:
         return _together(v, args, size) if v.args[1].ndim else None
     (x, has), (source, _), (indices, chosen) = args
-    return apply(row_of(v), (whole(x, has, size), source, whole(indices, chosen, size)), shifted_axes(v.attrs, v.ndim) or {})
+    return apply(
+        row_of(v), (with_batch_axis(x, has, size), source, with_batch_axis(indices, chosen, size)), shifted_axes(v.attrs, v.ndim) or {}
+    )
 
 
 @rule("replace")
 def _replace(v: Value, args: Args, size: int) -> Any:
-    return xp.replace(whole(*args[0], size), stretched(*args[1], v.ndim))
+    return xp.replace(with_batch_axis(*args[0], size), align_batched(*args[1], v.ndim))
 
 
 @rule("t")
@@ -107,7 +109,7 @@ def _trace(v: Value, args: Args, size: int) -> Any:
 def _tile(v: Value, args: Args, size: int) -> Any:
     x, reps = args[0][0], v.attrs["reps"]
     ndim = max(len(reps), v.args[0].ndim)
-    return xp.tile(stretched(x, True, ndim), reps=(1,) * (ndim - len(reps) + 1) + tuple(reps))
+    return xp.tile(align_batched(x, True, ndim), reps=(1,) * (ndim - len(reps) + 1) + tuple(reps))
 
 
 @rule("index_select")
@@ -131,7 +133,9 @@ def _index_written(v: Value, args: Args, size: int) -> Any:
     attrs = shifted_axes(v.attrs, v.ndim) if v.ndim else None
     if has or attrs is None or (v.args[1].ndim != v.ndim and (v.args[1].ndim or source_has)):
         return None
-    return apply(row_of(v), (whole(x, x_has, size), whole(source, source_has, size) if source.ndim else source, indices), attrs)
+    return apply(
+        row_of(v), (with_batch_axis(x, x_has, size), with_batch_axis(source, source_has, size) if source.ndim else source, indices), attrs
+    )
 
 
 @rule("index", "index_back", "index_put")
@@ -145,11 +149,11 @@ def _index(v: Value, args: Args, size: int) -> Any:
     if v.op == "index_back":
         attrs["shape"] = (size, *attrs["shape"])
     indices = [a for a, _ in args[count:]]
-    x = whole(*args[0], size)
+    x = with_batch_axis(*args[0], size)
     if v.op != "index_put":
         return apply(row_of(v), (x, *indices), attrs)
     ndim = v.ndim - len(dims) + max(i.ndim for i in v.args[2:])
-    return apply(row_of(v), (x, stretched(*args[1], ndim), *indices), attrs)
+    return apply(row_of(v), (x, align_batched(*args[1], ndim), *indices), attrs)
 
 
 @rule("embedding", "searchsorted")
@@ -166,13 +170,13 @@ def _looked_up(v: Value, args: Args, size: int) -> Any:
 def _assemble(v: Value, args: Args, size: int) -> Any:
     everywhere = (0, size, 1)
     attrs = {"shape": (size, *v.attrs["shape"]), "places": tuple((everywhere, *place) for place in v.attrs["places"])}
-    return apply(row_of(v), tuple(whole(a, has, size) for a, has in args), attrs)
+    return apply(row_of(v), tuple(with_batch_axis(a, has, size) for a, has in args), attrs)
 
 
 @rule("max_pool", "avg_pool", "adaptive_avg_pool", "avg_unpool", "adaptive_avg_unpool", "pool_scatter", "pool_gather")
 def _windows(v: Value, args: Args, size: int) -> Any:
     """The new dimension is a part of the batch."""
-    merged = [whole(a, has, size) for a, has in args]
+    merged = [with_batch_axis(a, has, size) for a, has in args]
     merged = [xp.reshape(a, shape=(size * a.shape[1], *a.shape[2:])) for a in merged]
     found = apply(row_of(v), tuple(merged), dict(v.attrs))
     if not isinstance(found, tuple):

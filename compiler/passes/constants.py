@@ -11,7 +11,7 @@ from symgrad.compiler.passes.rewrite import rewrite
 from symgrad.mode import local
 
 
-def constants(graph: Graph) -> Graph:
+def fold_constants(graph: Graph) -> Graph:
     """The graph with each function of float literals as a literal."""
     return rewrite(graph, _change) if any(map(_is_constant, walk(graph))) else graph
 

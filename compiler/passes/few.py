@@ -23,14 +23,14 @@ _SPREADS = frozenset(("std", "std_mean", "var", "var_mean"))
 _MEDIANS = frozenset(("median_all", "nanmedian_all"))
 
 
-def few(graph: Graph) -> Graph:
+def legalize_small_reductions(graph: Graph) -> Graph:
     """The graph without what is computed of too few numbers."""
-    while any(map(_has_too_few, walk(graph))):  # var_mean is made of var
+    while any(map(_is_degenerate, walk(graph))):  # var_mean is made of var
         graph = rewrite(graph, _change)
     return graph
 
 
-def _has_too_few(v: Value) -> bool:
+def _is_degenerate(v: Value) -> bool:
     if v.op in _SPREADS:
         return bool(count(v.args[0].shape, v.attrs["axis"]) <= v.attrs["correction"])
     return (v.op in _MEDIANS and math.prod(v.args[0].shape) == 0) or _is_empty(v)
@@ -44,7 +44,7 @@ def _is_empty(v: Value) -> bool:
 
 
 def _change(v: Value, args: tuple[Any, ...]) -> Any:
-    if not _has_too_few(v):
+    if not _is_degenerate(v):
         return None
     if _is_empty(v):
         return filled(xp, 0, Meta(v.shape, v.dtype))

@@ -12,27 +12,27 @@ from symgrad.compiler.passes.rewrite import rewrite
 from symgrad.ops.promotion import FLOAT32
 from symgrad.ops.variants import is_half
 
-_OF_SEVERAL_STEPS = frozenset(("cross", "det", "euclidean_distance", "nll_loss", "recurrence", "slogdet"))
+_MULTI_STEP_ROWS = frozenset(("cross", "det", "euclidean_distance", "nll_loss", "recurrence", "slogdet"))
 """Rows without a composition that XLA computes in several steps."""
 
 
-def widened(graph: Graph) -> Graph:
+def widen_half(graph: Graph) -> Graph:
     """The graph with rows of several steps in float32, since a step may overflow in half precision where the result does not."""
     return rewrite(graph, _change) if any(map(_overflows, walk(graph))) else graph
 
 
 def _overflows(v: Value) -> bool:
     """Whether a row is made of others, and computes in half precision."""
-    if v.row is None or v.row.view or (v.row.compose is None and v.op not in _OF_SEVERAL_STEPS):
+    if v.row is None or v.row.view or (v.row.compose is None and v.op not in _MULTI_STEP_ROWS):
         return False
     return any(a is not None and is_half(a.dtype) for a in v.args)
 
 
 def _change(v: Value, args: tuple[Any, ...]) -> Any:
-    return rounded(v, apply(row_of(v), tuple(map(lifted, args)), dict(v.attrs))) if _overflows(v) else None
+    return round_to_type(v, apply(row_of(v), tuple(map(to_float32, args)), dict(v.attrs))) if _overflows(v) else None
 
 
-def lifted(x: Any) -> Any:
+def to_float32(x: Any) -> Any:
     """A value of half precision in float32; others as they are. A number is rounded to half precision first."""
     if x is None or not is_half(x.dtype):
         return x
@@ -43,7 +43,7 @@ def lifted(x: Any) -> Any:
     return literal(x.value if number == x.value else number, FLOAT32)
 
 
-def rounded(v: Value, result: Any) -> Any:
+def round_to_type(v: Value, result: Any) -> Any:
     """Results in the types of the value that they stand for."""
     if not isinstance(result, tuple):
         return xp.cast(result, dtype=v.dtype)

@@ -6,10 +6,10 @@ from collections.abc import Iterator, Sequence
 from typing import Any
 
 from symgrad.compiler.graph.ir import INPUT, LITERAL, Graph, Value, input_value, intern
-from symgrad.compiler.passes.repeats import Codes, levels, longest_way, roots, runs
-from symgrad.compiler.passes.segments import Carry, Column, Loop, Program, Shared, Within, find_loop
+from symgrad.compiler.passes.repeats import OpNumbering, levels, longest_path, periodic_runs, roots
+from symgrad.compiler.passes.segments import Carry, Column, GraphInfo, Loop, SameRepeat, Shared, find_loop
 
-LEAST = 6
+MIN_REPEATS = 6
 """Fewer equal layers stay as they are."""
 _MULTIPLES = 3
 """Layers of which only every second or third is equal are found, too."""
@@ -17,7 +17,7 @@ _MULTIPLES = 3
 
 def find_loops(graph: Graph, least: int) -> list[Loop]:
     """The chains of equal layers, none of which waits for itself."""
-    codes = Codes()
+    codes = OpNumbering()
     code = {v: codes.of(v) for v in graph.values}
     users: dict[Value, list[Value]] = {v: [] for v in graph.values}
     for v in graph.values:
@@ -26,25 +26,25 @@ def find_loops(graph: Graph, least: int) -> list[Loop]:
                 users[a].append(v)
     found: list[Loop] = []
     taken: dict[Value, Loop] = {}
-    program = Program(graph.values, users, frozenset(graph.outputs), taken, code)
-    while new := _along_longest_way(graph, program, found, least):
+    program = GraphInfo(graph.values, users, frozenset(graph.outputs), taken, code)
+    while new := _along_longest_path(graph, program, found, least):
         found += new
     return found
 
 
-def _along_longest_way(graph: Graph, program: Program, found: list[Loop], least: int) -> list[Loop]:
+def _along_longest_path(graph: Graph, program: GraphInfo, found: list[Loop], least: int) -> list[Loop]:
     """More loops, along the longest way through what is not in one yet; the last first, since it takes along what only it reads."""
-    level = levels(program.values, program.taken)
-    way = longest_way(level)
+    level = levels(program.values, program.in_loops)
+    path = longest_path(level)
     new: list[Loop] = []
-    for start, stop, period in reversed(runs([program.codes[v] for v in way], least + 1)):
+    for start, stop, period in reversed(periodic_runs([program.codes[v] for v in path], least + 1)):
         for multiple in range(1, _MULTIPLES + 1):
             if stop - start < (least + 1) * period * multiple:
                 break
-            loop = find_loop(program, roots(way, (start, stop, period * multiple), level), least)
+            loop = find_loop(program, roots(path, (start, stop, period * multiple), level), least)
             if loop is not None and in_order(graph, [*found, *new, loop]) is not None:
                 new.append(loop)
-                program.taken.update(dict.fromkeys(loop.place, loop))
+                program.in_loops.update(dict.fromkeys(loop.place, loop))
                 break
     return new
 
@@ -63,7 +63,7 @@ def in_order(graph: Graph, loops: Sequence[Loop]) -> list[Value | Loop] | None:
         elif node not in state:
             state[node] = False
             stack.append((node, True))
-            reads = node.outside() if isinstance(node, Loop) else [a for a in node.args if a is not None]
+            reads = node.external_values() if isinstance(node, Loop) else [a for a in node.args if a is not None]
             for a in reversed(reads):
                 a = owner.get(a, a)
                 if state.get(a) is False:
@@ -73,7 +73,7 @@ def in_order(graph: Graph, loops: Sequence[Loop]) -> list[Value | Loop] | None:
     return order
 
 
-class Rebuilding:
+class GraphRebuilder:
     """The graph made anew, with something else in the place of its equal layers."""
 
     def __init__(self, source: Graph, loops: Sequence[Loop]) -> None:
@@ -102,13 +102,13 @@ class Rebuilding:
             return v
         return intern(v.op, v.row, tuple(None if a is None else self.of(a) for a in v.args), v.attrs, v.shape, v.dtype)
 
-    def readings(self) -> Iterator[tuple[Value, bool]]:
+    def external_reads(self) -> Iterator[tuple[Value, bool]]:
         """What is read outside of the repeat that computes it, or is a result, and whether by itself: else it is in a column."""
-        for v, singly in self._all_readings():
+        for v, singly in self._all_external_reads():
             if v in self.owner:
                 yield v, singly
 
-    def _all_readings(self) -> Iterator[tuple[Value, bool]]:
+    def _all_external_reads(self) -> Iterator[tuple[Value, bool]]:
         for v in self.source.outputs:
             yield v, True
         for node in self.order:
@@ -122,14 +122,14 @@ class Rebuilding:
                     yield operand.value if isinstance(operand, Shared) else operand.init, True
 
 
-def body(loop: Loop, inputs: Sequence[Any], results: Sequence[int], labels: Sequence[str] | None = None) -> Graph:
+def loop_body(loop: Loop, inputs: Sequence[Any], results: Sequence[int], labels: Sequence[str] | None = None) -> Graph:
     """One repeat as a graph: of what it reads, it gives these roles."""
     ends = [input_value(i, like.shape, like.dtype) for i, like in enumerate(map(_like, inputs))]
     known = dict(zip(inputs, ends, strict=True))
     new: dict[int, Value] = {}
 
     def operand(x: Any) -> Value | None:
-        if isinstance(x, Within):
+        if isinstance(x, SameRepeat):
             return new[x.role]
         if isinstance(x, Shared) and x.value.op == LITERAL:
             return x.value

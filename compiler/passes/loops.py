@@ -13,27 +13,27 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from symgrad.compiler.control.build import cut, labels, replaced
-from symgrad.compiler.control.reverse import bounded
+from symgrad.compiler.control.build import labels, subgraph, substitute
+from symgrad.compiler.control.reverse import bounded_step
 from symgrad.compiler.control.rows import COND, SCAN, WHILE, is_control
 from symgrad.compiler.graph.builder import apply
 from symgrad.compiler.graph.ir import INPUT, OUTPUT, Graph, Value, intern, output, row_of, toposort
 
 
-def loops(graph: Graph) -> Graph:
+def merge_loops(graph: Graph) -> Graph:
     """The graph, and the graphs within it, with each loop once and as small as it can be."""
     if not any(map(is_control, graph.values)):
         return graph
-    graph = _small(_merged(graph))
-    return _inside(graph)
+    graph = _prune(_merged(graph))
+    return _merge_inside(graph)
 
 
-def _inside(graph: Graph) -> Graph:
+def _merge_inside(graph: Graph) -> Graph:
     """The same in the bodies of loops, and in branches."""
     new: dict[Value, Value] = {}
     for v in graph.values:
         args = tuple(None if a is None else new[a] for a in v.args)
-        attrs = {k: loops(x) if isinstance(x, Graph) else x for k, x in v.attrs.items()} if is_control(v) else v.attrs
+        attrs = {k: merge_loops(x) if isinstance(x, Graph) else x for k, x in v.attrs.items()} if is_control(v) else v.attrs
         new[v] = intern(v.op, v.row, args, attrs, v.shape, v.dtype) if args or is_control(v) else v
     return Graph(graph.inputs, (new[v] for v in graph.outputs), graph.labels)
 
@@ -73,20 +73,20 @@ def _merged(graph: Graph) -> Graph:
     while True:
         found = [_loop(v) for v in graph.values if is_control(v) and v.op != COND.name]
         pairs = ((small, large) for small in found for large in found if small.value is not large.value)
-        merged = next((m for m in (_together(small, large) for small, large in pairs) if m is not None), None)
+        merged = next((m for m in (_merge_pair(small, large) for small, large in pairs) if m is not None), None)
         if merged is None:
             return graph
-        graph = Graph(graph.inputs, replaced(graph.outputs, merged), graph.labels)
+        graph = Graph(graph.inputs, substitute(graph.outputs, merged), graph.labels)
 
 
-def _together(small: _Loop, large: _Loop) -> dict[Value, Value] | None:
+def _merge_pair(small: _Loop, large: _Loop) -> dict[Value, Value] | None:
     """What stands for the outputs of both loops, if the large one does what the small one does."""
     if small.kind != large.kind:
         if small.condition is None or large.length is None or small.value.attrs["max_steps"] != large.length:
             return None
-        step = bounded(small.value.attrs["condition"], small.body, small.carries)
+        step = bounded_step(small.value.attrs["condition"], small.body, small.carries)
         small = replace(small, body=step, length=large.length, condition=None)
-    ways = _ways(small, large)
+    ways = _input_map(small, large)
     if ways is None or small.value in set(toposort([large.value])):
         return None
     outputs = _as_in(small, large, ways, small.body.outputs)
@@ -102,7 +102,7 @@ def _together(small: _Loop, large: _Loop) -> dict[Value, Value] | None:
     return new | {output(large.value, i): output(whole, i) for i in range(len(large.body.outputs))}
 
 
-def _ways(small: _Loop, large: _Loop) -> dict[int, int] | None:
+def _input_map(small: _Loop, large: _Loop) -> dict[int, int] | None:
     """For each input of the small body the one of the large body that is given the same; each carry has its own."""
     ways: dict[int, int] = {}
     for i, a in enumerate(small.value.args):
@@ -117,7 +117,7 @@ def _ways(small: _Loop, large: _Loop) -> dict[int, int] | None:
 
 def _as_in(small: _Loop, large: _Loop, ways: dict[int, int], values: Sequence[Value]) -> list[Value]:
     """Values of the small body as values of the large one."""
-    return replaced(values, {x: large.body.inputs[ways[i]] for i, x in enumerate(small.body.inputs)})
+    return substitute(values, {x: large.body.inputs[ways[i]] for i, x in enumerate(small.body.inputs)})
 
 
 def _with_results(large: _Loop, results: Iterable[Value]) -> Graph:
@@ -135,15 +135,15 @@ def _types(large: _Loop, body: Graph) -> tuple[Any, Any]:
 # what nobody reads
 
 
-def _small(graph: Graph) -> Graph:
+def _prune(graph: Graph) -> Graph:
     while True:
-        smaller = _once(graph)
+        smaller = _dedupe(graph)
         if smaller == graph:
             return graph
         graph = smaller
 
 
-def _once(graph: Graph) -> Graph:
+def _dedupe(graph: Graph) -> Graph:
     used: dict[Value, set[int]] = {}
     for v in graph.values:
         if v.op == OUTPUT:
@@ -178,8 +178,8 @@ def _needed(v: Value, args: tuple[Any, ...], used: list[int]) -> dict[int, Value
     firsts, slices = [i for i in outputs if i < n], [i for i in inputs if n <= i < moving]
     names = labels(len(firsts), len(slices), len(inputs) - len(firsts) - len(slices))
     given = [body.inputs[i] for i in inputs]
-    attrs = {**v.attrs, "body": cut(given, [body.outputs[i] for i in outputs], names), "carries": len(firsts)}
-    attrs |= {"slices": len(slices)} if loop.condition is None else {"condition": cut(given, ends, names)}
+    attrs = {**v.attrs, "body": subgraph(given, [body.outputs[i] for i in outputs], names), "carries": len(firsts)}
+    attrs |= {"slices": len(slices)} if loop.condition is None else {"condition": subgraph(given, ends, names)}
     results = apply(SCAN if loop.condition is None else WHILE, tuple(args[i] for i in inputs), attrs)
     return dict(zip(outputs, results, strict=True))
 
@@ -188,7 +188,7 @@ def _branch(v: Value, args: tuple[Any, ...], used: list[int]) -> dict[int, Value
     branches = {name: v.attrs[name] for name in ("true", "false")}
     read = sorted(_read([branch.outputs[i] for branch in branches.values() for i in used]))
     names = labels(0, 0, len(read))
-    attrs = {k: cut([b.inputs[i] for i in read], [b.outputs[i] for i in used], names) for k, b in branches.items()}
+    attrs = {k: subgraph([b.inputs[i] for i in read], [b.outputs[i] for i in used], names) for k, b in branches.items()}
     return dict(zip(used, apply(row_of(v), (args[0], *(args[i + 1] for i in read)), attrs), strict=True))
 
 

@@ -20,11 +20,11 @@ from symgrad.compiler.graph.ir import Graph, Value, input_value, row_of
 from symgrad.compiler.passes.batch import batched
 from symgrad.ops.spec import Meta, Row
 
-Has = tuple[bool, ...]
+BatchedArgs = tuple[bool, ...]
 """Which arguments have the dimension."""
 
 
-def mapped(v: Value, args: Sequence[tuple[Any, bool]], size: int) -> Any:
+def map_slices(v: Value, args: Sequence[tuple[Any, bool]], size: int) -> Any:
     """The application of a row to each slice."""
     row, has = row_of(v), tuple(has for _, has in args)
     row = _mapped_row(row, has) if row.foreign is None else row.foreign.batched(has, size).row
@@ -32,7 +32,7 @@ def mapped(v: Value, args: Sequence[tuple[Any, bool]], size: int) -> Any:
 
 
 @functools.cache
-def _mapped_row(row: Row, has: Has) -> Row:
+def _mapped_row(row: Row, has: BatchedArgs) -> Row:
     """A row that runs another for each slice of those arguments that have the dimension."""
 
     def slices(args: Sequence[Any], i: int) -> list[Any]:
@@ -70,7 +70,7 @@ def _mapped_row(row: Row, has: Has) -> Row:
     )  # fmt: skip
 
 
-def _size(args: Sequence[Any], has: Has) -> int:
+def _size(args: Sequence[Any], has: BatchedArgs) -> int:
     return int(next(a.shape[0] for a, one in zip(args, has, strict=True) if one))
 
 
@@ -79,7 +79,7 @@ def _slice(x: Any, has: bool) -> Meta:
     return Meta(tuple(x.shape[1:] if has else x.shape), np.dtype(x.dtype))
 
 
-def _rule(row: Row, has: Has, i: int) -> Callable[..., Any]:
+def _rule(row: Row, has: BatchedArgs, i: int) -> Callable[..., Any]:
     """The cotangent of one argument: that of the row, for each slice. An argument without slices was broadcast, as whoever asks knows."""
 
     def rule(xp: Any, g: Any, out: Any, *args: Any, **attrs: Any) -> Any:
@@ -96,7 +96,7 @@ def _rule(row: Row, has: Has, i: int) -> Callable[..., Any]:
     return rule
 
 
-def _lifted(xp: Any, args: Sequence[Any], has: Has, function: Callable[..., Any]) -> Any:
+def _lifted(xp: Any, args: Sequence[Any], has: BatchedArgs, function: Callable[..., Any]) -> Any:
     """What a function gives for slices, stacked, in whichever `xp`."""
     size, given = _size(args, has), [(a, one) for a, one in zip(args, has, strict=True) if a is not None]
     types = [_slice(a, one) for a, one in given]

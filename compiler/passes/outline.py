@@ -13,28 +13,28 @@ from itertools import takewhile
 from symgrad.compiler.control.rows import CALL
 from symgrad.compiler.graph.builder import again, apply
 from symgrad.compiler.graph.ir import LITERAL, Graph, Value
-from symgrad.compiler.passes.layers import Rebuilding, body
+from symgrad.compiler.passes.layers import GraphRebuilder, loop_body
 from symgrad.compiler.passes.segments import Carry, Column, Loop, Shared
 
-_CALL = 2
+_CALL_COST = 2
 """So many operations take JAX as long as a call does."""
-_FUNCTION = 20
+_FUNCTION_COST = 20
 """And as a function does."""
 
 
-def outlined(graph: Graph, loops: Sequence[Loop]) -> Graph:
+def outline(graph: Graph, loops: Sequence[Loop]) -> Graph:
     """The graph with the repeats of these loops as calls, of those that are worth it."""
-    loops = [loop for loop in loops if _is_worth_it(loop)]
+    loops = [loop for loop in loops if _is_profitable(loop)]
     return _Builder(graph, loops).graph() if loops else graph
 
 
-def _is_worth_it(loop: Loop) -> bool:
+def _is_profitable(loop: Loop) -> bool:
     """Whether there is less to trace. Numbers that differ from layer to layer stay numbers: as operands they would be arrays, which JAX
     makes one by one."""
     columns = (x for operands in loop.operands.values() for x in operands if isinstance(x, Column))
     if any(v.op == LITERAL for x in columns for v in x.values):
         return False
-    return (loop.length - 1) * sum(map(_operations, loop.roles.values())) > loop.length * _CALL + _FUNCTION
+    return (loop.length - 1) * sum(map(_operations, loop.roles.values())) > loop.length * _CALL_COST + _FUNCTION_COST
 
 
 def _operations(v: Value) -> int:
@@ -42,10 +42,10 @@ def _operations(v: Value) -> int:
     return 1 if v.row is not None and (v.row.elementwise or v.row.view) else 2
 
 
-class _Builder(Rebuilding):
+class _Builder(GraphRebuilder):
     def __init__(self, source: Graph, loops: Sequence[Loop]) -> None:
         super().__init__(source, loops)
-        self.read = {(self.owner[v], self.owner[v].place[v][1]) for v, _ in self.readings()}
+        self.read = {(self.owner[v], self.owner[v].place[v][1]) for v, _ in self.external_reads()}
         """Loops with roles whose values are read outside."""
         self.label = dict(zip(source.inputs, source.labels, strict=True))
 
@@ -54,7 +54,7 @@ class _Builder(Rebuilding):
         inputs = [x for x in dict.fromkeys(read) if not (isinstance(x, Shared) and x.value.op == LITERAL)]
         carried = {x.role for x in inputs if isinstance(x, Carry)}
         results = [r for r in loop.roles if r in carried or (loop, r) in self.read]
-        function = body(loop, inputs, results, [self._name(x) for x in inputs])
+        function = loop_body(loop, inputs, results, [self._name(x) for x in inputs])
         at = {place: v for v, place in loop.place.items()}
         given: dict[int, Value] = {}
         found: tuple[Value, ...] = ()

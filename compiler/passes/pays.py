@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from symgrad.compiler.graph.ir import Graph, Value
-from symgrad.compiler.passes.segments import Carry, Column, Loop, Within
+from symgrad.compiler.passes.segments import Carry, Column, Loop, SameRepeat
 
 _VALUE = 0.0003
 """Of one more value of a layer that is there already, for JAX and XLA together."""
@@ -30,7 +30,7 @@ _PLACES = 1e-7
 """Of two of them, wherever they are."""
 
 
-def pays(graph: Graph, loops: Sequence[Loop]) -> bool:
+def is_profitable(graph: Graph, loops: Sequence[Loop]) -> bool:
     """Whether XLA is faster with the loops."""
     return _saved(graph, loops) > _LOOPS + _ROLE * sum(len(loop.roles) for loop in loops) + _stacking(graph, loops)
 
@@ -65,7 +65,7 @@ def _leads_through(loop: Loop) -> bool:
     for role, v in loop.roles.items():
         if v.row is None or not v.row.elementwise:
             continue
-        reached = [0 if isinstance(x, Carry) else found.get(x.role, -1) if isinstance(x, Within) else -1 for x in loop.operands[role]]
+        reached = [0 if isinstance(x, Carry) else found.get(x.role, -1) if isinstance(x, SameRepeat) else -1 for x in loop.operands[role]]
         if max(reached, default=-1) >= 0:
             found[role] = max(reached) + (v.op not in _SUMS)
     carried = {x.role for operands in loop.operands.values() for x in operands if isinstance(x, Carry)}

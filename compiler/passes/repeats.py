@@ -10,11 +10,11 @@ import numpy as np
 from symgrad.compiler.graph.attributes import key_of
 from symgrad.compiler.graph.ir import INPUT, LITERAL, Value
 
-LONGEST = 2000
+MAX_PERIOD = 2000
 """A layer is at most so many operations long, counted along the way."""
 
 
-class Codes:
+class OpNumbering:
     """A number for each kind of application: the same row, with the same attributes and types, whatever the operands are."""
 
     def __init__(self) -> None:
@@ -38,23 +38,23 @@ def levels(values: Sequence[Value], left_out: Container[Value]) -> dict[Value, i
     return level
 
 
-def longest_way(level: Mapping[Value, int]) -> list[Value]:
+def longest_path(level: Mapping[Value, int]) -> list[Value]:
     """The longest chain of values, each an argument of the next."""
-    way: list[Value] = []
+    path: list[Value] = []
     v: Value | None = max(level, key=level.__getitem__, default=None)
     while v is not None and level[v]:
-        way.append(v)
-        v = next((a for a in v.args if a is not None and level[a] == level[way[-1]] - 1), None)
-    return way[::-1]
+        path.append(v)
+        v = next((a for a in v.args if a is not None and level[a] == level[path[-1]] - 1), None)
+    return path[::-1]
 
 
-def runs(codes: Sequence[int], least: int) -> list[tuple[int, int, int]]:
+def periodic_runs(codes: Sequence[int], least: int) -> list[tuple[int, int, int]]:
     """Stretches (start, stop, period) in which a sequence repeats itself at least so often; they do not overlap."""
     return _runs(np.asarray(codes), 0, least)
 
 
 def _runs(codes: Any, offset: int, least: int) -> list[tuple[int, int, int]]:
-    found = [_longest(codes, period) for period in range(1, min(len(codes) // least, LONGEST) + 1)]
+    found = [_longest(codes, period) for period in range(1, min(len(codes) // least, MAX_PERIOD) + 1)]
     found = [(start, stop, period) for start, stop, period in found if stop - start >= least * period]
     if not found:
         return []
@@ -72,13 +72,13 @@ def _longest(codes: Any, period: int) -> tuple[int, int, int]:
     return int(edges[i]), int(edges[i] + lengths[i] - 1 + period), period
 
 
-def roots(way: Sequence[Value], run: tuple[int, int, int], level: Mapping[Value, int]) -> list[Value]:
+def roots(path: Sequence[Value], run: tuple[int, int, int], level: Mapping[Value, int]) -> list[Value]:
     """One value of each repeat: that at which the fewest values go on to the next one."""
     start, stop, period = run
     middle = start + (stop - start) // 2 // period * period
-    offsets = [i for i in range(period) if not isinstance(way[middle + i].dtype, tuple)]
-    offset = min(offsets, key=lambda i: _crossing(way[middle + i - period : middle + i + period + 1 : period], level), default=None)
-    return [] if offset is None else list(way[start + offset : stop : period])
+    offsets = [i for i in range(period) if not isinstance(path[middle + i].dtype, tuple)]
+    offset = min(offsets, key=lambda i: _crossing(path[middle + i - period : middle + i + period + 1 : period], level), default=None)
+    return [] if offset is None else list(path[start + offset : stop : period])
 
 
 def _crossing(three: Sequence[Value], level: Mapping[Value, int]) -> int:

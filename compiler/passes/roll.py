@@ -12,9 +12,9 @@ from collections.abc import Callable, Sequence
 from symgrad.compiler.control.rows import SCAN
 from symgrad.compiler.graph.builder import apply, xp
 from symgrad.compiler.graph.ir import INPUT, LITERAL, Graph, Value
-from symgrad.compiler.passes.layers import LEAST, Rebuilding, body, find_loops
-from symgrad.compiler.passes.outline import outlined
-from symgrad.compiler.passes.pays import pays
+from symgrad.compiler.passes.layers import MIN_REPEATS, GraphRebuilder, find_loops, loop_body
+from symgrad.compiler.passes.outline import outline
+from symgrad.compiler.passes.pays import is_profitable
 from symgrad.compiler.passes.segments import Carry, Column, Loop, Shared
 from symgrad.ops.joining import region
 
@@ -22,13 +22,13 @@ _FEW = 4
 """So many rows of a stack are taken one by one."""
 
 
-def roll(graph: Graph, least: int = LEAST, pays: Callable[[Graph, Sequence[Loop]], bool] = pays) -> Graph:
+def roll(graph: Graph, least: int = MIN_REPEATS, pays: Callable[[Graph, Sequence[Loop]], bool] = is_profitable) -> Graph:
     """The graph with each chain of at least `least` equal layers as a loop, if that pays; else as calls of one function."""
     loops = find_loops(graph, least)
-    return _Builder(graph, loops).graph() if loops and pays(graph, loops) else outlined(graph, loops)
+    return _Builder(graph, loops).graph() if loops and pays(graph, loops) else outline(graph, loops)
 
 
-class _Builder(Rebuilding):
+class _Builder(GraphRebuilder):
     def __init__(self, source: Graph, loops: Sequence[Loop]) -> None:
         super().__init__(source, loops)
         self.read = self._read()
@@ -39,7 +39,7 @@ class _Builder(Rebuilding):
     def _read(self) -> dict[tuple[Loop, int], dict[Value, bool]]:
         """Of each role the values that are read outside, and whether one by one."""
         found: dict[tuple[Loop, int], dict[Value, bool]] = {}
-        for v, singly in self.readings():
+        for v, singly in self.external_reads():
             loop = self.owner[v]
             read = found.setdefault((loop, loop.place[v][1]), {})
             read[v] = read.get(v, False) or singly
@@ -80,7 +80,7 @@ class _Builder(Rebuilding):
         given += [self.stacked(x.values[::-1] if reverse else x.values) for x in columns]
         given += [self.of(x.value) for x in shared]
         kept = [r for r in loop.roles if self._is_kept(loop, r, carries)]
-        one = body(loop, [*carries, *columns, *shared], [*(x.role for x in carries), *kept])
+        one = loop_body(loop, [*carries, *columns, *shared], [*(x.role for x in carries), *kept])
         attrs = {"body": one, "carries": len(carries), "slices": len(columns), "length": loop.length, "reverse": reverse}
         found = apply(SCAN, tuple(given), attrs)
         for x, last in zip(carries, found, strict=False):

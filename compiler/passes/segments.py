@@ -22,7 +22,7 @@ class Shared:
 
     value: Value
 
-    def outside(self) -> tuple[Value, ...]:
+    def external_values(self) -> tuple[Value, ...]:
         return (self.value,)
 
 
@@ -33,7 +33,7 @@ class Carry:
     role: int
     init: Value
 
-    def outside(self) -> tuple[Value, ...]:
+    def external_values(self) -> tuple[Value, ...]:
         return (self.init,)
 
 
@@ -43,21 +43,21 @@ class Column:
 
     values: tuple[Value, ...]
 
-    def outside(self) -> tuple[Value, ...]:
+    def external_values(self) -> tuple[Value, ...]:
         return self.values
 
 
 @dataclass(frozen=True)
-class Within:
+class SameRepeat:
     """What a role gives in the same repeat."""
 
     role: int
 
-    def outside(self) -> tuple[Value, ...]:
+    def external_values(self) -> tuple[Value, ...]:
         return ()
 
 
-Operand = Shared | Carry | Column | Within | None
+Operand = Shared | Carry | Column | SameRepeat | None
 
 
 @dataclass(eq=False)
@@ -71,24 +71,24 @@ class Loop:
     place: dict[Value, tuple[int, int]]
     """The repeat and the role of each value that the loop computes."""
 
-    def outside(self) -> list[Value]:
+    def external_values(self) -> list[Value]:
         """What the loop reads."""
         operands = (x for operands in self.operands.values() for x in operands if x is not None)
-        return list(dict.fromkeys(v for x in operands for v in x.outside()))
+        return list(dict.fromkeys(v for x in operands for v in x.external_values()))
 
 
 @dataclass(frozen=True)
-class Program:
+class GraphInfo:
     """What there is to know about a graph: its values, arguments first, who reads them, and which of them are taken by other loops."""
 
     values: Sequence[Value]
     users: Mapping[Value, Sequence[Value]]
     outputs: Collection[Value]
-    taken: dict[Value, Any]
+    in_loops: dict[Value, Any]
     codes: Mapping[Value, int]
 
 
-def find_loop(program: Program, roots: Sequence[Value], least: int) -> Loop | None:
+def find_loop(program: GraphInfo, roots: Sequence[Value], least: int) -> Loop | None:
     """The loop whose repeats end at these values, each of which depends on the one before; None if fewer than `least` are equal."""
     repeat = _repeats(program, roots)
     table = _roles(program, repeat, len(roots) - 1)
@@ -111,7 +111,7 @@ class _Repeat:
         self.roles: dict[Any, int] = {}
 
 
-def _repeats(program: Program, roots: Sequence[Value]) -> dict[Value, int]:
+def _repeats(program: GraphInfo, roots: Sequence[Value]) -> dict[Value, int]:
     """The number of the repeat that each value belongs to: how many roots it depends on. 0 is before the first one."""
     number = {v: i for i, v in enumerate(roots)}
     after: dict[Value, int] = {}
@@ -120,20 +120,20 @@ def _repeats(program: Program, roots: Sequence[Value]) -> dict[Value, int]:
         repeat[v] = max((after[a] for a in v.args if a is not None), default=0)
         after[v] = number[v] + 1 if v in number else repeat[v]
     for v in reversed(program.values):  # what comes before, and only one repeat reads, belongs to it
-        if repeat[v] == 0 and not is_leaf(v) and v not in number and v not in program.taken and v not in program.outputs:
-            readers = {repeat[u] if u not in program.taken else 0 for u in program.users[v]}
+        if repeat[v] == 0 and not is_leaf(v) and v not in number and v not in program.in_loops and v not in program.outputs:
+            readers = {repeat[u] if u not in program.in_loops else 0 for u in program.users[v]}
             if len(readers) == 1:
                 repeat[v] = readers.pop()
     return repeat
 
 
-def _roles(program: Program, repeat: Mapping[Value, int], count: int) -> list[_Repeat]:
+def _roles(program: GraphInfo, repeat: Mapping[Value, int], count: int) -> list[_Repeat]:
     known: dict[Any, int] = {}
     found = [_Repeat() for _ in range(count)]
     seen: Counter[Any] = Counter()
     for v in program.values:
         k = repeat[v]
-        if not 1 <= k <= count or is_leaf(v) or v in program.taken:
+        if not 1 <= k <= count or is_leaf(v) or v in program.in_loops:
             continue
         here = found[k - 1]
         key = program.codes[v], tuple(None if a is None else here.roles.get(a, -1) for a in v.args)
@@ -168,7 +168,7 @@ def _stretch(table: Sequence[_Repeat], wanted: set[int]) -> tuple[int, int]:
 class _Finder:
     """Leaves roles out until all that are left fit together."""
 
-    def __init__(self, program: Program, table: Sequence[_Repeat], wanted: set[int], end: int) -> None:
+    def __init__(self, program: GraphInfo, table: Sequence[_Repeat], wanted: set[int], end: int) -> None:
         self.program, self.table, self.end = program, table, end
         self.like = table[len(table) // 2]
         self.wanted = {r: v for r, v in self.like.values.items() if r in wanted}
@@ -177,7 +177,7 @@ class _Finder:
         while self.end in self.wanted:
             place = {repeat.values[r]: (k, r) for k, repeat in enumerate(self.table) for r in self.wanted}
             operands = {r: [self.operand(r, j, place) for j in range(len(v.args))] for r, v in self.wanted.items()}
-            bad = {r for r in self.wanted if any(x is _BAD for x in operands[r]) or self.leaves_whole(r, place)}
+            bad = {r for r in self.wanted if any(x is _MISMATCH for x in operands[r]) or self.leaves_whole(r, place)}
             if not bad:
                 return Loop(len(self.table), self.wanted, operands, place)
             self.wanted = {r: v for r, v in self.wanted.items() if r not in bad}
@@ -188,17 +188,17 @@ class _Finder:
         if a is None:
             return None
         if a in self.like.roles:
-            return Within(self.like.roles[a]) if self.like.roles[a] in self.wanted else _BAD
+            return SameRepeat(self.like.roles[a]) if self.like.roles[a] in self.wanted else _MISMATCH
         column = tuple(repeat.values[r].args[j] for repeat in self.table)
         if isinstance(a.dtype, tuple):
-            return _BAD  # several values at once neither come nor go
+            return _MISMATCH  # several values at once neither come nor go
         if all(x is a for x in column):
             return Shared(a)
         places = [place.get(x) for x in column]
         _, role = places[1] or (0, -1)
         if role in self.wanted and places[1:] == [(k, role) for k in range(len(column) - 1)]:
             return Carry(role, column[0])
-        return _BAD if any(places) else Column(column)
+        return _MISMATCH if any(places) else Column(column)
 
     def leaves_whole(self, r: int, place: Mapping[Value, tuple[int, int]]) -> bool:
         """Whether something outside reads a value that stands for several."""
@@ -207,4 +207,4 @@ class _Finder:
         )
 
 
-_BAD = object()
+_MISMATCH = object()

@@ -8,7 +8,7 @@ from symgrad.compiler.graph.ir import Graph, Value, walk
 from symgrad.compiler.passes.rewrite import rewrite
 
 
-def undetached(graph: Graph) -> Graph:
+def drop_stop_gradients(graph: Graph) -> Graph:
     """The graph without its stops of derivatives. For kernels only."""
     return rewrite(graph, _change) if any(v.op == "detach" for v in walk(graph)) else graph
 

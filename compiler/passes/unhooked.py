@@ -14,7 +14,7 @@ def has_hooks(graph: Graph) -> bool:
     return any(v.op == HOOKED.name for v in walk(graph))
 
 
-def unhooked(graph: Graph) -> Graph:
+def drop_hooks(graph: Graph) -> Graph:
     """The graph without the hooks of its tensors."""
     return rewrite(graph, _change) if has_hooks(graph) else graph
 

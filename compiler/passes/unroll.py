@@ -9,13 +9,13 @@ from __future__ import annotations
 from typing import Any
 
 from symgrad.compiler.control.build import inline
-from symgrad.compiler.control.reverse import bounded
+from symgrad.compiler.control.reverse import bounded_step
 from symgrad.compiler.control.rows import is_control
 from symgrad.compiler.graph.builder import apply, xp
 from symgrad.compiler.graph.ir import Graph, Value, row_of
 from symgrad.compiler.passes.rewrite import rewrite
 
-_MOST = 200
+_MAX_OPERATIONS = 200
 """So many operations may become of a loop."""
 
 
@@ -31,9 +31,9 @@ def _change(v: Value, args: tuple[Any, ...]) -> Any:
     if v.op == "cond":
         return _chosen(args[0], *(inline(attrs[name], args[1:]) for name in ("true", "false")))
     if v.op == "while_loop" and attrs["max_steps"] is not None:
-        step = unroll(bounded(attrs["condition"], attrs["body"], attrs["carries"]))
+        step = unroll(bounded_step(attrs["condition"], attrs["body"], attrs["carries"]))
         attrs |= {"body": step, "slices": 0, "length": attrs["max_steps"], "reverse": False}
-    if attrs.get("length") is None or attrs["length"] * len(attrs["body"].values) > _MOST:
+    if attrs.get("length") is None or attrs["length"] * len(attrs["body"].values) > _MAX_OPERATIONS:
         return apply(row_of(v), args, dict(v.attrs))
     return _steps(args, attrs["body"], attrs["carries"], attrs["slices"], attrs["length"], attrs["reverse"])
 

@@ -15,7 +15,7 @@ from symgrad.compiler.graph.ir import Graph, Value, walk
 from symgrad.compiler.passes.rewrite import rewrite
 
 
-def vectors(graph: Graph) -> Graph:
+def matvec_without_transpose(graph: Graph) -> Graph:
     """The graph with no product of a transposed matrix and a vector."""
     return rewrite(graph, _change) if any(_change(v, v.args) is not None for v in walk(graph) if v.op == "matmul") else graph
 

@@ -30,7 +30,7 @@ _AS_FLOATS = frozenset(("avg_pool", "convolution_transpose", "hardtanh"))
 """Rows whose lowering gives floats, or nothing, for whole numbers."""
 
 
-def whole(graph: Graph) -> Graph:
+def legalize_dtypes(graph: Graph) -> Graph:
     """The graph with rows on numbers of types that they have a lowering for."""
     return rewrite(graph, _change) if any(map(_may_change, walk(graph))) else graph
 
@@ -38,11 +38,11 @@ def whole(graph: Graph) -> Graph:
 def _may_change(v: Value) -> bool:
     if v.op in _AS_INTEGERS:
         return bool(v.args[0].dtype == BOOL)
-    return (v.op in _AS_FLOATS or v.op in _OTHERS) and kind(v.args[0].dtype) in "bi"
+    return (v.op in _AS_FLOATS or v.op in _REWRITES) and kind(v.args[0].dtype) in "bi"
 
 
 def _change(v: Value, args: tuple[Any, ...]) -> Any:
-    return None if not _may_change(v) else _OTHERS.get(v.op, _through)(v, args)
+    return None if not _may_change(v) else _REWRITES.get(v.op, _via_other_dtype)(v, args)
 
 
 def _truth(v: Value, args: tuple[Any, ...]) -> Any:
@@ -75,13 +75,13 @@ def _in_its_type(v: Value, args: tuple[Any, ...]) -> Any:
     return apply(row_of(v), (xp.cast(args[0], dtype=v.dtype),), dict(v.attrs)) if v.dtype != args[0].dtype else None
 
 
-_OTHERS: dict[str, Callable[[Value, tuple[Any, ...]], Any]] = {
+_REWRITES: dict[str, Callable[[Value, tuple[Any, ...]], Any]] = {
     "addcmul": _addcmul, "all": _truth, "any": _truth, "clamp": _in_its_type, "div_rounded": _div_rounded, "heaviside": _heaviside,
     "power": _in_its_type, "threshold": _threshold,
 }  # fmt: skip
 
 
-def _through(v: Value, args: tuple[Any, ...]) -> Any:
+def _via_other_dtype(v: Value, args: tuple[Any, ...]) -> Any:
     """The row on numbers of another type, and what has that type in its results back in the type that was given, where integers wrap."""
     given = v.args[0].dtype
     other = INT32 if v.op in _AS_INTEGERS else FLOAT32 if given.itemsize < 4 else FLOAT64

@@ -1,1 +1,1 @@
-"""Programs: graphs with their kernels, the tensors that these read and write, and the shortest ways to them."""
+"""Programs: graphs with their kernels, the tensors that these read and write, and the fast paths to them."""

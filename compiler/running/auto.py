@@ -2,7 +2,7 @@
 
 A kernel is a pure function of arrays, so that running it twice does no harm. The two take turns, and the fastest run of each counts: that
 is the one that nothing else on the machine disturbed. Compiling does not count. Arguments are measured as they come, since moving them is
-part of every call; tensors that the function brings along are where each back end will find them, and XLA may use the memory of those that
+part of every call; tensors that the function captures are where each back end will find them, and XLA may use the memory of those that
 are written to, of which each measured run gets copies.
 """
 
@@ -19,20 +19,20 @@ import numpy as np
 from symgrad.compiler.backend import Kernel
 from symgrad.compiler.graph.ir import Graph
 from symgrad.compiler.graph.packing import Packing
-from symgrad.compiler.host.kernel import Kernel as HostKernel
+from symgrad.compiler.host.kernel import HostKernel as HostKernel
 from symgrad.errors import GraphError
 from symgrad.typing import Array
 
 ROUNDS = 5
 """Runs of each that decide."""
-PATIENCE = 0.05
+MAX_SECONDS = 0.05
 """Seconds after which a call measures no further, and leaves the rest to the next one."""
-_CLOSE = {4: 1e-3, 8: 1e-6, 2: 5e-2}
+_TOLERANCES = {4: 1e-3, 8: 1e-6, 2: 5e-2}
 """How far results may be apart, by the largest of them, for sizes of a real number: the two back ends sum in other orders."""
 
 
 @dataclass(frozen=True)
-class Choice:
+class BackendChoice:
     """Which back end runs a kernel, and why."""
 
     backend: str
@@ -53,12 +53,12 @@ class AutoKernel:
 
     packing: Packing | None = None
 
-    def __init__(self, graph: Graph, name: str, xla: Callable[[], Kernel], kept: Sequence[int] = ()) -> None:
+    def __init__(self, graph: Graph, name: str, xla: Callable[[], Kernel], resident_inputs: Sequence[int] = ()) -> None:
         self.name = name
-        self.choice = Choice("numpy", "both are measured on the first calls", {}, final=False)
+        self.choice = BackendChoice("numpy", "both are measured on the first calls", {}, final=False)
         self._host: Kernel = HostKernel(graph, name)
         self._make_xla = xla
-        self._kept = set(kept)
+        self._resident_inputs = set(resident_inputs)
         self._xla: Kernel | None = None
         self._times: dict[str, list[float]] = {"numpy": [], "xla": []}
         self._lock = threading.Lock()
@@ -92,16 +92,16 @@ class AutoKernel:
     def __call__(self, arrays: Sequence[Array]) -> list[Array]:
         return [np.array(r) for r in self.launch(arrays)]
 
-    def launch(self, held: Sequence[Any], found: list[Any] | None = None) -> Sequence[Any]:
+    def launch(self, operands: Sequence[Any], found: list[Any] | None = None) -> Sequence[Any]:
         if not self.choice.final and self._lock.acquire(blocking=False):  # a second thread need not wait for the decision
             try:
                 if not self.choice.final:
-                    return self._measure(held)
+                    return self._measure(operands)
             finally:
                 self._lock.release()
-        if found is None and self.chosen.donated:  # it has been decided since the caller asked what it has to give away
-            return self._host.launch([np.asarray(x) for x in held])
-        return self.chosen.launch(held, found)
+        if found is None and self.chosen.donated:  # it has been decided since the caller asked what it has to donate
+            return self._host.launch([np.asarray(x) for x in operands])
+        return self.chosen.launch(operands, found)
 
     def buffer(self, array: Array) -> Any:
         return self.chosen.buffer(array)
@@ -109,23 +109,23 @@ class AutoKernel:
     def source(self) -> str:
         return self.chosen.source()
 
-    def _measure(self, held: Sequence[Any]) -> Sequence[Any]:
+    def _measure(self, operands: Sequence[Any]) -> Sequence[Any]:
         """Run both, and decide if that is enough."""
-        arrays = [np.asarray(x) for x in held]
+        arrays = [np.asarray(x) for x in operands]
         found = self._host.launch(arrays)
         if self._xla is None:
             try:
                 self._xla = self._make_xla()
-                other = [np.asarray(r) for r in self._xla.launch(self._there(held, arrays))]
+                other = [np.asarray(r) for r in self._xla.launch(self._xla_operands(operands, arrays))]
             except (ImportError, GraphError) as error:
                 return self._decide("numpy", f"XLA cannot run it ({error})", found)
             if not all(map(_close, found, other)):
                 return self._decide("numpy", "XLA gives other numbers, NumPy those of eager code", found)
-        here = [arrays[i] if i in self._kept else x for i, x in enumerate(held)]
+        here = [arrays[i] if i in self._resident_inputs else x for i, x in enumerate(operands)]
         begin = time.perf_counter()
-        while len(self._times["xla"]) < ROUNDS and time.perf_counter() - begin < PATIENCE:
+        while len(self._times["xla"]) < ROUNDS and time.perf_counter() - begin < MAX_SECONDS:
             self._times["numpy"].append(_seconds(self._host, here))
-            self._times["xla"].append(_seconds(self._xla, self._there(held, arrays)))
+            self._times["xla"].append(_seconds(self._xla, self._xla_operands(operands, arrays)))
         if len(self._times["xla"]) < ROUNDS:
             return found
         fastest = {name: min(times) for name, times in self._times.items()}
@@ -134,32 +134,32 @@ class AutoKernel:
         times = f"{_readable(fastest[best])} a run, {_NAMES[worst]} {_readable(fastest[worst])} (the fastest of {ROUNDS} runs each)"
         return self._decide(best, times, found)
 
-    def _there(self, held: Sequence[Any], arrays: Sequence[Array]) -> list[Any]:
+    def _xla_operands(self, operands: Sequence[Any], arrays: Sequence[Array]) -> list[Any]:
         """What XLA's kernel gets: what it may use the memory of is nobody else's."""
         assert self._xla is not None
-        own = self._kept.union(self._xla.donated)
-        return [self._xla.buffer(arrays[i]) if i in own else x for i, x in enumerate(held)]
+        own = self._resident_inputs.union(self._xla.donated)
+        return [self._xla.buffer(arrays[i]) if i in own else x for i, x in enumerate(operands)]
 
     def _decide(self, backend: str, reason: str, found: Sequence[Any]) -> Sequence[Any]:
         if backend == "xla" and self._xla is not None:
             self.chosen = self._xla
         else:
             self._xla = None
-        self.choice = Choice(backend, reason, {name: min(times) for name, times in self._times.items() if times})
+        self.choice = BackendChoice(backend, reason, {name: min(times) for name, times in self._times.items() if times})
         return found
 
 
-def _seconds(kernel: Kernel, held: Sequence[Any]) -> float:
+def _seconds(kernel: Kernel, operands: Sequence[Any]) -> float:
     """How long a run takes as the fast path makes it: who hands over memory of the host's reads the results there."""
-    execute, host = kernel.executable, any(x.__class__ is np.ndarray for x in held)
+    execute, host = kernel.executable, any(x.__class__ is np.ndarray for x in operands)
     assert execute is not None
-    get, put = kernel.x64 or (_nothing, _nothing)
+    get, put = kernel.x64 or (_no_switch, _no_switch)
     begin = time.perf_counter()
     before = get() if host else None
     try:
         if host:
             put(True)
-        found = execute(*held)
+        found = execute(*operands)
         if host:
             put(before)
     except BaseException:
@@ -172,7 +172,7 @@ def _seconds(kernel: Kernel, held: Sequence[Any]) -> float:
     return time.perf_counter() - begin
 
 
-def _nothing(*_: Any) -> Any:
+def _no_switch(*_: Any) -> Any:
     """A back end without a switch."""
 
 
@@ -183,7 +183,7 @@ def _close(found: Array, other: Array) -> bool:
     a, b = (x.astype(np.complex128 if x.dtype.kind == "c" else np.float64) for x in (found, other))
     finite = np.isfinite(a)
     largest = float(np.abs(a[finite]).max(initial=0))
-    return bool(np.allclose(a, b, rtol=_CLOSE[size], atol=_CLOSE[size] * largest, equal_nan=True))
+    return bool(np.allclose(a, b, rtol=_TOLERANCES[size], atol=_TOLERANCES[size] * largest, equal_nan=True))
 
 
 def _readable(seconds: float) -> str:

@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterable, Mapping
 from operator import attrgetter
 from typing import Any
 
-from symgrad.compiler.tracing.tree import LEAF, Record, children
+from symgrad.compiler.tracing.tree import LEAF, DataclassNode, children
 
 Reader = Callable[[tuple[Any, ...], dict[str, Any]], Iterable[Any] | None]
 """Returns the leaves in the order of the program's inputs, or None: the arguments have another structure."""
@@ -23,25 +23,25 @@ class Unreadable(Exception):
     """Arguments of this structure take the slow path."""
 
 
-def first(args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[Any, ...]:
+def read_positional(args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[Any, ...]:
     """The reader of positional arguments that are leaves themselves."""
     return args
 
 
-def named(args: tuple[Any, ...], kwargs: dict[str, Any]) -> Iterable[Any]:
+def read_keywords(args: tuple[Any, ...], kwargs: dict[str, Any]) -> Iterable[Any]:
     """The reader of keyword arguments that are leaves themselves."""
     return kwargs.values()
 
 
-def reader(signature: inspect.Signature, structure: Mapping[str, Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Reader | None:
+def make_reader(signature: inspect.Signature, structure: Mapping[str, Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Reader | None:
     """The reader of calls with as many positional arguments and the same keywords; None if there is none."""
     try:
         positional, keywords = _sources(signature, structure, len(args), kwargs)
         if all(part is LEAF for _, part in (*positional, *keywords)):
             if not kwargs and [i for i, _ in positional] == list(range(len(args))):
-                return first
+                return read_positional
             if not args and [name for name, _ in keywords] == list(kwargs):
-                return named
+                return read_keywords
         if len(positional) == 1 and not keywords and (read := _container(positional[0][1])) is not None:
             return read
         return _general([(i, _match(part)) for i, part in positional], [(name, _match(part)) for name, part in keywords])
@@ -70,7 +70,7 @@ def _sources(
 
 def _container(part: Any) -> Reader | None:
     """The reader of one argument that is a dictionary, list or tuple of leaves."""
-    if isinstance(part, Record) or not all(v is LEAF for _, v in children(part) or ((None, None),)):
+    if isinstance(part, DataclassNode) or not all(v is LEAF for _, v in children(part) or ((None, None),)):
         return None
     if isinstance(part, dict) and not _has_names(part):
         return None
@@ -104,13 +104,13 @@ def _general(positional: list[tuple[int, _Match]], keywords: list[tuple[str, _Ma
 def _match(part: Any) -> _Match:
     if part is LEAF:
         return _leaf
-    if isinstance(part, Record):
+    if isinstance(part, DataclassNode):
         return _record(part)
     if isinstance(part, dict):
         return _dictionary(part)
     if isinstance(part, (list, tuple)):
         return _sequence(part)
-    return _setting(part)
+    return _static_value(part)
 
 
 def _leaf(x: Any, leaves: list[Any]) -> bool:
@@ -156,9 +156,9 @@ def _sequence(part: Any) -> _Match:
     return lambda x, leaves: type(x) is cls and len(x) == count and inner(x, leaves)
 
 
-def _record(part: Record) -> _Match:
-    if part.whole is not None:
-        return _setting(part.whole)
+def _record(part: DataclassNode) -> _Match:
+    if part.original is not None:
+        return _static_value(part.original)
     cls, inner, names = part.cls, _each(part), list(part.parts)
     values = attrgetter(*names) if len(names) > 1 else lambda x: (getattr(x, names[0]),)
     return lambda x, leaves: type(x) is cls and inner(values(x), leaves)
@@ -176,7 +176,7 @@ def _each(part: Any) -> Callable[[Iterable[Any], list[Any]], bool]:
     return match
 
 
-def _setting(value: Any) -> _Match:
+def _static_value(value: Any) -> _Match:
     """What is part of the program: compared by value if it is a number or text, else by identity, if that is what its class does."""
     cls: Any = type(value)
     if cls in _BY_VALUE:

@@ -15,76 +15,76 @@ from symgrad.compiler.lines import at_lines
 from symgrad.compiler.options import DEFAULT, Options
 from symgrad.compiler.passes.stabilise import stabilise
 from symgrad.compiler.progress import compiling, stage
-from symgrad.compiler.running.operation import Operation
-from symgrad.compiler.tracing.choice import Choice
+from symgrad.compiler.running.operation import AutogradOp
+from symgrad.compiler.tracing.choice import WrtSelection
 from symgrad.compiler.tracing.guards import Guards
-from symgrad.compiler.tracing.nans import inspect, looked_for
-from symgrad.compiler.tracing.signature import Call, Given
-from symgrad.compiler.tracing.sources import launch, settle
+from symgrad.compiler.tracing.nans import active_nan_watch, check_nans
+from symgrad.compiler.tracing.signature import Call, ExampleArguments
+from symgrad.compiler.tracing.sources import ensure_on_device, launch
 from symgrad.compiler.tracing.trace import Trace
 from symgrad.compiler.tracing.tree import LEAF, unflatten
 from symgrad.ops.promotion import kind
-from symgrad.resident import resident
+from symgrad.resident import tensor_from_storage
 from symgrad.tensor import Tensor
 
-MISS = object()
+CACHE_MISS = object()
 """A run that cannot be this program's."""
 
 
-class Program:
+class PureProgram:
     """One trace, and the kernels that were made of it so far."""
 
     def __init__(
         self, traced: Trace, call: Call, name: str, options: Options = DEFAULT, times: dict[str, float] | None = None
     ) -> None:
         self.captured, self.structure = traced.captured, traced.structure  # not the trace itself, which holds every tensor of the run
-        self.call, self.given = call.without_values(), Given(call)
+        self.call, self.example_arguments = call.without_values(), ExampleArguments(call)
         self.name, self.times = name, {} if times is None else times
         self.count = len(traced.graph.outputs)
         with stage("simplify", self.times):
             self.graph = verify(stabilise(traced.graph))
         self.wrt = tuple(i for i, x in enumerate(self.graph.inputs) if kind(x.dtype) in "fc")
-        self.operation = Operation(self.graph, name, options, range(len(self.graph.inputs) - len(self.captured)) if options.donate else ())
+        self.operation = AutogradOp(self.graph, name, options, range(len(self.graph.inputs) - len(self.captured)) if options.donate else ())
         self.operation.lines = traced.capture.lines
-        self.operation.kept = range(len(self.graph.inputs) - len(self.captured), len(self.graph.inputs))
-        self.whole = not (traced.capture.effects and traced.capture.differentiated)
+        self.operation.resident_inputs = range(len(self.graph.inputs) - len(self.captured), len(self.graph.inputs))
+        self.has_all_derivatives = not (traced.capture.effects and traced.capture.differentiated)
         """Whether it has all derivatives. Where a call has taken some, others are cut off, as in eager code that nobody asked for them."""
         self.guards = Guards(traced)
         self.requires_grad = self.guards.requires_grad
         """Whether a captured tensor does."""
-        self.answers = traced.path.outcomes
-        self.asked = traced.path.values
+        self.expected_outcomes = traced.path.expected_outcomes
+        self.condition_values = traced.path.values
         """What Python asked for on its way, and the answers."""
         self._kernels: dict[Any, Kernel] = {}
-        self.choices: dict[Any, Choice] = {}
+        self.choices: dict[Any, WrtSelection] = {}
         """What names of inputs stand for, in which derivatives were asked for."""
 
-    def holds(self, leaves: Sequence[Any] = ()) -> bool:
+    def check_guards(self, leaves: Sequence[Any] = ()) -> bool:
         """Whether what the program depends on besides tensors is as it was."""
-        return self.guards.hold(leaves)
+        return self.guards.check(leaves)
 
-    def adopt(self, other: Program) -> None:
+    def share_kernels(self, other: PureProgram) -> None:
         """Use the kernels of a program with the same graph, which was traced because of something that made no difference to it."""
         self.operation, self._kernels = other.operation, other._kernels
 
-    def taken(self, inputs: Sequence[Tensor]) -> bool:
+    def takes_path(self, inputs: Sequence[Tensor]) -> bool:
         """Whether Python would take this path: what it asked for on its way has the same answers."""
-        if not self.answers:
+        if not self.expected_outcomes:
             return True
         if "taken" not in self._kernels:
-            graph = verify(Graph(self.graph.inputs, self.asked, self.graph.labels))
+            graph = verify(Graph(self.graph.inputs, self.condition_values, self.graph.labels))
             self._kernels["taken"] = make_kernel(graph, "conditions", self.operation.options)
-        found = self._kernels["taken"].launch([t._held for t in inputs])
-        return all(a.item() == answer for a, answer in zip(found, self.answers, strict=True))
+        found = self._kernels["taken"].launch([t._storage for t in inputs])
+        return all(a.item() == answer for a, answer in zip(found, self.expected_outcomes, strict=True))
 
-    def attempt(self, tensors: Sequence[Tensor]) -> Any:
-        """The results for arguments of the right types; MISS if what the program depends on besides is no longer so."""
-        return self.run(tensors) if self.guards.hold(tensors) else MISS
+    def try_run(self, tensors: Sequence[Tensor]) -> Any:
+        """The results for arguments of the right types; CACHE_MISS if what the program depends on besides is no longer so."""
+        return self.run(tensors) if self.guards.check(tensors) else CACHE_MISS
 
     def run(self, tensors: Sequence[Tensor]) -> Any:
         captured = self.captured
         for t in captured:
-            settle(t, self.operation.kernel)
+            ensure_on_device(t, self.operation.kernel)
         results = self.operation(*tensors, *captured)
         return results[0] if self.structure is LEAF else unflatten(self.structure, results)
 
@@ -100,7 +100,7 @@ class Program:
         if key not in self._kernels:
             with stage("differentiate", self.times), at_lines(self.operation.lines):
                 graph = self.graph if what == "forward" else verify(self._derived(what, wrt))
-            self._kernels[key] = make_kernel(graph, what, options, kept=self.operation.kept)
+            self._kernels[key] = make_kernel(graph, what, options, resident_inputs=self.operation.resident_inputs)
         return self._kernels[key]
 
     def compute(self, what: str, wrt: tuple[int, ...], tensors: Sequence[Tensor]) -> list[Tensor]:
@@ -112,19 +112,19 @@ class Program:
 
     def _computed(self, kernel: Kernel, tensors: Sequence[Tensor]) -> list[Tensor]:
         for t in self.captured:
-            settle(t, kernel)
-        if (watch := looked_for()) is not None:
-            inspect(watch, kernel.graph, [t._held for t in tensors], self.operation.lines, f"{self.name}, {kernel.name}")
-        return [resident(a) for a in launch(kernel, tensors)[1]]
+            ensure_on_device(t, kernel)
+        if (watch := active_nan_watch()) is not None:
+            check_nans(watch, kernel.graph, [t._storage for t in tensors], self.operation.lines, f"{self.name}, {kernel.name}")
+        return [tensor_from_storage(a) for a in launch(kernel, tensors)[1]]
 
     def _key(self, what: str, wrt: tuple[int, ...], backend: str) -> Any:
-        return what, wrt, backend, self.call.weak
+        return what, wrt, backend, self.call.scalar_types
 
     def _derived(self, what: str, wrt: tuple[int, ...]) -> Graph:
-        if what not in DERIVED:
-            raise ValueError(f"there is 'forward', {', '.join(map(repr, DERIVED))}, and no {what!r}")
-        graph = DERIVED[what](self.graph, wrt)
-        floats = {i for i, cls in enumerate(self.call.weak) if cls is float}
+        if what not in DERIVATIVE_GRAPHS:
+            raise ValueError(f"there is 'forward', {', '.join(map(repr, DERIVATIVE_GRAPHS))}, and no {what!r}")
+        graph = DERIVATIVE_GRAPHS[what](self.graph, wrt)
+        floats = {i for i, cls in enumerate(self.call.scalar_types) if cls is float}
         return _typed_as_results(graph, self.graph, what, [i in floats for i in wrt]) if floats.intersection(wrt) else graph
 
 
@@ -147,7 +147,7 @@ def _value_and_grad(graph: Graph, wrt: tuple[int, ...]) -> Graph:
     return Graph(gradient.inputs, (*graph.outputs, *gradient.outputs), gradient.labels)
 
 
-DERIVED: dict[str, Callable[[Graph, tuple[int, ...]], Graph]] = {
+DERIVATIVE_GRAPHS: dict[str, Callable[[Graph, tuple[int, ...]], Graph]] = {
     "vjp": differentiate.vjp,
     "jvp": differentiate.jvp,
     "grad": differentiate.grad,

@@ -23,21 +23,21 @@ def kinds_of(data: Iterable[Any]) -> frozenset[type]:
     return frozenset(Tensor if isinstance(x, Tensor) else np.ndarray for x in data if isinstance(x, (Tensor, np.ndarray)))
 
 
-def choice(returns: str | None, requires_grad: bool) -> bool | None:
+def returns_arrays(returns: str | None, requires_grad: bool) -> bool | None:
     """Whether a program returns arrays; None: its arguments decide."""
     return returns == "numpy" if returns is not None else False if requires_grad else None
 
 
-def array_of(held: Any) -> Any:
+def array_of(storage: Any) -> Any:
     """A writable array that nobody else sees, of what a kernel returned: an array or a device buffer."""
-    if held.__class__ is not np.ndarray:
-        return np.array(held)
-    return held if held.flags.owndata and held.flags.writeable else held.copy()
+    if storage.__class__ is not np.ndarray:
+        return np.array(storage)
+    return storage if storage.flags.owndata and storage.flags.writeable else storage.copy()
 
 
-def returned(result: Any, kinds: frozenset[type], returns: str | None, requires_grad: bool) -> Any:
+def convert_results(result: Any, kinds: frozenset[type], returns: str | None, requires_grad: bool) -> Any:
     """The result of a call with data of these kinds, with arrays in the places of its tensors if the rule says so."""
-    chosen = choice(returns, requires_grad)
+    chosen = returns_arrays(returns, requires_grad)
     if chosen is False or (chosen is None and kinds != ARRAYS):
         return result
     leaves, structure = flatten(result, lambda x: isinstance(x, (Tensor, np.generic)))

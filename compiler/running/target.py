@@ -9,24 +9,24 @@ from typing import Any
 import numpy as np
 
 from symgrad.compiler.backend import Kernel
-from symgrad.compiler.running.program import MISS, Program
-from symgrad.compiler.running.returns import array_of, choice
-from symgrad.compiler.tracing.sources import native_order, settle
+from symgrad.compiler.running.program import CACHE_MISS, PureProgram
+from symgrad.compiler.running.returns import array_of, returns_arrays
+from symgrad.compiler.tracing.sources import ensure_on_device, native_order
 from symgrad.compiler.tracing.tree import LEAF, unflatten
-from symgrad.resident import MOST_MOVES, Resident, new
+from symgrad.resident import MAX_HOST_ROUND_TRIPS, DeviceTensor, allocate
 from symgrad.tensor import Tensor
 
 ndarray = np.ndarray
-SMALL = 1 << 14
+SMALL_BYTES = 1 << 14
 """Bytes: copying so much to the host costs less than a second look at it."""
-_COMPARED = 1 << 10
+_MAX_COMPARED_BYTES = 1 << 10
 """Bytes of a captured tensor: comparing so much takes less time than handing it over."""
-REFUSED = (TypeError, ValueError, RuntimeError, OverflowError)
+LAUNCH_ERRORS = (TypeError, ValueError, RuntimeError, OverflowError)
 """Arguments of other types, or what the slow path has words for."""
-Form = Callable[[list[Any]], Any]
+Unflatten = Callable[[list[Any]], Any]
 
 
-class Copies:
+class DeviceCopies:
     """Copies on the device of small captured tensors whose memory others see, used as long as the numbers are the same: comparing them
     takes less time than handing them over. One that changes again and again is handed over."""
 
@@ -36,102 +36,102 @@ class Copies:
         self.known: dict[int, tuple[bytes, Any]] = {}
         self.changes = 0
 
-    def find(self, t: Tensor, array: Any, kernel: Kernel) -> Any:
+    def lookup(self, t: Tensor, array: Any, kernel: Kernel) -> Any:
         """What the kernel gets: a copy, the memory itself, or what the tensor holds after it has moved to the device."""
-        if array.nbytes > _COMPARED or self.changes > MOST_MOVES:
-            return settle(t, kernel)
+        if array.nbytes > _MAX_COMPARED_BYTES or self.changes > MAX_HOST_ROUND_TRIPS:
+            return ensure_on_device(t, kernel)
         numbers = array.tobytes()
         known = self.known.get(id(t))
         if known is not None and known[0] == numbers:
             return known[1]
-        held = settle(t, kernel)
-        if held.__class__ is ndarray:
+        operands = ensure_on_device(t, kernel)
+        if operands.__class__ is ndarray:
             self.changes += known is not None
-            held = kernel.buffer(held)
-            self.known[id(t)] = numbers, held
-        return held
+            operands = kernel.buffer(operands)
+            self.known[id(t)] = numbers, operands
+        return operands
 
 
-class Target:
+class LaunchTarget:
     """An executable, and what a call of it needs besides the leaves."""
 
     __slots__ = (
-        "as_arrays", "bare", "captured", "conditions", "copies", "dtypes", "execute", "form", "holds", "kernel", "names", "on_device",
-        "program", "returns_arrays", "single", "small", "types", "x64",
+        "as_arrays", "captured", "check_guards", "conditions", "device_copies", "dtypes", "execute", "kernel", "launches_directly",
+        "names", "on_device", "program", "returns_arrays", "single", "small", "types", "unflatten", "x64",
     )  # fmt: skip
 
-    def __init__(self, kernel: Kernel, program: Program, form: Form | None, returns_arrays: bool | None) -> None:
+    def __init__(self, kernel: Kernel, program: PureProgram, form: Unflatten | None, returns_arrays: bool | None) -> None:
         assert kernel.executable is not None
         self.kernel, self.execute, self.x64 = kernel, kernel.executable, kernel.x64
         self.program = program
         guards = program.guards
-        self.holds: Any = guards.hold if guards.any else None
+        self.check_guards: Any = guards.check if guards.any else None
         """Says whether the program's conditions hold, if it has any."""
-        by_name = not (guards.modules or guards.captured or guards.conditions or guards.others)
-        self.names = tuple((read, value) for read, value, _ in guards.names) if by_name else ()
+        by_name = not (guards.modules or guards.captured or guards.scalar_conditions or guards.other_guards)
+        self.names = tuple((read, value) for read, value, _ in guards.name_guards) if by_name else ()
         """If these stand for the same objects, the conditions hold."""
-        self.conditions: Any = None if by_name else self.holds
+        self.conditions: Any = None if by_name else self.check_guards
         """Says the same if there is more to compare than names."""
         captured = program.captured
-        self.captured, self.form, self.on_device = captured, form, kernel.on_device
+        self.captured, self.unflatten, self.on_device = captured, form, kernel.on_device
         outputs, inputs = kernel.graph.outputs, kernel.graph.inputs
         self.single = len(outputs) == 1
         self.as_arrays = _as_arrays(np.array if kernel.on_device else array_of, form, self.single)
         """Turns what the executable returns into arrays in their form."""
-        self.bare = kernel.on_device and not captured and not returns_arrays and (by_name or not guards.any)
+        self.launches_directly = kernel.on_device and not captured and not returns_arrays and (by_name or not guards.any)
         """Whether the results for leaves on the device are what the executable returns for them, as tensors, if `names` hold."""
-        self.small = all(v.dtype.itemsize * math.prod(v.shape) <= SMALL for v in outputs)
-        self.copies = Copies()
+        self.small = all(v.dtype.itemsize * math.prod(v.shape) <= SMALL_BYTES for v in outputs)
+        self.device_copies = DeviceCopies()
         self.returns_arrays = returns_arrays
         """None: the arguments decide."""
         self.types = [(x.shape, x.dtype) for x in inputs[: len(inputs) - len(captured)]]
         self.dtypes = [x.dtype for x in inputs]
 
-    def run(self, held: list[Any], host: bool, arrays: bool) -> Any:
+    def run(self, operands: list[Any], host: bool, arrays: bool) -> Any:
         """The results for what leaves hold. `host`: some of it is memory of the host or a number; `arrays`: arrays were given, and no
         tensors."""
         try:
             for now, value in self.names:
-                if now() is not value and not self.holds():
-                    return MISS
+                if now() is not value and not self.check_guards():
+                    return CACHE_MISS
             if self.conditions is not None and not self.conditions():
-                return MISS
+                return CACHE_MISS
             if self.captured:
-                host = self._append_captured(held, host)
+                host = self._append_captured(operands, host)
             from_host = host and self.on_device
             if from_host:
-                for m, dtype in zip(held, self.dtypes):  # noqa: B905  (there are as many)
+                for m, dtype in zip(operands, self.dtypes):  # noqa: B905  (there are as many)
                     if m.__class__ is ndarray and m.dtype is not dtype and m.dtype != dtype:
-                        return MISS  # JAX would convert it, or take bytes in another order for bytes in ours
+                        return CACHE_MISS  # JAX would convert it, or take bytes in another order for bytes in ours
             if not from_host or self.x64 is None:
-                found = self.execute(*held)
+                found = self.execute(*operands)
             else:
                 get, put = self.x64
                 before = get()
                 try:
                     put(True)
-                    found = self.execute(*held)
+                    found = self.execute(*operands)
                     put(before)
                 except BaseException:  # also of an interrupt right before the line above
                     put(before)
                     raise
-        except REFUSED:
-            return MISS
+        except LAUNCH_ERRORS:
+            return CACHE_MISS
         if arrays if self.returns_arrays is None else self.returns_arrays:
             return self.as_arrays(found)
-        return self.formed((found,) if self.single else found, host)
+        return self.wrap_results((found,) if self.single else found, host)
 
-    def _append_captured(self, held: list[Any], host: bool) -> bool:
+    def _append_captured(self, operands: list[Any], host: bool) -> bool:
         """Add what captured tensors hold; returns whether any of it is memory of the host."""
         for t in self.captured:
-            m = t._held
+            m = t._storage
             if m.__class__ is ndarray:
-                m = self.copies.find(t, m, self.kernel) if self.on_device else native_order(m)
+                m = self.device_copies.lookup(t, m, self.kernel) if self.on_device else native_order(m)
                 host = host or m.__class__ is ndarray
-            held.append(m)
+            operands.append(m)
         return host
 
-    def formed(self, found: Sequence[Any], host: bool) -> Any:
+    def wrap_results(self, found: Sequence[Any], host: bool) -> Any:
         """The results as tensors in their form. Of memory of the host's nothing is read after the call."""
         if host and self.on_device:
             if self.small:
@@ -140,29 +140,29 @@ class Target:
                 found[0].block_until_ready()  # the results of one run are ready together
         tensors: list[Any] = []
         for x in found:
-            t: Any = new(Tensor if x.__class__ is ndarray else Resident)  # as resident() does
-            t._held = x
+            t: Any = allocate(Tensor if x.__class__ is ndarray else DeviceTensor)  # as tensor_from_storage() does
+            t._storage = x
             t._node = t._base = None
             t._requires_grad = False
-            t._cell = []
+            t._version_cell = []
             tensors.append(t)
-        return tensors[0] if self.form is None else self.form(tensors)
+        return tensors[0] if self.unflatten is None else self.unflatten(tensors)
 
 
-def _as_arrays(convert: Callable[[Any], Any], form: Form | None, single: bool) -> Callable[[Any], Any]:
+def _as_arrays(convert: Callable[[Any], Any], form: Unflatten | None, single: bool) -> Callable[[Any], Any]:
     if form is None:
         return convert
     return lambda found: form([convert(x) for x in ((found,) if single else found)])
 
 
-def target_of(kernel: Kernel, program: Program, form: Form | None, returns: str | None) -> Target | None:
+def make_target(kernel: Kernel, program: PureProgram, form: Unflatten | None, returns: str | None) -> LaunchTarget | None:
     """The kernel of a program as a target; None if it is not compiled yet, or depends on numbers among the arguments."""
-    if kernel.executable is None or program.guards.conditions:
+    if kernel.executable is None or program.guards.scalar_conditions:
         return None
-    return Target(kernel, program, form, choice(returns, program.requires_grad))
+    return LaunchTarget(kernel, program, form, returns_arrays(returns, program.requires_grad))
 
 
-def form_of(structure: Any) -> Form | None:
+def unflattener(structure: Any) -> Unflatten | None:
     """Puts results into their containers; None: there is one, by itself."""
     if structure is LEAF:
         return None

@@ -13,64 +13,64 @@ from symgrad.ops.writing import follow
 from symgrad.tensor import Tensor
 
 
-class Box:
-    """What an array holds now. A view's box knows its parent's, and the way there: a write to either is seen in the other."""
+class TracedStorage:
+    """What an array holds now. A view's storage knows its parent's, and the way there: a write to either is seen in the other."""
 
-    __slots__ = ("node", "outside", "parent", "path", "seen", "silent", "slope", "value", "writes")
+    __slots__ = ("external", "grad_value", "is_detached", "node_key", "parent", "path", "seen_version", "value", "version")
 
-    def __init__(self, value: Value, parent: Box | None = None, path: Any = (), outside: Tensor | None = None) -> None:
+    def __init__(self, value: Value, parent: TracedStorage | None = None, path: Any = (), outside: Tensor | None = None) -> None:
         self.value = value
         self.parent = parent
         self.path = path
-        self.outside = outside
+        self.external = outside
         """The tensor that was there before the function ran, and will be there when it runs again."""
-        self.slope: Value | None = None
+        self.grad_value: Value | None = None
         """What derivatives go to, if that is not `value`: what was there before writes that have no history, as under no_grad."""
-        self.node: Any = None
+        self.node_key: Any = None
         """The key of the history of the tensor whose memory it is."""
-        self.silent: bool = parent is not None and parent.silent
+        self.is_detached: bool = parent is not None and parent.is_detached
         """Whether it is a view made under no_grad, or through detach(): it sees what is written, and has no part in its history."""
-        self.writes = 0
-        self.seen = 0 if parent is None else self.root()[0].writes
+        self.version = 0
+        self.seen_version = 0 if parent is None else self.root()[0].version
 
-    def root(self) -> tuple[Box, Any]:
-        """The box whose memory it is, and the way from there."""
-        box, path = self, self.path
-        while box.parent is not None:
-            box = box.parent
-            path = (*box.path, *path)
-        return box, path
+    def root(self) -> tuple[TracedStorage, Any]:
+        """The storage whose memory it is, and the way from there."""
+        storage, path = self, self.path
+        while storage.parent is not None:
+            storage = storage.parent
+            path = (*storage.path, *path)
+        return storage, path
 
-    def now(self) -> Value:
+    def current(self) -> Value:
         """The numbers."""
         root, path = self.root()
-        if root is not self and self.seen != root.writes:
+        if root is not self and self.seen_version != root.version:
             value = follow(xp, root.value, path)
-            self.value, self.seen = xp.detach(value) if self.silent else value, root.writes
+            self.value, self.seen_version = xp.detach(value) if self.is_detached else value, root.version
         return self.value
 
-    def recorded(self) -> Value:
+    def with_history(self) -> Value:
         """The numbers with their history, which a write without history leaves as it was."""
         root, path = self.root()
-        if root.slope is None:
-            return self.now()
-        return follow(xp, revalued(root.value, root.slope), path)  # type: ignore[no-any-return]
+        if root.grad_value is None:
+            return self.current()
+        return follow(xp, revalued(root.value, root.grad_value), path)  # type: ignore[no-any-return]
 
-    def assign(self, value: Value, quiet: bool = False) -> Box:
-        """Write, quietly or with history, straight into the memory, in which views may overlap; the box whose it is, is returned."""
+    def write(self, value: Value, quiet: bool = False) -> TracedStorage:
+        """Write, quietly or with history, straight into the memory, in which views may overlap; the storage whose it is, is returned."""
         root, path = self.root()
         before = root.value
         if not quiet:
-            before, root.slope = (root.recorded() if path else before), None
-        elif root.slope is None and kind(before.dtype) in "fc":
-            root.slope = before
+            before, root.grad_value = (root.with_history() if path else before), None
+        elif root.grad_value is None and kind(before.dtype) in "fc":
+            root.grad_value = before
         root.value = xp.view_write(before, value, path=path) if path else value
-        root.writes += 1
-        self.value, self.seen = value, root.writes
+        root.version += 1
+        self.value, self.seen_version = value, root.version
         return root
 
 
-def step_of(row: str, attrs: dict[str, Any], index: int, shape: tuple[int, ...]) -> tuple[str, Any]:
+def view_step(row: str, attrs: dict[str, Any], index: int, shape: tuple[int, ...]) -> tuple[str, Any]:
     """The way from a tensor to a view of it, as one step; one of several views is a slice."""
     if row == "unbind":
         return "getitem", (("index", region(shape, attrs["axis"], index)),)

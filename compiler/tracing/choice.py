@@ -12,30 +12,30 @@ from collections.abc import Iterable, Sequence
 from typing import Any, NamedTuple
 
 from symgrad.compiler.lines import user_line
-from symgrad.compiler.tracing.tree import LEAF, children, leaf_count, leaves_like, without_settings
+from symgrad.compiler.tracing.tree import LEAF, children, leaf_count, leaves_like, without_static_values
 from symgrad.errors import TraceError
 from symgrad.ops.promotion import kind
-from symgrad.resident import memory
+from symgrad.resident import storage_of
 from symgrad.tensor import Tensor
 
-Place = tuple[str, Any]
+NamedArgument = tuple[str, Any]
 """The name of an argument, and its structure."""
-Found = tuple[tuple[int, ...], Any]
+SelectedInputs = tuple[tuple[int, ...], Any]
 """Inputs, and the form of a derivative in them."""
 
 
-class Choice(NamedTuple):
+class WrtSelection(NamedTuple):
     """Positions among the inputs, and the form of a derivative in them: LEAF for one tensor, or a container with LEAF in it."""
 
     inputs: tuple[int, ...]
-    form: Any
-    several: bool
+    structure: Any
+    is_tuple: bool
     """Whether it was asked for in several arguments, or in none by name."""
 
 
-def places(parameters: Iterable[tuple[str, Any, Any]]) -> list[Place]:
+def named_arguments(parameters: Iterable[tuple[str, Any, Any]]) -> list[NamedArgument]:
     """The arguments as they are given: those behind a star one by one. A parameter is its name, its kind, and its argument's structure."""
-    found: list[Place] = []
+    found: list[NamedArgument] = []
     for name, form, part in parameters:
         if form is inspect.Parameter.VAR_POSITIONAL:
             found += [(f"{name}.{i}", item) for i, item in enumerate(part)]
@@ -46,32 +46,35 @@ def places(parameters: Iterable[tuple[str, Any, Any]]) -> list[Place]:
     return found
 
 
-def choose(
-    wrt: Any, given: Sequence[Place], labels: Sequence[str], leaves: Sequence[Any], arguments: int, numbers: Sequence[type | None] = ()
-) -> Choice:
+def select_wrt(
+    wrt: Any, given: Sequence[NamedArgument], labels: Sequence[str], leaves: Sequence[Any], arguments: int,
+    numbers: Sequence[type | None] = ()
+) -> WrtSelection:
     """The inputs that are meant, of which the first belong to `arguments`. None: those that require grad, or else every float argument
     that is none of the Python `numbers`, or else these."""
     if wrt is None:
-        chosen = _unasked(leaves, arguments, numbers)
-        return Choice(chosen, (LEAF,) * len(chosen), True)
+        chosen = _default_wrt(leaves, arguments, numbers)
+        return WrtSelection(chosen, (LEAF,) * len(chosen), True)
     if not isinstance(wrt, (tuple, list)):
-        return Choice(*_found(wrt, given, labels, arguments), False)
-    each = [_found(item, given, labels, arguments) for item in wrt]
-    return Choice(tuple(i for inputs, _ in each for i in inputs), tuple(form for _, form in each), True)
+        return WrtSelection(*_select(wrt, given, labels, arguments), False)
+    each = [_select(item, given, labels, arguments) for item in wrt]
+    return WrtSelection(tuple(i for inputs, _ in each for i in inputs), tuple(form for _, form in each), True)
 
 
-def guess(wrt: Any, given: Sequence[Place], labels: Sequence[str], leaves: Sequence[Any], numbers: Sequence[type | None]) -> set[int]:
+def guess_wrt(
+    wrt: Any, given: Sequence[NamedArgument], labels: Sequence[str], leaves: Sequence[Any], numbers: Sequence[type | None]
+) -> set[int]:
     """The arguments among what is meant, before it is known what else the function reads."""
     found: set[int] = set()
     for item in wrt if isinstance(wrt, (tuple, list)) else (wrt,):
         with contextlib.suppress(ValueError, TraceError):  # a captured tensor
-            found |= {*choose(item, given, labels, leaves, len(leaves), numbers).inputs}
+            found |= {*select_wrt(item, given, labels, leaves, len(leaves), numbers).inputs}
     return found
 
 
-def _unasked(leaves: Sequence[Any], arguments: int, numbers: Sequence[type | None]) -> tuple[int, ...]:
+def _default_wrt(leaves: Sequence[Any], arguments: int, numbers: Sequence[type | None]) -> tuple[int, ...]:
     plain = {i for i, cls in enumerate(numbers) if cls is not None}
-    floats = [i for i, x in enumerate(leaves) if kind((memory(x) if isinstance(x, Tensor) else x).dtype) in "fc"]
+    floats = [i for i, x in enumerate(leaves) if kind((storage_of(x) if isinstance(x, Tensor) else x).dtype) in "fc"]
     asked = [i for i in floats if isinstance(leaves[i], Tensor) and leaves[i].requires_grad]
     given = [i for i in floats if i < arguments]
     chosen = asked or [i for i in given if i not in plain] or given
@@ -80,13 +83,13 @@ def _unasked(leaves: Sequence[Any], arguments: int, numbers: Sequence[type | Non
     return tuple(chosen)
 
 
-def tangents(choice: Choice, given: Sequence[Any], labels: Sequence[str], name: str) -> list[Any]:
+def selected_tangents(choice: WrtSelection, given: Sequence[Any], labels: Sequence[str], name: str) -> list[Any]:
     """Directions for the chosen inputs: in the form of one, or of each of several, which may also be in one tuple."""
-    form = choice.form if choice.several else (choice.form,)
-    if len(given) == 1 and isinstance(given[0], (tuple, list)) and choice.several and not _is_data(given[0], form):
+    form = choice.structure if choice.is_tuple else (choice.structure,)
+    if len(given) == 1 and isinstance(given[0], (tuple, list)) and choice.is_tuple and not _is_data(given[0], form):
         (given,) = given
     if len(given) != len(form):
-        wanted = f"one is needed for each of {', '.join(labels)}" if choice.several else "one is needed, in the form of the argument"
+        wanted = f"one is needed for each of {', '.join(labels)}" if choice.is_tuple else "one is needed, in the form of the argument"
         raise ValueError(f"{name}: {wanted}, got {len(given)}")
     return [x for part, tree in zip(form, given, strict=True) for x, _ in leaves_like(part, tree, name, "the argument")]
 
@@ -96,7 +99,7 @@ def _is_data(given: tuple[Any, ...] | list[Any], form: Sequence[Any]) -> bool:
     return isinstance(given, list) and len(form) == 1 and form[0] is LEAF and len(given) != 1
 
 
-def _found(item: Any, given: Sequence[Place], labels: Sequence[str], arguments: int) -> Found:
+def _select(item: Any, given: Sequence[NamedArgument], labels: Sequence[str], arguments: int) -> SelectedInputs:
     if isinstance(item, bool):
         raise ValueError(f"{user_line()}: wrt={item}: a truth value is no position; give a name or a number of {', '.join(labels)}")
     found = _by_number(item, given, labels, arguments) if isinstance(item, int) else None
@@ -113,13 +116,13 @@ def _listed(labels: Sequence[str]) -> str:
     return f"the tensor arguments are {', '.join(labels)}" if labels else "no argument is a tensor, an array or a float"
 
 
-def _inside(part: Any, start: int) -> Found:
+def _inside(part: Any, start: int) -> SelectedInputs:
     """All inputs in an argument, or in a part of one, which begins at `start`."""
-    return tuple(range(start, start + leaf_count(part))), without_settings(part)
+    return tuple(range(start, start + leaf_count(part))), without_static_values(part)
 
 
-def _by_number(item: int, given: Sequence[Place], labels: Sequence[str], arguments: int) -> Found:
-    """An argument, or behind them what the function brings along."""
+def _by_number(item: int, given: Sequence[NamedArgument], labels: Sequence[str], arguments: int) -> SelectedInputs:
+    """An argument, or behind them what the function captures."""
     count = len(given) + len(labels) - arguments
     if not -count <= item < count:
         names = ", ".join([*(name for name, _ in given), *labels[arguments:]])
@@ -130,7 +133,7 @@ def _by_number(item: int, given: Sequence[Place], labels: Sequence[str], argumen
     return _inside(given[item][1], sum(leaf_count(part) for _, part in given[:item]))
 
 
-def _by_name(item: str, given: Iterable[Place], start: int = 0) -> Found | None:
+def _by_name(item: str, given: Iterable[NamedArgument], start: int = 0) -> SelectedInputs | None:
     """An argument, or a part of one."""
     for path, part in given:
         if item == path:
@@ -143,8 +146,8 @@ def _by_name(item: str, given: Iterable[Place], start: int = 0) -> Found | None:
     return None
 
 
-def _by_label(item: str, labels: Sequence[str]) -> Found | None:
-    """What a function brings along, or all that begins with a name: the arguments behind a star, or what a layer has."""
+def _by_label(item: str, labels: Sequence[str]) -> SelectedInputs | None:
+    """What a function captures, or all that begins with a name: the arguments behind a star, or what a layer has."""
     if item in labels:
         return (labels.index(item),), LEAF
     found = tuple(i for i, label in enumerate(labels) if label.startswith(f"{item}."))

@@ -18,28 +18,28 @@ _BY_TEXT = frozenset(("getattr", "hasattr", "vars", "attrgetter", "__dict__"))
 
 def global_names(code: Any) -> Iterator[str]:
     """Names that code looks up among the globals."""
-    return _named(code, ("LOAD_GLOBAL", "LOAD_NAME"))
+    return _names_of_instructions(code, ("LOAD_GLOBAL", "LOAD_NAME"))
 
 
 def attribute_names(code: Any) -> Iterator[str]:
     """Names of attributes that code reads, also as strings."""
-    yield from _named(code, ("LOAD_ATTR", "LOAD_METHOD"))
+    yield from _names_of_instructions(code, ("LOAD_ATTR", "LOAD_METHOD"))
     yield from text_names(code)
 
 
-def asks_identity(code: Any) -> bool:
+def compares_identity(code: Any) -> bool:
     """Whether code may find out which of its tensors are the same object: by `x is y`, `id(x)`, or what deepcopy() makes of both."""
     pairs = itertools.pairwise(dis.get_instructions(code))
     fixed = ("LOAD_CONST", "LOAD_GLOBAL")  # None, a class
     compares = any(after.opname == "IS_OP" and before.opname not in fixed for before, after in pairs)
     if compares or not {"id", "deepcopy"}.isdisjoint(code.co_names):
         return True
-    return any(asks_identity(constant) for constant in code.co_consts if isinstance(constant, types.CodeType))
+    return any(compares_identity(constant) for constant in code.co_consts if isinstance(constant, types.CodeType))
 
 
 def text_names(code: Any) -> Iterator[str]:
     """Strings in code that reads attributes by strings: one may be missing, and there later."""
-    if not _BY_TEXT.isdisjoint((*_named(code, ("LOAD_ATTR", "LOAD_METHOD")), *global_names(code))):
+    if not _BY_TEXT.isdisjoint((*_names_of_instructions(code, ("LOAD_ATTR", "LOAD_METHOD")), *global_names(code))):
         yield from _strings(code)
 
 
@@ -64,10 +64,10 @@ def _strings(code: Any) -> Iterator[str]:
             yield from _strings(constant)
 
 
-def _named(code: Any, instructions: tuple[str, ...]) -> Iterator[str]:
+def _names_of_instructions(code: Any, instructions: tuple[str, ...]) -> Iterator[str]:
     for instruction in dis.get_instructions(code):
         if instruction.opname in instructions:
             yield instruction.argval
     for constant in code.co_consts:
         if isinstance(constant, types.CodeType):
-            yield from _named(constant, instructions)
+            yield from _names_of_instructions(constant, instructions)

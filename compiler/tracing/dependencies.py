@@ -9,101 +9,105 @@ import numpy as np
 
 from symgrad.compiler.graph.ir import Value
 from symgrad.compiler.lines import user_line
-from symgrad.compiler.tracing.sources import Scalar
-from symgrad.compiler.tracing.watch import ArrayContents, HasGradient, Makeup, Watched
+from symgrad.compiler.tracing.sources import ScalarInput
+from symgrad.compiler.tracing.watch import ArrayGuard, GradPresenceGuard, ModuleGuard, StateGuard
 from symgrad.errors import TraceError
-from symgrad.resident import memory
+from symgrad.resident import storage_of
 from symgrad.tensor import Tensor, wrap
 
 
-class Dependencies:
+class GuardRecorder:
     """What a capture is told of Python's objects."""
 
     effects: bool
     arguments: int
     names: Mapping[int, str]
-    outside: list[Tensor]
+    input_tensors: list[Tensor]
     sources: list[Any]
-    had: dict[int, Any]
-    graded: dict[int, tuple[Tensor, bool]]
+    initial_grads: dict[int, Any]
+    grad_reads: dict[int, tuple[Tensor, bool]]
 
     def __init__(self) -> None:
-        self.dependencies: list[tuple[Callable[[], Any], Any]] = []
+        self.guards: list[tuple[Callable[[], Any], Any]] = []
         """What is read again before each run, and what it must give."""
-        self.modules: dict[int, Makeup] = {}
+        self.modules: dict[int, ModuleGuard] = {}
         """The modules that were called, and optimizers that made steps, as they were then."""
-        self.closed: list[Tensor] = []
+        self.closed_over: list[Tensor] = []
         """Tensors that the function reads by names of its own."""
         self.scalars: dict[Any, Tensor] = {}
-        self.readings: dict[Any, tuple[Callable[[], float], float]] = {}
+        self.scalar_readers: dict[Any, tuple[Callable[[], float], float]] = {}
         self.fixed: set[Any] = set()
-        self.changed: list[Watched] = []
+        self.mutated_state: list[StateGuard] = []
         """State of Python's that the function has changed itself, which a program would not do."""
-        self.keeps = False
+        self.stores_argument = False
         """Whether the function has put an argument somewhere, which a program would not do."""
-        self.once: str | None = None
+        self.replay_refusal: str | None = None
         """What the function did that no program does again."""
 
-    def argument(self, t: Tensor, title: str, own: bool = False) -> Value:
+    def add_input(self, t: Tensor, title: str, own: bool = False) -> Value:
         raise NotImplementedError
 
-    def depends(self, read: Callable[[], Any]) -> None:
+    def add_guard(self, read: Callable[[], Any]) -> None:
         """The program holds as long as this has the value that it has now."""
-        self.dependencies.append((read, read()))
+        self.guards.append((read, read()))
 
-    def entered(self, module: Any, makeup: Callable[[Any], Any] = Makeup) -> None:
+    def guard_module(self, module: Any, make_guard: Callable[[Any], Any] = ModuleGuard) -> None:
         """A module is called, or an optimizer steps: the program holds as long as it consists of what it consists of now."""
         if id(module) not in self.modules:
-            self.modules[id(module)] = makeup(module)
+            self.modules[id(module)] = make_guard(module)
 
-    def done_once(self, how: str) -> None:
+    def refuse_replay(self, how: str) -> None:
         """Something that only Python does, such as a schedule that goes on: the call counts, later ones run as they are written, too."""
         if not self.effects:
             raise TraceError(f"{user_line()}: {how} changes Python's objects inside a traced function; call it outside")
-        self.once = self.once or f"{how} at {user_line()} is done by Python, and no program does it again; call it after the function"
+        self.replay_refusal = (
+            self.replay_refusal or f"{how} at {user_line()} is done by Python, and no program does it again; call it after the function"
+        )
 
-    def settle(self, names: Sequence[Watched]) -> None:
+    def finalize(self, names: Sequence[StateGuard]) -> None:
         """After the trace: names that the function reads are dependencies, unless it has changed them itself."""
         for name in names:
-            if name.makeup is not None:
-                self.modules.setdefault(id(name.value), name.makeup)
-        for makeup in self.modules.values():
-            makeup.settle()
-        for key, (read, before) in self.readings.items():
+            if name.module_guard is not None:
+                self.modules.setdefault(id(name.value), name.module_guard)
+        for module_guard in self.modules.values():
+            module_guard.finalize()
+        for key, (read, before) in self.scalar_readers.items():
             if read() != before:
                 changed = f"the function itself changes {key[-1]} of an optimizer, and no program does that again; change it between calls"
-                self.once = self.once or changed
-        arguments = set(map(id, self.outside[: self.arguments]))
-        unchanged = [(t, had) for t, had in self.graded.values() if t._grad is self.had.get(id(t), t._grad) and id(t) not in arguments]
-        self.dependencies += [(HasGradient(t, self.names.get(id(t)), not self.effects), had) for t, had in unchanged]
-        self.closed = [name.value for name in names if isinstance(name.value, Tensor)]
-        inputs = [memory(t) for t in self.outside]
+                self.replay_refusal = self.replay_refusal or changed
+        arguments = set(map(id, self.input_tensors[: self.arguments]))
+        unchanged = [
+            (t, had) for t, had in self.grad_reads.values() if t._grad is self.initial_grads.get(id(t), t._grad) and id(t) not in arguments
+        ]
+        self.guards += [(GradPresenceGuard(t, self.names.get(id(t)), not self.effects), had) for t, had in unchanged]
+        self.closed_over = [name.value for name in names if isinstance(name.value, Tensor)]
+        inputs = [storage_of(t) for t in self.input_tensors]
         for name in names:
-            if isinstance(name, ArrayContents) and any(x is name.value or getattr(x, "base", None) is name.value for x in inputs):
+            if isinstance(name, ArrayGuard) and any(x is name.value or getattr(x, "base", None) is name.value for x in inputs):
                 continue  # read at every run
             if name():
-                self.dependencies += [(name, True)] * name.guarded
-            elif any(id(x) in arguments for x in name.held()):
-                self.keeps = True
+                self.guards += [(name, True)] * name.guarded
+            elif any(id(x) in arguments for x in name.current_values()):
+                self.stores_argument = True
             else:
-                self.changed.append(name)
+                self.mutated_state.append(name)
 
     def warn_of_changes(self) -> None:
         """Warn of changes that a program does not make again."""
-        for name in self.changed:
+        for name in self.mutated_state:
             name.warn()
 
-    def scalar(self, key: Any, read: Callable[[], float]) -> Any:
+    def scalar_input(self, key: Any, read: Callable[[], float]) -> Any:
         """A number that may change between runs, such as a learning rate: an input, which is read at every run. Of a program that is there
         for its derivatives only tensors are inputs: there it is held fixed."""
         if not self.effects:
             if key not in self.fixed:
                 self.fixed.add(key)
-                self.depends(read)
+                self.add_guard(read)
             return read()
         if key not in self.scalars:
-            self.readings[key] = read, read()
+            self.scalar_readers[key] = read, read()
             t = self.scalars[key] = wrap(np.asarray(read(), np.float64))
-            self.argument(t, {"lr": "rate"}.get(key[-1], key[-1]))
-            self.sources.append(Scalar(read))
+            self.add_input(t, {"lr": "rate"}.get(key[-1], key[-1]))
+            self.sources.append(ScalarInput(read))
         return self.scalars[key]

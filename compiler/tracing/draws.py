@@ -13,7 +13,7 @@ from symgrad.ops.generator import Generator, default_generator
 from symgrad.tensor import Tensor
 
 
-class Draws:
+class RngRecorder:
     """What a capture is told of random numbers."""
 
     effects: bool
@@ -25,25 +25,25 @@ class Draws:
         self.generators: dict[int, Any] = {}
         """The generators that were used, by their ids."""
 
-    def draws_from(self, generator: Any) -> None:
+    def before_draw(self, generator: Any) -> None:
         """A generator is about to be used: its place in its stream is put back by a call that fails."""
         if self.effects and id(generator) not in self.generators:
             self.generators[id(generator)] = generator
-            self.journal.undo(partial(generator.go_back, generator.mark()))
+            self.journal.record_undo(partial(generator.rewind, generator.mark()))
 
-    def moved(self, move: Callable[[], Any]) -> None:
+    def on_seek(self, move: Callable[[], Any]) -> None:
         """A generator was put elsewhere in its stream, which each run does between its draws."""
         if self.effects:
             self.draws.append((None, move))
             self.drawn = _state_of_random()
 
-    def drew(self, array: Any, draw: Callable[[], Any]) -> None:
+    def on_draw(self, array: Any, draw: Callable[[], Any]) -> None:
         """Random numbers that are drawn anew at every run."""
         if self.effects:
             self.draws.append((array, draw))
             self.drawn = _state_of_random()
 
-    def draw_behind(self, t: Tensor) -> int | None:
+    def draw_index_of(self, t: Tensor) -> int | None:
         """Which draw of random numbers made the memory of a tensor."""
         memory, base, shape = t._array, t._array.base, t._array.shape
         arrays = [(i, a) for i, (a, _) in enumerate(self.draws) if a is not None]

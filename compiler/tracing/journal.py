@@ -23,10 +23,10 @@ class Journal:
         self._written: list[tuple[weakref.ref[Tensor], Any, Any, dict[str, Any]]] = []
         """Tensors are held weakly: it is seen whether one that the function makes, such as `w.data`, lives on."""
         self._seen: dict[int, weakref.ref[Tensor]] = {}
-        self._met: dict[int, tuple[Tensor, tuple[Any, ...]]] = {}
+        self._histories: dict[int, tuple[Tensor, tuple[Any, ...]]] = {}
         self._actions: list[Callable[[], None]] = []
 
-    def writing(self, t: Tensor) -> None:
+    def before_write(self, t: Tensor) -> None:
         """A tensor from outside is about to be written to."""
         known = self._seen.get(id(t))
         if (known is not None and known() is t) or not t._array.flags.writeable:
@@ -34,14 +34,14 @@ class Journal:
         self._seen[id(t)] = weakref.ref(t)
         self._written.append((self._seen[id(t)], t._array, t._array.copy(), {name: getattr(t, name) for name in _HISTORY}))
         if t._owner is not None:
-            self.writing(t._owner)
+            self.before_write(t._owner)
 
-    def meeting(self, t: Tensor) -> None:
+    def before_history_change(self, t: Tensor) -> None:
         """The gradient of a tensor, or its history, may be about to be replaced."""
-        if id(t) not in self._met:
-            self._met[id(t)] = t, (t._grad, t._node, t._requires_grad, t._epoch)
+        if id(t) not in self._histories:
+            self._histories[id(t)] = t, (t._grad, t._node, t._requires_grad, t._epoch)
 
-    def undo(self, action: Callable[[], None]) -> None:
+    def record_undo(self, action: Callable[[], None]) -> None:
         """What takes back a change of Python's objects."""
         self._actions.append(action)
 
@@ -54,13 +54,13 @@ class Journal:
                 for name, value in history.items():
                     setattr(t, name, value)
                 mark_written(t)
-        for t, before in self._met.values():
+        for t, before in self._histories.values():
             t._grad, t._node, t._requires_grad, t._epoch = before
         for action in reversed(self._actions):
             action()
-        default_generator.go_back(self._random)
+        default_generator.rewind(self._random)
         self.clear()
 
     def clear(self) -> None:
         """The call has succeeded: keep no values of it."""
-        self._written, self._seen, self._met, self._actions = [], {}, {}, []
+        self._written, self._seen, self._histories, self._actions = [], {}, {}, []

@@ -7,12 +7,13 @@ from symgrad.errors import EffectError, TraceError
 from symgrad.escapes import BACKWARD, Escape
 
 
-def refusal(way: Escape) -> TraceError:
+def escape_error(escape: Escape) -> TraceError:
     """The error for an escape that can be neither recorded nor guarded."""
-    kind = EffectError if way is BACKWARD else TraceError
+    kind = EffectError if escape is BACKWARD else TraceError
     return kind(
-        f"{user_line()}: {way.what} takes a value out of the graph of a traced function, and its formula and kernel cannot follow it there;"
-        f" {way.instead}, or leave the function eager"
+        f"{user_line()}: {escape.what} takes a value out of the graph of a traced function, and its formula and kernel cannot follow it"
+        f" there;"
+        f" {escape.instead}, or leave the function eager"
     )
 
 
@@ -23,10 +24,10 @@ REBINDING = {
 """What gives a tensor other memory, and what to write instead."""
 
 
-def unrepeatable(how: str) -> TraceError:
+def rebinding_error(how: str) -> TraceError:
     """`how` a tensor gets other memory, or another shape."""
-    way = REBINDING.get(how, f"write y = x.{how.replace('_(', '(')}")
+    escape = REBINDING.get(how, f"write y = x.{how.replace('_(', '(')}")
     return TraceError(
-        f"{user_line()}: {how} makes another tensor of one that the program is to find again at every call; {way}, or leave the function"
+        f"{user_line()}: {how} makes another tensor of one that the program is to find again at every call; {escape}, or leave the function"
         " eager"
     )

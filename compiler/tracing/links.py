@@ -11,7 +11,7 @@ from symgrad.compiler.graph.ir import Value
 from symgrad.ops.promotion import kind
 
 
-def linked(value: Value, operands: Sequence[Any]) -> Value:
+def link_zero_derivative(value: Value, operands: Sequence[Any]) -> Value:
     """`value`, the result of an op, with a zero derivative in each operand that varies, if it was folded to a constant."""
     if number(value) is None or kind(value.dtype) not in "fc":
         return value

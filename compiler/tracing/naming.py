@@ -1,4 +1,4 @@
-"""What tensors that a function brings along are called, in sources and formulas: as people know them.
+"""What tensors that a function captures are called, in sources and formulas: as people know them.
 
     w               a variable of the function's closure or module, or an attribute of the object whose method it is
     net_0_weight    a parameter or buffer of a module that such a variable holds; ws_0 one of a list, tuple or dictionary
@@ -11,31 +11,33 @@ import re
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
-from symgrad.compiler.tracing.reading import names
-from symgrad.compiler.tracing.tree import has
-from symgrad.compiler.tracing.watch import Watched
+from symgrad.compiler.tracing.reading import find_state_guards
+from symgrad.compiler.tracing.tree import has_attribute
+from symgrad.compiler.tracing.watch import StateGuard
 from symgrad.tensor import Tensor
 
-_MOST = 10_000
+_MAX_TENSORS = 10_000
 
 
-def titles(function: Any, watched: Iterable[Watched] | None = None) -> dict[int, str]:
+def tensor_names(function: Any, state_guards: Iterable[StateGuard] | None = None) -> dict[int, str]:
     """Names by the ids of tensors; the first that is found counts."""
     if _is_module(function):
-        return {id(t): path for path, t in _parts(function)}
+        return {id(t): path for path, t in _module_tensors(function)}
     found: dict[int, str] = {}
-    values = [*_attributes(function), *((name.title.rpartition(" ")[2], name.value) for name in watched or names(function))]
+    values = [
+        *_attributes(function), *((name.title.rpartition(" ")[2], name.value) for name in state_guards or find_state_guards(function))
+    ]
     for title, value in values:
-        for path, t in _tensors(title, value):
+        for path, t in _named_tensors(title, value):
             found.setdefault(id(t), re.sub(r"\W", "_", path))
     for _, value in values:
-        for path, t in _kept(value, found):
+        for path, t in _optimizer_state_tensors(value, found):
             found.setdefault(id(t), path)
     return found
 
 
 def _is_module(x: Any) -> bool:
-    return not isinstance(x, type) and has(x, "named_parameters") and has(x, "named_buffers")
+    return not isinstance(x, type) and has_attribute(x, "named_parameters") and has_attribute(x, "named_buffers")
 
 
 def _attributes(function: Any) -> Iterator[tuple[str, Any]]:
@@ -47,25 +49,25 @@ def _attributes(function: Any) -> Iterator[tuple[str, Any]]:
         yield from getattr(owner, "__dict__", {}).items()
 
 
-def _tensors(title: str, value: Any) -> Iterator[tuple[str, Tensor]]:
+def _named_tensors(title: str, value: Any) -> Iterator[tuple[str, Tensor]]:
     if isinstance(value, Tensor):
         yield title, value
     elif _is_module(value):
-        yield from ((f"{title}.{path}", t) for path, t in _parts(value))
-    elif isinstance(value, (list, tuple, dict)) and len(value) <= _MOST:
+        yield from ((f"{title}.{path}", t) for path, t in _module_tensors(value))
+    elif isinstance(value, (list, tuple, dict)) and len(value) <= _MAX_TENSORS:
         for key, part in value.items() if isinstance(value, dict) else enumerate(value):
             if isinstance(part, Tensor) or _is_module(part):
-                yield from _tensors(f"{title}.{key}", part)
+                yield from _named_tensors(f"{title}.{key}", part)
 
 
-def _parts(module: Any) -> Iterator[tuple[str, Tensor]]:
+def _module_tensors(module: Any) -> Iterator[tuple[str, Tensor]]:
     yield from module.named_parameters()
     yield from module.named_buffers()
 
 
-def _kept(optimizer: Any, known: Mapping[int, str]) -> Iterator[tuple[str, Tensor]]:
+def _optimizer_state_tensors(optimizer: Any, known: Mapping[int, str]) -> Iterator[tuple[str, Tensor]]:
     """The state that belongs to parameters with a name."""
-    state = getattr(optimizer, "state", None) if has(optimizer, "param_groups") else None
+    state = getattr(optimizer, "state", None) if has_attribute(optimizer, "param_groups") else None
     for p, kept in state.items() if isinstance(state, Mapping) else ():
         if id(p) in known and isinstance(kept, Mapping):
             yield from ((f"{known[id(p)]}_{key}", t) for key, t in kept.items() if isinstance(t, Tensor) and str(key).isidentifier())

@@ -15,7 +15,7 @@ from symgrad.mode import Observer, local
 Lines = Mapping[Value, str]
 
 
-def looked_for() -> Any:
+def active_nan_watch() -> Any:
     """Who looks for NaN in this thread: see `symgrad.debug.nans`."""
     capture = local.mode.capture
     while isinstance(capture, Observer) and not hasattr(capture, "bad"):
@@ -23,9 +23,9 @@ def looked_for() -> Any:
     return capture if isinstance(capture, Observer) else None
 
 
-def inspect(watch: Any, graph: Graph, held: Sequence[Any], lines: Lines, name: str) -> None:
+def check_nans(watch: Any, graph: Graph, operands: Sequence[Any], lines: Lines, name: str) -> None:
     """FloatingPointError if a result of the graph is NaN, and no input: it names the operation that began it."""
-    arrays = [np.asarray(x) for x in held]
+    arrays = [np.asarray(x) for x in operands]
     if any(map(watch.bad, arrays)):
         return
     found = _culprit(watch, graph, arrays, lines)
@@ -33,9 +33,9 @@ def inspect(watch: Any, graph: Graph, held: Sequence[Any], lines: Lines, name: s
         raise FloatingPointError(f"{watch.message(*found)}, in the kernel of {name}")
 
 
-def inspect_loop(watch: Any, name: str, operands: Sequence[Any], attrs: Mapping[str, Any], lines: Lines) -> None:
+def check_loop_nans(watch: Any, name: str, operands: Sequence[Any], attrs: Mapping[str, Any], lines: Lines) -> None:
     """The same for one loop or branch, which has run while a function is traced."""
-    for graph, given in steps(name, operands, attrs):
+    for graph, given in loop_iterations(name, operands, attrs):
         found = _culprit(watch, graph, given, lines)
         if found is not None:
             raise FloatingPointError(watch.message(*found))
@@ -50,14 +50,14 @@ def _culprit(watch: Any, graph: Graph, arrays: Sequence[Any], lines: Lines) -> t
     culprit = _origin(watch, bad, known)
     operands = [None if a is None else known[a] for a in culprit.args]
     line = _line(culprit, lines) or "?"
-    for inner, given in steps(culprit.op, operands, culprit.attrs):
+    for inner, given in loop_iterations(culprit.op, operands, culprit.attrs):
         found = _culprit(watch, inner, given, lines)
         if found is not None:
             return found if found[2] != "?" else (*found[:2], line)
     return culprit.op, operands, line
 
 
-def steps(name: str, operands: Sequence[Any], attrs: Mapping[str, Any]) -> Iterator[tuple[Graph, list[Any]]]:
+def loop_iterations(name: str, operands: Sequence[Any], attrs: Mapping[str, Any]) -> Iterator[tuple[Graph, list[Any]]]:
     """The graphs that a loop or a branch runs one after the other, with what each gets."""
     if name == "cond":
         yield attrs["true"] if operands[0] else attrs["false"], list(operands[1:])
@@ -80,13 +80,13 @@ def _origin(watch: Any, v: Value, known: Mapping[Value, Any]) -> Value:
     while True:
         if v.op == OUTPUT:
             v = v.args[0]
-        before = next((a for a in v.args if a is not None and _any_bad(watch, known[a])), None)
+        before = next((a for a in v.args if a is not None and _has_nan(watch, known[a])), None)
         if before is None:
             return v
         v = before
 
 
-def _any_bad(watch: Any, found: Any) -> bool:
+def _has_nan(watch: Any, found: Any) -> bool:
     return any(map(watch.bad, found)) if isinstance(found, tuple) else watch.bad(found)
 
 

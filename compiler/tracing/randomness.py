@@ -10,11 +10,11 @@ from typing import Any
 import numpy as np
 
 from symgrad.compiler.lines import user_line
-from symgrad.compiler.tracing.watch import Watched
+from symgrad.compiler.tracing.watch import StateGuard
 from symgrad.errors import TraceError
 
 
-class _Generator:
+class _RngState:
     """A generator of random numbers with the state that it had before a trace."""
 
     def __init__(self, title: str, get: Callable[[], Any], put: Callable[[Any], None]) -> None:
@@ -29,16 +29,16 @@ class _Generator:
         self._put(self._state)
 
 
-class Dice:
+class HostRngSnapshot:
     """The generators of the modules `random` and `numpy.random`, and others that a function finds, as they were before a trace."""
 
-    def __init__(self, watched: Iterable[Watched] = (), given: Iterable[tuple[str, Any]] = ()) -> None:
+    def __init__(self, state_guards: Iterable[StateGuard] = (), given: Iterable[tuple[str, Any]] = ()) -> None:
         self._generators = [
-            _Generator("random", random.getstate, random.setstate), _Generator("numpy.random", np.random.get_state, np.random.set_state),
-            *_found([*((name.title, x) for name in watched for held in name.held() for x in _parts(held)), *given]),
+            _RngState("random", random.getstate, random.setstate), _RngState("numpy.random", np.random.get_state, np.random.set_state),
+            *_found([*((name.title, x) for name in state_guards for held in name.current_values() for x in _parts(held)), *given]),
         ]  # fmt: skip
 
-    def refuse(self) -> None:
+    def refuse_draws(self) -> None:
         """An error if anything was drawn."""
         drawn = [generator for generator in self._generators if generator.has_drawn()]
         if drawn:
@@ -51,7 +51,7 @@ class Dice:
             )
 
 
-def _found(values: Iterable[tuple[str, Any]]) -> Iterator[_Generator]:
+def _found(values: Iterable[tuple[str, Any]]) -> Iterator[_RngState]:
     known = set()
     for title, x in values:
         if id(x) in known:
@@ -60,11 +60,11 @@ def _found(values: Iterable[tuple[str, Any]]) -> Iterator[_Generator]:
         title = title.removesuffix(".__self__")
         bits = x.bit_generator if isinstance(x, np.random.Generator) else x
         if isinstance(bits, np.random.BitGenerator):
-            yield _Generator(title, functools.partial(getattr, bits, "state"), functools.partial(setattr, bits, "state"))
+            yield _RngState(title, functools.partial(getattr, bits, "state"), functools.partial(setattr, bits, "state"))
         elif isinstance(x, np.random.RandomState):
-            yield _Generator(title, x.get_state, x.set_state)
+            yield _RngState(title, x.get_state, x.set_state)
         elif isinstance(x, random.Random) and not isinstance(x, random.SystemRandom):
-            yield _Generator(title, x.getstate, x.setstate)
+            yield _RngState(title, x.getstate, x.setstate)
 
 
 def _parts(x: Any) -> list[Any]:

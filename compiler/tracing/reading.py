@@ -23,49 +23,59 @@ from typing import Any
 
 import numpy as np
 
-from symgrad.compiler.tracing.code_names import asks_identity, attribute_names, global_names, text_names, used_names
-from symgrad.compiler.tracing.tree import has
-from symgrad.compiler.tracing.watch import MISSING, VALUES, ArrayContents, Contents, IteratorRead, LargeArray, Name, Watched, now
+from symgrad.compiler.tracing.code_names import attribute_names, compares_identity, global_names, text_names, used_names
+from symgrad.compiler.tracing.tree import has_attribute
+from symgrad.compiler.tracing.watch import (
+    COMPARED_BY_VALUE,
+    MISSING,
+    ArrayGuard,
+    ContainerGuard,
+    IteratorGuard,
+    LargeArrayGuard,
+    NameGuard,
+    StateGuard,
+    read_or_missing,
+)
 from symgrad.tensor import Tensor
 
 _FUNCTIONS = (types.FunctionType, types.MethodType, types.BuiltinFunctionType)
 _NAMESPACES = (("types", "SimpleNamespace"), ("argparse", "Namespace"))
-_MOST = 200
+_MAX_FUNCTIONS = 200
 """Functions, and objects, that are looked through."""
 _contained = operator.attrgetter("cell_contents")  # no function of ours: it is read before every run
-_LONGEST = 64
+_MAX_ITEMS = 64
 """Of longer lists and dictionaries only the identity counts: those are data."""
-_DEEPEST = 3
+_MAX_DEPTH = 3
 """Containers in containers that are looked into."""
-_LONGEST_COMPARED = 10_000
+_MAX_ITEMS_COMPARED = 10_000
 """Longer ones are not even compared after the trace."""
-_MOST_BYTES = 65536
+_MAX_BYTES = 65536
 """Larger arrays are not compared before each run; comparing this many bytes takes 1.2 microseconds."""
 _CONTAINERS = (list, dict, set, deque, bytearray, array.array)
 _CONSTRUCTORS = frozenset(("__new__", "__init__", "__post_init__"))
-_BESIDES = frozenset((
+_NOT_COMPUTING = frozenset((
     "__repr__", "__str__", "__del__", "__setattr__", "__delattr__", "__init_subclass__", "__class_getitem__", "__copy__", "__deepcopy__",
     "__reduce__", "__reduce_ex__", "__getstate__", "__setstate__", "__getnewargs__", "__dir__", "__sizeof__", "__set_name__",
 ))  # fmt: skip
 """Special methods that do not compute."""
 
-def names(function: Any, given: Iterable[tuple[str, Any]] = ()) -> list[Watched]:
+def find_state_guards(function: Any, given: Iterable[tuple[str, Any]] = ()) -> list[StateGuard]:
     """What a function, and the user's functions that it calls by name, read; of a method, the attributes of its object, too, and those of
     `given` objects."""
     return _Search().run(function, given)
 
 
-def asks_who_is_who(function: Any) -> bool:
+def compares_argument_identity(function: Any) -> bool:
     """Whether a function, or one of the user's that it calls by name, may find out which of its arguments are the same object."""
     search = _Search()
     search.run(function, ())
-    return search.asks_identity
+    return search.compares_identity
 
 
 class _Search:
     def __init__(self) -> None:
-        self.asks_identity = False
-        self.found: dict[Any, Name] = {}
+        self.compares_identity = False
+        self.found: dict[Any, NameGuard] = {}
         self.keys: set[Any] = set()
         self.seen: set[int] = set()
         self.waiting: list[Any] = []
@@ -78,10 +88,10 @@ class _Search:
         self.objects: dict[int, tuple[str, Any]] = {}
         self.looked: set[tuple[int, str]] = set()
 
-    def run(self, function: Any, given: Iterable[tuple[str, Any]]) -> list[Watched]:
+    def run(self, function: Any, given: Iterable[tuple[str, Any]]) -> list[StateGuard]:
         self.waiting += _functions(function)
         for key, title, read in _attributes(function):
-            self.found[key] = Name(title, read, attribute=True)
+            self.found[key] = NameGuard(title, read, attribute=True)
         owner = function.__self__ if isinstance(function, types.MethodType) else function
         for title, x in (*given, (getattr(owner, "__name__", owner.__class__.__name__), owner)):
             self._into(title, x)
@@ -92,12 +102,12 @@ class _Search:
         contents = [c for name in self.found.values() if self._is_read(name) for c in self._contents(name)]
         return [*self.found.values(), *contents]
 
-    def _contents(self, name: Name) -> Iterator[Watched]:
+    def _contents(self, name: NameGuard) -> Iterator[StateGuard]:
         used = name.title.endswith((" of a partial", ".__self__")) or re.split(r"[ .]", name.title)[-1] in self.used
-        for found in _contents(name.title, name.value):
-            if isinstance(found, LargeArray) and not used:
+        for found in _container_guards(name.title, name.value):
+            if isinstance(found, LargeArrayGuard) and not used:
                 continue
-            if isinstance(found, Contents) and not used:
+            if isinstance(found, ContainerGuard) and not used:
                 found.guarded, found.decides = False, False
             yield found
 
@@ -105,10 +115,10 @@ class _Search:
         if not self.waiting:
             return
         f = self.waiting.pop()
-        if id(f.__code__) in self.seen or len(self.seen) >= _MOST:
+        if id(f.__code__) in self.seen or len(self.seen) >= _MAX_FUNCTIONS:
             return
         self.seen.add(id(f.__code__))
-        self.asks_identity = self.asks_identity or asks_identity(f.__code__)
+        self.compares_identity = self.compares_identity or compares_identity(f.__code__)
         self.read.update(attribute_names(f.__code__))
         self.text.update(text_names(f.__code__))
         self.used.update(used_names(f.__code__))
@@ -119,23 +129,23 @@ class _Search:
         if key in self.keys:
             return
         self.keys.add(key)
-        value = now(read)
+        value = read_or_missing(read)
         self._into(title, value)
         if key in self.found or value is MISSING or _is_conventional(title, value):
             return
-        self.found[key] = Name(title, read, attribute)
+        self.found[key] = NameGuard(title, read, attribute)
         self.waiting += _functions(value)
 
     def _missing(self, title: str, x: Any, name: str) -> None:
         """An attribute that an object does not have of its own, and may get."""
         own = getattr(x, "__dict__", None)
         if own is not None and name not in own and ("missing", id(x), name) not in self.found:
-            self.found["missing", id(x), name] = Name(f"{title}.{name}", functools.partial(own.get, name, MISSING), attribute=True)
+            self.found["missing", id(x), name] = NameGuard(f"{title}.{name}", functools.partial(own.get, name, MISSING), attribute=True)
 
     def _into(self, title: str, x: Any, depth: int = 0) -> None:
         """Look into an object; also into those in containers, of bound methods, and among the arguments of a partial."""
         self._object(title, x)
-        if isinstance(x, (list, tuple, dict, set, frozenset, deque)) and len(x) <= _LONGEST and depth < _DEEPEST:
+        if isinstance(x, (list, tuple, dict, set, frozenset, deque)) and len(x) <= _MAX_ITEMS and depth < _MAX_DEPTH:
             for key, part in x.items() if isinstance(x, dict) else enumerate(x):
                 self._into(f"{title}[{key!r}]", part, depth + 1)
             return
@@ -150,13 +160,13 @@ class _Search:
     def _object(self, title: str, x: Any) -> None:
         if _is_module(x):
             for module in x.modules():
-                if _is_the_users(type(module).__module__):
+                if _is_user_code(type(module).__module__):
                     self.objects.setdefault(id(module), (module.__class__.__name__, module))
                     self._method(type(module), "forward")
-        elif len(self.objects) < _MOST and id(x) not in self.objects and _is_looked_into(x):
+        elif len(self.objects) < _MAX_FUNCTIONS and id(x) not in self.objects and _is_searched(x):
             self.objects[id(x)] = re.sub(r"^(global|closure cell|default argument) ", "", title), x
             cls = x if isinstance(x, type) else type(x)
-            for name in _special_methods(cls, made=isinstance(x, type)) if not has(x, "__wrapped__") else ():
+            for name in _special_methods(cls, made=isinstance(x, type)) if not has_attribute(x, "__wrapped__") else ():
                 self._methods(cls, name)
 
     def _look(self) -> bool:
@@ -172,7 +182,7 @@ class _Search:
     def _attribute(self, title: str, x: Any, name: str) -> None:
         own = getattr(x, "__dict__", {})
         if name in own:
-            if not (_is_module(x) and type(own[name]) in VALUES):  # else a part of its makeup
+            if not (_is_module(x) and type(own[name]) in COMPARED_BY_VALUE):  # else a part of its makeup
                 self._value((id(x), name), f"{title}.{name}", functools.partial(own.get, name, MISSING), attribute=True)
         elif isinstance(x, (type, types.ModuleType)) or name in _slots(type(x)):
             self._value((id(x), name), f"{title}.{name}", functools.partial(getattr, x, name, MISSING), attribute=True)
@@ -184,12 +194,12 @@ class _Search:
         there = inspect.getattr_static(type(x), name, MISSING)
         if isinstance(there, (types.FunctionType, staticmethod, classmethod, property, functools.cached_property)):
             self._methods(type(x), name)
-            self.found.setdefault(("class", id(x)), Name(f"{title}.__class__", functools.partial(type, x), attribute=True))
+            self.found.setdefault(("class", id(x)), NameGuard(f"{title}.__class__", functools.partial(type, x), attribute=True))
         elif there is not MISSING and not hasattr(type(there), "__get__"):
             self._value((id(x), name), f"{title}.{name}", functools.partial(getattr, x, name, MISSING), attribute=True)
         elif there is not MISSING:
             self._methods(type(there), "__get__")
-        is_the_users = there is not MISSING and _is_the_users(str(type(x).__module__)) and not isinstance(there, functools.cached_property)
+        is_the_users = there is not MISSING and _is_user_code(str(type(x).__module__)) and not isinstance(there, functools.cached_property)
         if is_the_users or (there is MISSING and name in self.text):
             self._missing(title, x, name)
 
@@ -202,35 +212,35 @@ class _Search:
     def _method(self, cls: type, name: str) -> None:
         """A method of the user's, which may be replaced in the class that has it."""
         base = next((base for base in cls.__mro__ if name in base.__dict__), None)
-        if base is not None and _is_the_users(str(base.__module__)):
+        if base is not None and _is_user_code(str(base.__module__)):
             read: Any = base.__dict__.get
             self._value((base, name), f"{base.__name__}.{name}", functools.partial(read, name, MISSING), attribute=True)
 
-    def _is_read(self, name: Name) -> bool:
+    def _is_read(self, name: NameGuard) -> bool:
         return not name.attribute or name.title.rpartition(".")[2] in self.read
 
 
 def _is_module(x: Any) -> bool:
-    return not isinstance(x, type) and has(x, "named_parameters")
+    return not isinstance(x, type) and has_attribute(x, "named_parameters")
 
 
-def _is_looked_into(x: Any) -> bool:
+def _is_searched(x: Any) -> bool:
     """An object, a class or a module of the user's own."""
-    if isinstance(x, types.FunctionType) or has(x, "__wrapped__"):
-        return bool(getattr(x, "__dict__", None)) and _is_the_users(str(x.__module__))
-    if isinstance(x, (*VALUES, *_FUNCTIONS, Tensor, list, dict, tuple, set, enum.Enum)):
+    if isinstance(x, types.FunctionType) or has_attribute(x, "__wrapped__"):
+        return bool(getattr(x, "__dict__", None)) and _is_user_code(str(x.__module__))
+    if isinstance(x, (*COMPARED_BY_VALUE, *_FUNCTIONS, Tensor, list, dict, tuple, set, enum.Enum)):
         return False
     if isinstance(x, types.ModuleType):
-        return _is_the_users(x.__name__)
+        return _is_user_code(x.__name__)
     cls = x if isinstance(x, type) else type(x)
-    return (cls.__module__, cls.__name__) in _NAMESPACES or _is_the_users(str(cls.__module__))
+    return (cls.__module__, cls.__name__) in _NAMESPACES or _is_user_code(str(cls.__module__))
 
 
 def _special_methods(cls: type, made: bool) -> set[str]:
     """What Python calls without its name in the code: `__call__`, `__getitem__`, `__mul__`; if objects are made, `__init__`, too. Not what
     a dataclass has generated, which reads every field."""
-    passed_over = _BESIDES if made else _BESIDES | _CONSTRUCTORS
-    bases = [base for base in cls.__mro__ if _is_the_users(str(base.__module__))]
+    passed_over = _NOT_COMPUTING if made else _NOT_COMPUTING | _CONSTRUCTORS
+    bases = [base for base in cls.__mro__ if _is_user_code(str(base.__module__))]
     found = {(name, x) for base in bases for name, x in base.__dict__.items() if isinstance(x, types.FunctionType)}
     return {
         name for name, x in found
@@ -248,7 +258,7 @@ def _unwrapped(method: Any) -> Any:
 
 
 @functools.cache
-def _is_the_users(module: str) -> bool:
+def _is_user_code(module: str) -> bool:
     """Not of Python, nor installed: libraries have no settings that a function would read by the way."""
     file = getattr(sys.modules.get(module), "__file__", None)
     if module.partition(".")[0] in (*sys.stdlib_module_names, "symgrad") and module != "__main__":
@@ -256,36 +266,36 @@ def _is_the_users(module: str) -> bool:
     return module == "__main__" or file is None or "-packages" not in file
 
 
-def _contents(title: str, value: Any, depth: int = 0) -> Iterator[Watched]:
+def _container_guards(title: str, value: Any, depth: int = 0) -> Iterator[StateGuard]:
     if isinstance(value, np.ndarray):
         if value.dtype != object:
-            yield ArrayContents(title, value) if value.nbytes <= _MOST_BYTES else LargeArray(title, value)
+            yield ArrayGuard(title, value) if value.nbytes <= _MAX_BYTES else LargeArrayGuard(title, value)
         return
-    if isinstance(value, Iterator) and not isinstance(value, io.IOBase) and not _is_the_users(type(value).__module__):
-        yield IteratorRead(title, value)
-    if not isinstance(value, (*_CONTAINERS, tuple)) or len(value) > _LONGEST_COMPARED:
+    if isinstance(value, Iterator) and not isinstance(value, io.IOBase) and not _is_user_code(type(value).__module__):
+        yield IteratorGuard(title, value)
+    if not isinstance(value, (*_CONTAINERS, tuple)) or len(value) > _MAX_ITEMS_COMPARED:
         return
     if not isinstance(value, tuple):
-        yield Contents(title, value, guarded=len(value) <= _LONGEST)
-    if len(value) > _LONGEST:
+        yield ContainerGuard(title, value, guarded=len(value) <= _MAX_ITEMS)
+    if len(value) > _MAX_ITEMS:
         return
     for key, part in value.items() if isinstance(value, dict) else enumerate(value):
-        if depth < _DEEPEST:
-            yield from _contents(f"{title}[{key!r}]", part, depth + 1)
+        if depth < _MAX_DEPTH:
+            yield from _container_guards(f"{title}[{key!r}]", part, depth + 1)
 
 
 def _attributes(function: Any) -> Iterator[tuple[Any, str, Callable[[], Any]]]:
     """Of the object whose method it is, or which is called like a function; a module is looked at as a whole."""
     owner = function.__self__ if isinstance(function, types.MethodType) else function
-    if isinstance(owner, (types.FunctionType, type)) or has(owner, "__wrapped__"):
+    if isinstance(owner, (types.FunctionType, type)) or has_attribute(owner, "__wrapped__"):
         return
-    if has(owner, "named_parameters"):
+    if has_attribute(owner, "named_parameters"):
         yield id(owner), "self", lambda: owner
     elif not _is_library(type(owner)):
-        yield from _own(owner)
+        yield from _own_attributes(owner)
 
 
-def _own(owner: Any) -> Iterator[tuple[Any, str, Callable[[], Any]]]:
+def _own_attributes(owner: Any) -> Iterator[tuple[Any, str, Callable[[], Any]]]:
     for name, value in getattr(owner, "__dict__", {}).items():
         if not isinstance(value, types.ModuleType):
             yield (id(owner), name), f"{owner.__class__.__name__}.{name}", functools.partial(owner.__dict__.get, name, MISSING)
@@ -317,7 +327,7 @@ def _is_library(x: Any) -> bool:
 
 def _functions(x: Any) -> Iterator[Any]:
     """The Python functions behind something that is called."""
-    x = x.__wrapped__ if not isinstance(x, types.FunctionType) and has(x, "__wrapped__") else x
+    x = x.__wrapped__ if not isinstance(x, types.FunctionType) and has_attribute(x, "__wrapped__") else x
     if isinstance(x, functools.partial):
         yield from _functions(x.func)
         return

@@ -12,12 +12,12 @@ from typing import Any
 from symgrad.compiler.graph.builder import again, detached
 from symgrad.compiler.graph.ir import OUTPUT, Graph, Value, input_value, toposort
 from symgrad.compiler.lines import user_line
-from symgrad.compiler.passes.undetached import undetached
-from symgrad.compiler.tracing.box import Box
+from symgrad.compiler.passes.undetached import drop_stop_gradients
+from symgrad.compiler.tracing.box import TracedStorage
 from symgrad.mode import local
 from symgrad.tensor import Tensor
 
-_FIRST = 1 << 40
+_FIRST_PLACEHOLDER = 1 << 40
 """No program has so many inputs: from here on they are placeholders."""
 
 
@@ -35,7 +35,7 @@ class Pattern:
                 self.steps.append(v)
         self._latest: dict[Value, tuple[list[Any], Any]] = {}
 
-    def applied(self, values: Sequence[Value], lines: dict[Value, str]) -> list[Value]:
+    def apply(self, values: Sequence[Value], lines: dict[Value, str]) -> list[Value]:
         """The same with values in place of the slots. What is computed from those that were there the last time, too, is known."""
         new: dict[Any, Any] = dict(zip(self.slots, values, strict=True))
         line = user_line()
@@ -51,57 +51,57 @@ class Pattern:
         return [new.get(result, result) for result in self.results]
 
 
-def repeat(capture: Any, key: Any, tensors: Sequence[Tensor], run: Callable[[], None]) -> None:
+def trace_once(capture: Any, key: Any, tensors: Sequence[Tensor], run: Callable[[], None]) -> None:
     """Run what changes nothing but some of these tensors, in place, and does the same for all of the same types and this key."""
     mode = local.mode
-    boxes = _boxes(capture, tensors) if mode.capture is capture and capture.effects and not mode.recording else None
-    if boxes is None:
+    storages = _storages_of(capture, tensors) if mode.capture is capture and capture.effects and not mode.recording else None
+    if storages is None:
         run()
         return
-    before = [box.value for box in boxes]
+    before = [storage.value for storage in storages]
     key = key, *((v.shape, v.dtype) for v in before)
     pattern = capture.patterns.get(key)
     if pattern is None:
-        pattern = capture.patterns[key] = _traced(capture, boxes, run)
+        pattern = capture.patterns[key] = _traced(capture, storages, run)
     else:
         for t, changed in zip(tensors, pattern.changed, strict=True):
             if changed:
-                capture.written(t)
-        mode.watch(None)
+                capture.before_write(t)
+        mode.swap_capture(None)
         try:
             run()
         finally:
-            mode.watch(capture)
-    for box, value, changed in zip(boxes, pattern.applied(before, capture.lines), pattern.changed, strict=True):
+            mode.swap_capture(capture)
+    for storage, value, changed in zip(storages, pattern.apply(before, capture.lines), pattern.changed, strict=True):
         if changed:
-            box.assign(value, quiet=True)
-            if box.outside is not None:
-                capture.written_outside[id(box.outside)] = box.outside, box
+            storage.write(value, quiet=True)
+            if storage.external is not None:
+                capture.written_inputs[id(storage.external)] = storage.external, storage
 
 
-def _boxes(capture: Any, tensors: Sequence[Tensor]) -> list[Box] | None:
+def _storages_of(capture: Any, tensors: Sequence[Tensor]) -> list[TracedStorage] | None:
     """What the tensors hold; None if one is a view or has a history, or two are the same."""
     for t in tensors:
         capture.value(t)  # so that it is known
-    boxes = [capture.boxes[id(t._array)] for t in tensors]
-    plain = all(t._node is None and t._owner is None and id(t) in capture.known for t in tensors)
-    return boxes if plain and len(set(boxes)) == len(boxes) and all(box.parent is None for box in boxes) else None
+    storages = [capture.storages[id(t._array)] for t in tensors]
+    plain = all(t._node is None and t._owner is None and id(t) in capture.known_ids for t in tensors)
+    return storages if plain and len(set(storages)) == len(storages) and all(storage.parent is None for storage in storages) else None
 
 
-def _traced(capture: Any, boxes: Sequence[Box], run: Callable[[], None]) -> Pattern:
-    """The first run, in which placeholders take the places of what the boxes hold."""
-    before = [(box.value, box.slope) for box in boxes]
-    slots = [input_value(_FIRST + i, v.shape, v.dtype) for i, (v, _) in enumerate(before)]
-    for box, slot in zip(boxes, slots, strict=True):
-        box.value = slot
-    known, capture.computed = capture.computed, {}  # another pattern has the same placeholders, for other numbers
+def _traced(capture: Any, storages: Sequence[TracedStorage], run: Callable[[], None]) -> Pattern:
+    """The first run, in which placeholders take the places of what the storages hold."""
+    before = [(storage.value, storage.grad_value) for storage in storages]
+    slots = [input_value(_FIRST_PLACEHOLDER + i, v.shape, v.dtype) for i, (v, _) in enumerate(before)]
+    for storage, slot in zip(storages, slots, strict=True):
+        storage.value = slot
+    known, capture.cse_cache = capture.cse_cache, {}  # another pattern has the same placeholders, for other numbers
     try:
         run()
     finally:
-        capture.computed = known
-    found = [box.value for box in boxes]
-    bare = undetached(Graph(slots, found)).outputs  # what is computed without being recorded is cut off once, at its end
+        capture.cse_cache = known
+    found = [storage.value for storage in storages]
+    bare = drop_stop_gradients(Graph(slots, found)).outputs  # what is computed without being recorded is cut off once, at its end
     results = [detached(y) if x.op == "detach" else y for x, y in zip(found, bare, strict=True)]
-    for box, (value, slope) in zip(boxes, before, strict=True):
-        box.value, box.slope = value, slope
+    for storage, (value, slope) in zip(storages, before, strict=True):
+        storage.value, storage.grad_value = value, slope
     return Pattern(slots, results)

@@ -11,12 +11,12 @@ from typing import Any, Protocol, TypeVar
 
 from symgrad.compiler.graph.ir import Graph
 from symgrad.compiler.lines import user_line
-from symgrad.compiler.tracing.choice import Choice, Place, guess
+from symgrad.compiler.tracing.choice import NamedArgument, WrtSelection, guess_wrt
 from symgrad.compiler.tracing.signature import Call
 from symgrad.errors import TraceError
 from symgrad.tensor import Tensor
 
-_MOST_TRACES = 4
+_MAX_TRACES = 4
 
 
 class Traced(Protocol):
@@ -32,17 +32,18 @@ class Traced(Protocol):
 T = TypeVar("T", bound=Traced)
 
 
-def for_derivatives(
-    call: Call, wrt: Any, places: Sequence[Place], make: Callable[[Call], T], choose: Callable[[T], Choice], trains: bool = False
-) -> tuple[T, Choice]:
+def trace_for_derivatives(
+    call: Call, wrt: Any, places: Sequence[NamedArgument], make: Callable[[Call], T], choose: Callable[[T], WrtSelection],
+    trains: bool = False
+) -> tuple[T, WrtSelection]:
     """What `make` traces of the call if the inputs in `wrt` require grad, and which inputs these are. That may depend on tensors that the
     function captures, which only a trace finds: then it is traced again. A module that `trains` has parameters that require grad."""
-    wanted = call.differentiated(() if trains and wrt is None else guess(wrt, places, call.labels, call.leaves, call.weak))
-    for _ in range(_MOST_TRACES):
+    wanted = call.differentiated(() if trains and wrt is None else guess_wrt(wrt, places, call.labels, call.leaves, call.scalar_types))
+    for _ in range(_MAX_TRACES):
         made = make(wanted)
         choice = choose(made)
         found = call.differentiated(choice.inputs, made.captured)
-        if found.pattern == wanted.pattern:
+        if found.mode_override == wanted.mode_override:
             return made, choice
         wanted = found
     raise TraceError(f"{user_line()}: which tensors the function reads depends on which of them require grad: say wrt=... by position")

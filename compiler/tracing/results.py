@@ -10,31 +10,31 @@ import numpy as np
 from symgrad import dtypes
 from symgrad.coercion import tensors_of
 from symgrad.compiler.lines import user_line
-from symgrad.compiler.tracing.tree import LEAF, children, exchanged, flatten, unflatten
+from symgrad.compiler.tracing.tree import LEAF, children, flatten, replace_leaves, unflatten
 from symgrad.errors import TraceError, describe
-from symgrad.ops.weak import is_weak
+from symgrad.ops.weak import is_symbolic_scalar
 from symgrad.tensor import Tensor
 
 _CONSTANTS = (bool, int, float, complex, str, bytes, type(None), type, np.dtype, np.generic, enum.Enum, slice)
 
 
-def results(result: Any, effects: bool = False) -> tuple[list[Tensor], Any]:
+def flatten_results(result: Any, effects: bool = False) -> tuple[list[Tensor], Any]:
     """The tensors, and their container. A function that may have effects may return nothing."""
-    leaves, structure = flatten(result, lambda x: isinstance(x, Tensor) or is_weak(x))
-    tensors = [x for x in leaves if not is_weak(x)]
+    leaves, structure = flatten(result, lambda x: isinstance(x, Tensor) or is_symbolic_scalar(x))
+    tensors = [x for x in leaves if not is_symbolic_scalar(x)]
     if not tensors and not (effects and result is None):
-        raise no_tensor(result)
+        raise no_tensor_error(result)
     _check(structure, "the result")
     if len(tensors) < len(leaves):  # a Python number that depends on the arguments is a constant of the program, which is guarded
-        structure = exchanged(structure, [x.itself() if is_weak(x) else LEAF for x in leaves])
+        structure = replace_leaves(structure, [x.specialize() if is_symbolic_scalar(x) else LEAF for x in leaves])
     return tensors, structure
 
 
-def with_tensors(result: Any, alone: bool) -> Any:
+def numbers_to_tensors(result: Any, alone: bool) -> Any:
     """The result of a function that was computed from Python numbers alone, with tensors in their places: to be called while it is
     traced. Beside tensors such numbers stay numbers, as in eager code. If numbers are `alone` among the arguments, integers, which are
     part of the program, give tensors, too."""
-    leaves, structure = flatten(result, lambda x: isinstance(x, Tensor) or is_weak(x))
+    leaves, structure = flatten(result, lambda x: isinstance(x, Tensor) or is_symbolic_scalar(x))
     if not leaves and alone:
         leaves, structure = flatten(result, lambda x: isinstance(x, (bool, int, float, complex)))
     if not leaves or any(isinstance(x, Tensor) for x in leaves):
@@ -42,7 +42,7 @@ def with_tensors(result: Any, alone: bool) -> Any:
     return unflatten(structure, tensors_of(leaves))
 
 
-def no_tensor(result: Any) -> TraceError:
+def no_tensor_error(result: Any) -> TraceError:
     got = describe(result)
     way = "return a tensor" if isinstance(result, np.ndarray) else "return what is in it as a tuple, dict or dataclass"
     if isinstance(result, (bool, int, float, complex)):

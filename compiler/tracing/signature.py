@@ -21,18 +21,18 @@ import numpy as np
 
 from symgrad import dtypes
 from symgrad.compiler.options import Options
-from symgrad.compiler.tracing.aliases import overlaps
+from symgrad.compiler.tracing.aliases import aliased_pairs
 from symgrad.compiler.tracing.capture import user_line
-from symgrad.compiler.tracing.choice import Place, places
-from symgrad.compiler.tracing.tree import LEAF, flatten, frozen, paths, settings, unflatten
+from symgrad.compiler.tracing.choice import NamedArgument, named_arguments
+from symgrad.compiler.tracing.tree import LEAF, flatten, paths, static_values, structure_key, unflatten
 from symgrad.errors import TraceError, describe
 from symgrad.mode import local
 from symgrad.ops.foreign import elementwise_array, native
 from symgrad.ops.promotion import default_float
-from symgrad.resident import is_gone, memory
+from symgrad.resident import is_donated, storage_of
 from symgrad.tensor import Tensor, wrap
 
-_WIDE: dict[type, Any] = {float: np.float64, complex: np.complex128, int: np.int64, bool: np.bool_}
+_WIDEST: dict[type, Any] = {float: np.float64, complex: np.complex128, int: np.int64, bool: np.bool_}
 
 
 class Spec:
@@ -62,9 +62,9 @@ def array_of(x: Any) -> Any:
     return x._array if isinstance(x, Tensor) else x
 
 
-def held_by(x: Any) -> Any:
+def storage_or_spec(x: Any) -> Any:
     """What has the shape and dtype of a tensor, wherever its numbers are; arrays and specs are themselves."""
-    return memory(x) if isinstance(x, Tensor) else x
+    return storage_of(x) if isinstance(x, Tensor) else x
 
 
 def is_data(x: Any) -> bool:
@@ -72,7 +72,7 @@ def is_data(x: Any) -> bool:
     return isinstance(x, (Tensor, np.ndarray, Spec))
 
 
-class Number:
+class NumberLeaf:
     """A Python number that becomes an input: its place is a leaf, of its own type."""
 
     __slots__ = ("number",)
@@ -88,7 +88,7 @@ class Call:
     leaves: tuple[Any, ...]
     labels: tuple[str, ...]
     structure: Any
-    weak: tuple[type | None, ...] = ()
+    scalar_types: tuple[type | None, ...] = ()
     """Of each leaf, which kind of Python number it was; None for tensors and arrays. Empty: there are no numbers."""
     effects: bool = False
     """Whether it matters which leaves ask for gradients, and which share memory."""
@@ -99,9 +99,9 @@ class Call:
     """Whether all leaves were given: no default is a tensor."""
     given: tuple[tuple[Any, ...], dict[str, Any]] = ((), {})
     """Arguments and keyword arguments as the caller wrote them."""
-    pattern: Any = None
-    """What `mode` returns, if it is decided: for a derivative, the inputs that it is taken in require grad."""
-    lifted: tuple[Tensor, ...] = ()
+    mode_override: Any = None
+    """What `autograd_mode` returns, if it is decided: for a derivative, the inputs that it is taken in require grad."""
+    captured_with_grad: tuple[Tensor, ...] = ()
     """Captured tensors that require grad while the call is traced, since a derivative is taken in them."""
 
     def key(self) -> Any:
@@ -110,74 +110,80 @@ class Call:
 
     @functools.cached_property
     def _key(self) -> Any:
-        types = tuple([(m.shape, m.dtype) for m in map(held_by, self.leaves)])
-        return types, frozen(self.structure), self.weak, self.mode(), default_float()
+        types = tuple([(m.shape, m.dtype) for m in map(storage_or_spec, self.leaves)])
+        return types, structure_key(self.structure), self.scalar_types, self.autograd_mode(), default_float()
 
-    def mode(self) -> Any:
+    def autograd_mode(self) -> Any:
         """What traced code may ask besides values and types: who wants gradients, whether ops are recorded, and who shares memory."""
-        if self.pattern is not None or not self.effects:
-            return self.pattern
-        return self.requiring, local.mode.recording, overlaps([held_by(x) for x in self.leaves]), ()
+        if self.mode_override is not None or not self.effects:
+            return self.mode_override
+        return self.requires_grad, local.mode.recording, aliased_pairs([storage_or_spec(x) for x in self.leaves]), ()
 
     @property
-    def requiring(self) -> tuple[bool, ...]:
+    def requires_grad(self) -> tuple[bool, ...]:
         """Which leaves require grad, by themselves or for a derivative."""
-        if self.pattern is not None:
-            return self.pattern[0]  # type: ignore[no-any-return]
+        if self.mode_override is not None:
+            return self.mode_override[0]  # type: ignore[no-any-return]
         return tuple(isinstance(x, Tensor) and x.requires_grad for x in self.leaves)
 
     def differentiated(self, chosen: Iterable[int] = (), captured: Sequence[Tensor] = ()) -> Call:
         """The call as it is traced for a derivative: recorded, and the `chosen` inputs, leaves and then captured tensors, require grad."""
         inputs = set(chosen)
-        asked = tuple(required or i in inputs for i, required in enumerate(self.requiring))
+        asked = tuple(required or i in inputs for i, required in enumerate(self.requires_grad))
         lifted = tuple(t for i, t in enumerate(captured, len(asked)) if i in inputs and not t.requires_grad)
-        return replace(self, pattern=(asked, True, (), tuple(map(id, lifted))), lifted=lifted)
+        return replace(self, mode_override=(asked, True, (), tuple(map(id, lifted))), captured_with_grad=lifted)
 
     def tensors(self) -> list[Tensor]:
         return [x if isinstance(x, Tensor) else wrap(x) for x in self.leaves]
 
     def as_given(self, tensors: Sequence[Tensor]) -> list[Any]:
         """Tensors in the places of the leaves, with Python numbers where such were given."""
-        return [t if cls is None else cls(t.item()) for t, cls in zip(tensors, self.weak or (None,) * len(tensors), strict=True)]
+        return [t if cls is None else cls(t.item()) for t, cls in zip(tensors, self.scalar_types or (None,) * len(tensors), strict=True)]
 
     @property
     def plain(self) -> bool:
         """Whether the leaves are the arguments themselves."""
-        return self.complete and not self.weak and all(part is LEAF for part in self.structure.values())
+        return self.complete and not self.scalar_types and all(part is LEAF for part in self.structure.values())
 
     @property
     def numbers_alone(self) -> bool:
         """Whether all data are Python numbers."""
-        return not self.kinds and (bool(self.weak) or any(isinstance(x, tuple(_WIDE)) for x in settings(self.structure, "").values()))
+        return (
+            not self.kinds
+            and (bool(self.scalar_types) or any(isinstance(x, tuple(_WIDEST)) for x in static_values(self.structure, "").values()))
+        )
 
     def without_values(self) -> Call:
         """The same call of which only shapes and dtypes are known."""
-        return replace(self, leaves=tuple(Spec(m.shape, m.dtype) for m in map(held_by, self.leaves)), pattern=self.mode(), given=((), {}))
+        return replace(
+            self, leaves=tuple(Spec(m.shape, m.dtype) for m in map(storage_or_spec, self.leaves)), mode_override=self.autograd_mode(),
+            given=((), {})
+        )
 
 
-_SMALL = 4096
+_MAX_KEPT_BYTES = 4096
 """Bytes of an argument that are worth keeping."""
 
 
-class Given:
+class ExampleArguments:
     """The arguments of a call: copies of small ones, others for as long as the caller keeps them."""
 
     __slots__ = ("_refs",)
 
     def __init__(self, call: Call) -> None:
-        self._refs = [_kept(x) for x in call.leaves]
+        self._refs = [_keep_or_weakref(x) for x in call.leaves]
 
     def __call__(self) -> list[Any] | None:
         """The arguments; None if one is gone, or was donated."""
         found = [ref() for ref in self._refs]
-        return None if any(x is None or isinstance(x, Spec) or (isinstance(x, Tensor) and is_gone(x)) for x in found) else found
+        return None if any(x is None or isinstance(x, Spec) or (isinstance(x, Tensor) and is_donated(x)) for x in found) else found
 
 
-def _kept(x: Any) -> Callable[[], Any]:
+def _keep_or_weakref(x: Any) -> Callable[[], Any]:
     if isinstance(x, Spec):
         return lambda: x
-    held = held_by(x)
-    if held.dtype.itemsize * math.prod(held.shape) > _SMALL or (isinstance(x, Tensor) and is_gone(x)):
+    held = storage_or_spec(x)
+    if held.dtype.itemsize * math.prod(held.shape) > _MAX_KEPT_BYTES or (isinstance(x, Tensor) and is_donated(x)):
         return weakref.ref(x)
     copy = np.array(held)
     tensor = isinstance(x, Tensor)
@@ -215,10 +221,10 @@ class Signature:
                 hint = f": did you mean {close[0]!r}?" if close else f": its arguments are {', '.join(parameters) or 'none'}"
                 raise ValueError(f"{option}={name!r}: {self} has no such argument{hint}")
 
-    def places(self, call: Call) -> list[Place]:
+    def named_arguments(self, call: Call) -> list[NamedArgument]:
         """The arguments of a call as they were given, for `choose`."""
         parameters = self.signature.parameters
-        return places((name, parameters[name].kind, part) for name, part in call.structure.items())
+        return named_arguments((name, parameters[name].kind, part) for name, part in call.structure.items())
 
     @property
     def trains(self) -> bool:
@@ -240,15 +246,15 @@ class Signature:
         given = dict(bound.arguments) if self.options is None else self._converted(bound.arguments)
         bound.arguments = given
         bound.apply_defaults()  # a default that is left out cannot change: it is part of the program
-        leaves, structure = flatten(dict(bound.arguments), lambda x: is_data(x) or isinstance(x, Number))
+        leaves, structure = flatten(dict(bound.arguments), lambda x: is_data(x) or isinstance(x, NumberLeaf))
         labels = [path for name, part in structure.items() for path in self._labels(name, part)]
-        weak: tuple[type | None, ...] = ()
-        kinds = frozenset(np.ndarray if isinstance(x, np.ndarray) else Tensor for x in leaves if not isinstance(x, Number))
-        if any(isinstance(x, Number) for x in leaves):
-            weak = tuple(type(x.number) if isinstance(x, Number) else None for x in leaves)
-            leaves = [np.asarray(x.number, _WIDE[type(x.number)]) if isinstance(x, Number) else x for x in leaves]
+        scalar_types: tuple[type | None, ...] = ()
+        kinds = frozenset(np.ndarray if isinstance(x, np.ndarray) else Tensor for x in leaves if not isinstance(x, NumberLeaf))
+        if any(isinstance(x, NumberLeaf) for x in leaves):
+            scalar_types = tuple(type(x.number) if isinstance(x, NumberLeaf) else None for x in leaves)
+            leaves = [np.asarray(x.number, _WIDEST[type(x.number)]) if isinstance(x, NumberLeaf) else x for x in leaves]
         complete = not any(paths(part, name) for name, part in structure.items() if name not in given)
-        return Call(tuple(leaves), tuple(labels), structure, weak, self.options is not None, kinds, complete, (args, kwargs))
+        return Call(tuple(leaves), tuple(labels), structure, scalar_types, self.options is not None, kinds, complete, (args, kwargs))
 
     def with_floats(self, args: tuple[Any, ...], kwargs: dict[str, Any], wrt: Any) -> tuple[tuple[Any, ...], dict[str, Any]]:
         """The arguments of a derivative with floats in place of Python integers where it is taken in those: in an argument that `wrt` names
@@ -313,7 +319,7 @@ class Signature:
             _refuse_changes(call, given, tensors)
             return result
 
-        run.weak = call.weak  # type: ignore[attr-defined]
+        run.scalar_types = call.scalar_types  # type: ignore[attr-defined]
         run.numbers_alone = call.numbers_alone  # type: ignore[attr-defined]
         return run
 
@@ -372,7 +378,7 @@ def _leaf(x: Any, name: str, taken: tuple[type, ...], alone: bool) -> Any:
         x = native_number(x)
     if isinstance(x, (float, complex, *taken)):
         cls: Any = next(c for c in (bool, int, float, complex) if isinstance(x, c))
-        return Number(cls(x))
+        return NumberLeaf(cls(x))
     jax = sys.modules.get("jax")
     if jax is not None and isinstance(x, jax.Array):
         return _array_of_jax(x, name, jax)
@@ -420,9 +426,9 @@ def _refuse_changes(call: Call, given: Any, tensors: Sequence[Any]) -> None:
     ours = set(map(id, tensors))
     leaves, structure = flatten(given, lambda x: id(x) in ours or is_data(x))
     same = len(leaves) == len(tensors) and all(a is b for a, b in zip(leaves, tensors, strict=True))
-    if same and frozen(structure) == frozen(call.structure):
+    if same and structure_key(structure) == structure_key(call.structure):
         return
-    which = ", ".join(name for name in given if frozen(structure[name]) != frozen(call.structure[name])) or "the tensors"
+    which = ", ".join(name for name in given if structure_key(structure[name]) != structure_key(call.structure[name])) or "the tensors"
     raise TraceError(
         f"{user_line()}: the function changes {which} in a container among its arguments, which a program cannot do again at every call;"
         " return what is new, or leave the function eager"
@@ -439,12 +445,12 @@ def _explain(error: AttributeError, arguments: Mapping[str, Any]) -> None:
             error.add_note(f"{name} is {describe(x)}: only tensors and arrays become inputs of the graph; pass tensor(...)")
 
 
-def types_of(args: tuple[Any, ...], recording: bool) -> Any:
+def tensor_types(args: tuple[Any, ...], recording: bool) -> Any:
     """What a program depends on, if all arguments are tensors."""
     found: list[Any] = [recording]
     for a in args:
         if not isinstance(a, Tensor):
             return None
-        held = memory(a)
+        held = storage_of(a)
         found += (held.shape, held.dtype, a.requires_grad)
     return tuple(found)

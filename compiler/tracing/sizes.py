@@ -15,11 +15,11 @@ from symgrad.compiler.graph.builder import detached, xp
 from symgrad.compiler.graph.fold import filled
 from symgrad.compiler.graph.ir import Value
 from symgrad.compiler.lines import user_line
-from symgrad.compiler.tracing.way import Way
+from symgrad.compiler.tracing.way import PathConditions
 from symgrad.ops.spec import Meta, Row
 
 INT64, BOOL = np.dtype(np.int64), np.dtype(bool)
-Sized = tuple[Any, Value | None, int]
+DataDependentResult = tuple[Any, Value | None, int]
 """The values of the results, the size as a value (None: it is always this one), and what it was."""
 
 
@@ -40,7 +40,7 @@ def _count(flags: Any) -> Any:
     return xp.sum(xp.cast(flags, dtype=INT64), axis=tuple(range(len(flags.shape))), keepdims=False)
 
 
-def nonzero(args: tuple[Any, ...], attrs: Any, result: Any) -> Sized:
+def nonzero(args: tuple[Any, ...], attrs: Any, result: Any) -> DataDependentResult:
     """One row of indices for each element that is not zero."""
     (x,), n = args, result._array.shape[0]
     if not x.size or not x.ndim:
@@ -63,7 +63,7 @@ def _runs(line: Any) -> Any:
     return xp.cat(one, xp.ne(xp.getitem(line, index=((1, n, 1),)), xp.getitem(line, index=((0, n - 1, 1),))), axis=0)
 
 
-def _distinct(x: Any, line: Any, ranks: Callable[[Any], Any], n: int) -> Sized:
+def _distinct(x: Any, line: Any, ranks: Callable[[Any], Any], n: int) -> DataDependentResult:
     flags = _runs(line)
     starts = _positions(flags, n)
     ends = xp.cat(xp.getitem(starts, index=((1, n, 1),)), filled(xp, x.size, Meta((1,), INT64)), axis=0)
@@ -71,7 +71,7 @@ def _distinct(x: Any, line: Any, ranks: Callable[[Any], Any], n: int) -> Sized:
     return (xp.take_along(line, starts, axis=0), xp.reshape(ranks(rank), shape=x.shape), ends - starts), _count(flags), n
 
 
-def unique(args: tuple[Any, ...], attrs: Any, result: Any) -> Sized | None:
+def unique(args: tuple[Any, ...], attrs: Any, result: Any) -> DataDependentResult | None:
     """The distinct elements in order, where each came from, and how often."""
     (x,), n = args, result[0]._array.shape[0] if attrs["axis"] is None else 0
     if attrs["axis"] is not None or not x.size:
@@ -81,7 +81,7 @@ def unique(args: tuple[Any, ...], attrs: Any, result: Any) -> Sized | None:
     return _distinct(x, line, lambda rank: xp.take_along(rank, back, axis=0), n)
 
 
-def unique_consecutive(args: tuple[Any, ...], attrs: Any, result: Any) -> Sized | None:
+def unique_consecutive(args: tuple[Any, ...], attrs: Any, result: Any) -> DataDependentResult | None:
     """The first of each run of equal elements."""
     (x,) = args
     if attrs["axis"] is not None or not x.size:
@@ -89,7 +89,7 @@ def unique_consecutive(args: tuple[Any, ...], attrs: Any, result: Any) -> Sized 
     return _distinct(x, _flat(x), lambda rank: rank, result[0]._array.shape[0])
 
 
-def bincount(args: tuple[Any, ...], attrs: Any, result: Any) -> Sized:
+def bincount(args: tuple[Any, ...], attrs: Any, result: Any) -> DataDependentResult:
     """How often each whole number occurs, up to the largest one."""
     (x, weights), n = args, result._array.shape[0]
     dtype = result._array.dtype
@@ -101,19 +101,19 @@ def bincount(args: tuple[Any, ...], attrs: Any, result: Any) -> Sized:
     return xp.scatter_along(terms, inside, axis=0, size=n), size, n
 
 
-SIZED: dict[str, Callable[..., Sized | None]] = {
+DATA_DEPENDENT_ROWS: dict[str, Callable[..., DataDependentResult | None]] = {
     "nonzero": nonzero, "unique": unique, "unique_consecutive": unique_consecutive, "bincount": bincount,
 }  # fmt: skip
 
 
-def sized(path: Way, row: Row, operands: tuple[Any, ...], attrs: dict[str, Any], result: Any) -> Any:
+def apply_data_dependent(path: PathConditions, row: Row, operands: tuple[Any, ...], attrs: dict[str, Any], result: Any) -> Any:
     """The values of such a row; the size is an answer that the path depends on."""
-    found = SIZED[row.name](operands, attrs, result)
+    found = DATA_DEPENDENT_ROWS[row.name](operands, attrs, result)
     if found is None:
         return None
     values, size, n = found
     if size is not None:
-        path.answered(size, n, f"the size of {row.name} at {user_line()}")
+        path.add(size, n, f"the size of {row.name} at {user_line()}")
     if row.differentiable:
         return values
     return tuple(map(detached, values)) if isinstance(values, tuple) else detached(values)  # the row has no derivative, its form would

@@ -10,33 +10,33 @@ from collections.abc import Callable
 from typing import Any
 
 from symgrad.compiler.lines import warn
-from symgrad.compiler.tracing.tree import has
-from symgrad.resident import has_gradient
+from symgrad.compiler.tracing.tree import has_attribute
+from symgrad.resident import has_grad
 from symgrad.tensor import Tensor
 
-VALUES = (bool, int, float, complex, str, bytes, type(None))
-_GROUPS = ("_parameters", "_buffers", "_modules", "_forward_pre_hooks", "_forward_hooks", "_backward_hooks", "_backward_pre_hooks")
+COMPARED_BY_VALUE = (bool, int, float, complex, str, bytes, type(None))
+_GUARDED_GROUPS = ("_parameters", "_buffers", "_modules", "_forward_pre_hooks", "_forward_hooks", "_backward_hooks", "_backward_pre_hooks")
 MISSING = object()
-_CHANGED = "is changed while the function is traced. Python code runs then, and not again: a compiled call leaves it as it is"
+_MUTATION_WARNING = "is changed while the function is traced. Python code runs then, and not again: a compiled call leaves it as it is"
 
 
-def same(now: Any, before: Any) -> bool:
+def is_unchanged(now: Any, before: Any) -> bool:
     """Whether a value is what it was: numbers by type and bits, so that 0.0 is not -0.0, and NaN is NaN."""
     if now is before:
         return True
-    if type(before) not in VALUES or type(now) is not type(before):
+    if type(before) not in COMPARED_BY_VALUE or type(now) is not type(before):
         return False
     return repr(now) == repr(before) if isinstance(before, (float, complex)) else bool(now == before)
 
 
-def change(before: Any, now: Any) -> str:
+def describe_change(before: Any, now: Any) -> str:
     """What has become of a value, in words."""
-    if type(before) in VALUES and type(now) in VALUES:
+    if type(before) in COMPARED_BY_VALUE and type(now) in COMPARED_BY_VALUE:
         return f"{before!r} -> {now!r}"
     return "gone" if now is MISSING else f"another {now.__class__.__name__}"
 
 
-def now(read: Callable[[], Any]) -> Any:
+def read_or_missing(read: Callable[[], Any]) -> Any:
     """What stands for a name."""
     try:
         return read()
@@ -44,40 +44,42 @@ def now(read: Callable[[], Any]) -> Any:
         return MISSING
 
 
-class Name:
+class NameGuard:
     """A closure cell or a global: called before each run, it says whether it is what it was."""
 
     guarded = True
 
     def __init__(self, title: str, read: Callable[[], Any], attribute: bool = False) -> None:
         self.title, self.read, self.attribute = title, read, attribute
-        self.value = now(read)
-        self.plain = type(self.value) in VALUES
-        self.makeup = Makeup(self.value) if not isinstance(self.value, type) and has(self.value, "named_parameters") else None
+        self.value = read_or_missing(read)
+        self.plain = type(self.value) in COMPARED_BY_VALUE
+        self.module_guard = (
+            ModuleGuard(self.value) if not isinstance(self.value, type) and has_attribute(self.value, "named_parameters") else None
+        )
         """Of a module: its attributes may be read without it being called."""
 
     def __call__(self) -> bool:
-        return same(now(self.read), self.value)
+        return is_unchanged(read_or_missing(self.read), self.value)
 
     def describe(self, *_: Any) -> str:
-        return f"{self.title}: {change(self.value, now(self.read))}"
+        return f"{self.title}: {describe_change(self.value, read_or_missing(self.read))}"
 
-    def held(self) -> list[Any]:
+    def current_values(self) -> list[Any]:
         """What is there now."""
-        return [now(self.read)]
+        return [read_or_missing(self.read)]
 
     def warn(self) -> None:
         """The traced code itself has changed it. An object may keep a list or the like of its own, as long as it decides nothing."""
         if self.attribute and not self.plain:
             return
-        warn(f"{self.title} {_CHANGED}; keep it in a tensor that is written in place, or leave the function eager")
+        warn(f"{self.title} {_MUTATION_WARNING}; keep it in a tensor that is written in place, or leave the function eager")
 
 
-class Contents:
+class ContainerGuard:
     """What is in a list, a dictionary, a set or the like that the function reads, in order."""
 
     attribute = plain = False
-    makeup = None
+    module_guard = None
 
     def __init__(self, title: str, value: Any, guarded: bool = True) -> None:
         self.title, self.value, self.items = title, value, self._entries(value)
@@ -95,7 +97,7 @@ class Contents:
             return False
         entries = self.value.items() if isinstance(self.value, dict) else enumerate(self.value)
         for (key, now), (before, item) in zip(entries, self.items, strict=False):  # a plain loop, since it runs at every call
-            if (now is not item and not same(now, item)) or (key is not before and key != before):
+            if (now is not item and not is_unchanged(now, item)) or (key is not before and key != before):
                 return False
         return True
 
@@ -105,25 +107,25 @@ class Contents:
         for (key, now), (before, item) in zip(self._entries(self.value), self.items, strict=False):
             if key != before:
                 return f"{self.title}: another order"
-            if not same(now, item):
+            if not is_unchanged(now, item):
                 place = "" if isinstance(self.value, set) else f"[{key!r}]"
-                return f"{self.title}{place}: {change(item, now)}"
+                return f"{self.title}{place}: {describe_change(item, now)}"
         return f"{self.title}: as it was"
 
-    def held(self) -> list[Any]:
+    def current_values(self) -> list[Any]:
         return list(self.value.values() if isinstance(self.value, dict) else self.value)
 
     def warn(self) -> None:
         """Warn that the traced code itself has changed it."""
         if self.decides:
-            warn(f"{self.title} {_CHANGED}; keep numbers in a tensor that is written in place, or leave the function eager")
+            warn(f"{self.title} {_MUTATION_WARNING}; keep numbers in a tensor that is written in place, or leave the function eager")
 
 
-class IteratorRead:
+class IteratorGuard:
     """An iterator that the code names. Whether it was advanced cannot be asked, and there is nothing else to do with one."""
 
     attribute = plain = guarded = False
-    makeup = None
+    module_guard = None
 
     def __init__(self, title: str, value: Any) -> None:
         self.title, self.value = title, value
@@ -134,7 +136,7 @@ class IteratorRead:
     def describe(self, *_: Any) -> str:
         return f"{self.title}: advanced"
 
-    def held(self) -> list[Any]:
+    def current_values(self) -> list[Any]:
         return []
 
     def warn(self) -> None:
@@ -144,12 +146,12 @@ class IteratorRead:
         )
 
 
-class ArrayContents:
+class ArrayGuard:
     """The numbers in an array of NumPy's that the function reads as Python numbers; one that is an input of the program needs no guard."""
 
     attribute = plain = False
     guarded = True
-    makeup = None
+    module_guard = None
 
     def __init__(self, title: str, value: Any) -> None:
         self.title, self.value, self.content = title, value, value.tobytes()
@@ -160,14 +162,14 @@ class ArrayContents:
     def describe(self, *_: Any) -> str:
         return f"{self.title}: other numbers in an array"
 
-    def held(self) -> list[Any]:
+    def current_values(self) -> list[Any]:
         return []
 
     def warn(self) -> None:
-        warn(f"{self.title} {_CHANGED}; make it a tensor that is written in place, or leave the function eager")
+        warn(f"{self.title} {_MUTATION_WARNING}; make it a tensor that is written in place, or leave the function eager")
 
 
-class LargeArray(ArrayContents):
+class LargeArrayGuard(ArrayGuard):
     """An array that is too large to be compared before each run, and may be an input of the program."""
 
     guarded = False
@@ -185,31 +187,31 @@ class LargeArray(ArrayContents):
         )
 
 
-Watched = Name | Contents | ArrayContents | IteratorRead
+StateGuard = NameGuard | ContainerGuard | ArrayGuard | IteratorGuard
 
 
-class HasGradient:
-    """Whether a tensor that the function brings along has a gradient in its `.grad`; or, if the program has that in it, still the same."""
+class GradPresenceGuard:
+    """Whether a tensor that the function captures has a gradient in its `.grad`; or, if the program has that in it, still the same."""
 
     def __init__(self, tensor: Tensor, name: str | None, same: bool) -> None:
-        self.tensor, self.name = tensor, tensor.name or name or "a tensor that the function brings along"
+        self.tensor, self.name = tensor, tensor.name or name or "a tensor that the function captures"
         self.grad = tensor._grad if same else None
 
     def __call__(self) -> bool:
-        return has_gradient(self.tensor) if self.grad is None else self.tensor._grad is self.grad
+        return has_grad(self.tensor) if self.grad is None else self.tensor._grad is self.grad
 
     def describe(self, before: bool, now: bool) -> str:
-        changed = "a gradient -> none" if not has_gradient(self.tensor) else "another gradient" if before else "none -> a gradient"
+        changed = "a gradient -> none" if not has_grad(self.tensor) else "another gradient" if before else "none -> a gradient"
         return f".grad of {self.name}: {changed}"
 
 
-class Makeup:
+class ModuleGuard:
     """What a module consists of: its parameters, buffers, submodules and hooks, each by identity, and plain values among its attributes."""
 
     def __init__(self, module: Any) -> None:
         self.module, self.own = module, module.__dict__
-        self.parts = [(group, dict(self.own[group])) for group in _GROUPS if group in self.own]
-        self.plain = {name: value for name, value in self.own.items() if type(value) in VALUES}
+        self.parts = [(group, dict(self.own[group])) for group in _GUARDED_GROUPS if group in self.own]
+        self.plain = {name: value for name, value in self.own.items() if type(value) in COMPARED_BY_VALUE}
         self.forward = self._forward()
 
     def _forward(self) -> tuple[Any, Any]:
@@ -217,18 +219,18 @@ class Makeup:
         return self.own.get("forward"), getattr(type(self.module), "forward", None)
 
     def __call__(self) -> bool:
-        return self.failed() is None
+        return self.explain_failure() is None
 
     def tensors(self) -> list[Tensor]:
         """Its parameters and buffers."""
         return [x for _, parts in self.parts for x in parts.values() if isinstance(x, Tensor)]
 
-    def failed(self) -> str | None:
+    def explain_failure(self) -> str | None:
         """What is no longer as it was."""
         own, title = self.own, type(self.module).__name__
         for name, value in self.plain.items():
             now = own.get(name, MISSING)
-            if now is not value and not same(now, value):
+            if now is not value and not is_unchanged(now, value):
                 return f"training: {value} -> {now}" if name == "training" else f"{title}.{name}: {value!r} -> {now!r}"
         if self._forward() != self.forward:
             return f"{title}.forward: another function"
@@ -242,10 +244,10 @@ class Makeup:
         return None
 
     def describe(self, *_: Any) -> str:
-        return str(self.failed())
+        return str(self.explain_failure())
 
-    def settle(self) -> None:
+    def finalize(self) -> None:
         """After the trace: what the module's own code has changed cannot be held fixed. It is not done again by a program."""
-        for name in [name for name, value in self.plain.items() if not same(self.own.get(name, MISSING), value)]:
+        for name in [name for name, value in self.plain.items() if not is_unchanged(self.own.get(name, MISSING), value)]:
             del self.plain[name]
-            warn(f"{type(self.module).__name__}.{name} {_CHANGED}; make it a buffer, or leave the function eager")
+            warn(f"{type(self.module).__name__}.{name} {_MUTATION_WARNING}; make it a buffer, or leave the function eager")

@@ -8,51 +8,51 @@ from typing import Any
 from symgrad.compiler.graph.builder import xp
 from symgrad.compiler.graph.ir import INPUT, Value, toposort
 from symgrad.ops.promotion import BOOL, INT64, kind
-from symgrad.ops.weak import Condition
+from symgrad.ops.weak import ScalarCondition
 
 
 @dataclass
-class Way:
+class PathConditions:
     """What Python asked for on its way through a function, and the answers that it went on with."""
 
     values: list[Value] = field(default_factory=list)
-    answers: list[Any] = field(default_factory=list)
-    questions: list[str] = field(default_factory=list)
+    expected: list[Any] = field(default_factory=list)
+    texts: list[str] = field(default_factory=list)
     """What was asked, and where: `bool(tensor) at model.py:12`."""
-    conditions: list[Condition] = field(default_factory=list)
+    scalar_conditions: list[ScalarCondition] = field(default_factory=list)
     """What Python asked of numbers among the arguments."""
 
     constants: set[Value] = field(default_factory=set)
     """Inputs of which the function made the numbers: there is nothing to ask about them."""
 
-    def answered(self, value: Value, answer: Any, question: str) -> None:
+    def add(self, value: Value, expected: Any, text: str) -> None:
         """Python asks for a value, and goes on with the answer; it is the same at every run if constants alone tell it."""
-        if not self.known(value):
+        if not self.is_constant(value):
             self.values.append(value)
-            self.answers.append(answer)
-            self.questions.append(question)
+            self.expected.append(expected)
+            self.texts.append(text)
 
-    def counted(self, value: Value, steps: Any, question: str) -> None:
+    def add_loop_count(self, value: Value, steps: Any, text: str) -> None:
         """How often a loop went round that draws random numbers: see `symgrad.compiler.control.counted`."""
         self.values.append(value)
-        self.answers.append(steps)
-        self.questions.append(question)
+        self.expected.append(steps)
+        self.texts.append(text)
 
-    def known(self, value: Value) -> bool:
+    def is_constant(self, value: Value) -> bool:
         """Whether constants alone tell it."""
         return all(v.op != INPUT or v in self.constants for v in toposort((value,)))
 
-    def ask(self, condition: Condition) -> None:
+    def add_scalar_condition(self, condition: ScalarCondition) -> None:
         """Python looks at a number among the arguments."""
-        self.conditions.append(condition)
+        self.scalar_conditions.append(condition)
 
     @property
-    def outcomes(self) -> tuple[Any, ...]:
-        return tuple(self.answers)
+    def expected_outcomes(self) -> tuple[Any, ...]:
+        return tuple(self.expected)
 
 
-def as_asked(value: Value, asked: Any) -> Value:
+def as_python_value(value: Value, python_type: Any) -> Value:
     """What a kernel has to compute for an answer of Python's: bool(2) is True, int(2.5) is 2."""
-    if asked is bool:
+    if python_type is bool:
         return value if value.dtype == BOOL else xp.ne(value, 0)
     return xp.cast(value, dtype=INT64) if kind(value.dtype) == "f" else value

@@ -25,7 +25,7 @@ from symgrad.compiler.options import Options
 from symgrad.compiler.passes.stabilise import stabilise
 from symgrad.compiler.tracing.capture import user_line
 from symgrad.compiler.tracing.guards import Guards
-from symgrad.compiler.tracing.naming import titles
+from symgrad.compiler.tracing.naming import tensor_names
 from symgrad.compiler.tracing.signature import Signature, Spec
 from symgrad.compiler.tracing.trace import Trace, trace
 from symgrad.compiler.xla.function import function, lowered
@@ -60,7 +60,7 @@ class JaxFunction:
         wide = is_wide()
         key = tree, names, wide, tuple(_key(leaf) for _, leaf in leaves), default_float()
         entry = self._entries.get(key)
-        if entry is None or not entry.holds():
+        if entry is None or not entry.check_guards():
             entry = self._entries[key] = _Entry(self, tree, names, leaves, wide)
         return entry([leaf for _, leaf in leaves])
 
@@ -115,16 +115,18 @@ class _Entry:
             filled = [self.settings[i] if i in self.settings else next(given) for i in range(len(leaves))]
             values = jax.tree_util.tree_unflatten(tree, filled)
             bound = inspect.BoundArguments(signature.signature, dict(zip(names, values, strict=True)))
-            return self._taken(signature.function(*bound.args, **bound.kwargs))
+            return self._result_tensors(signature.function(*bound.args, **bound.kwargs))
 
-        traced = trace(run, [spec for _, spec in arrays], [label for label, _ in arrays], signature.names(), titles(signature.function))
+        traced = trace(
+            run, [spec for _, spec in arrays], [label for label, _ in arrays], signature.names(), tensor_names(signature.function)
+        )
         self.captured, self.guards = traced.captured, Guards(traced)
         if not wide:
-            _tell_of_rounding(str(signature), traced)
+            _warn_of_rounding(str(signature), traced)
         graph = verify(stabilise(traced.graph))
         self.function = Differentiable(graph, getattr(owner, "__name__", "function"), not wide).by(owner.mode)
 
-    def _taken(self, result: Any) -> list[Tensor]:
+    def _result_tensors(self, result: Any) -> list[Tensor]:
         """The tensors among the results; the rest is remembered as it is."""
         leaves, tree = jax.tree_util.tree_flatten(result)
         self.results = tree, [None if isinstance(x, Tensor) else x for x in leaves]
@@ -133,8 +135,8 @@ class _Entry:
             raise TraceError(f"{user_line()}: the function must return a tensor or tensors, got {describe(result)}")
         return tensors
 
-    def holds(self) -> bool:
-        return self.guards.hold()
+    def check_guards(self) -> bool:
+        return self.guards.check()
 
     def __call__(self, leaves: Sequence[Any]) -> Any:
         arrays = [leaf for leaf in leaves if isinstance(leaf, jax.Array)]
@@ -143,7 +145,7 @@ class _Entry:
         return jax.tree_util.tree_unflatten(tree, [next(given) if x is None else x for x in others])
 
 
-def _tell_of_rounding(name: str, traced: Trace) -> None:
+def _warn_of_rounding(name: str, traced: Trace) -> None:
     captured = traced.graph.labels[len(traced.graph.labels) - len(traced.captured) :]
     rounded = [label for label, t in zip(captured, traced.captured, strict=True) if t._array.dtype in (np.float64, np.complex128)]
     if rounded:

@@ -1,7 +1,7 @@
 """What XLA compiles for us is kept on disk; what it compiles for others is left alone.
 
-JAX has one compilation cache in a process, and asks it for everything that is compiled. `kept` puts ours in that place while one of our
-kernels is compiled, unless the user has one: it answers only to the thread and for the kernel that it was put there for. No setting of
+JAX has one compilation cache in a process, and asks it for everything that is compiled. `kept_on_disk` puts ours in that place while one of
+our kernels is compiled, unless the user has one: it answers only to the thread and for the kernel that it was put there for. No setting of
 JAX's that anybody could see is changed. If a JAX has no such place, nothing is kept.
 """
 
@@ -54,11 +54,11 @@ _store = _Store()
 
 
 @contextlib.contextmanager
-def kept(*parts: str) -> Iterator[None]:
+def kept_on_disk(*parts: str) -> Iterator[None]:
     """What XLA compiles in this block, in this thread, is looked up on disk, and kept there. `parts` tell programs apart, besides all that
     JAX's own key says: program, options, flags, device."""
     place = _place()
-    if place is None or cache.folder() is None or not _enter(place):
+    if place is None or cache.folder() is None or not _install_store(place):
         yield
         return
     before, _store.thread.parts = _store.thread.parts, parts
@@ -67,7 +67,7 @@ def kept(*parts: str) -> Iterator[None]:
             yield
     finally:
         _store.thread.parts = before
-        _leave(place)
+        _remove_store(place)
 
 
 def name_of(*parts: str) -> str:
@@ -98,7 +98,7 @@ def _machine() -> tuple[str, str, str]:
     return platform.system(), platform.machine(), flags or platform.processor()
 
 
-def _enter(place: Any) -> bool:
+def _install_store(place: Any) -> bool:
     """Put our cache where JAX looks for one; False if the user has one."""
     with _store.lock:
         if place._cache is None and _settings().compilation_cache_dir.value is None:
@@ -109,7 +109,7 @@ def _enter(place: Any) -> bool:
         return True
 
 
-def _leave(place: Any) -> None:
+def _remove_store(place: Any) -> None:
     with _store.lock:
         _store.users -= 1
         if _store.users == 0 and place._cache is _store:

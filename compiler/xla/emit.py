@@ -178,7 +178,7 @@ class _Emitter:
     def operand(self, v: Value, weak: bool) -> ast.expr:
         if v.op != LITERAL:
             return self.expression[v]
-        number = syntax.number(syntax.held(v.value, v.dtype), _JNP)
+        number = syntax.number(syntax.as_stored(v.value, v.dtype), _JNP)
         return number if weak else ast.Call(syntax.dtype(v.dtype, _JNP), [number], [])
 
 

@@ -14,9 +14,9 @@ from typing import Any
 import numpy as np
 
 from symgrad.compiler.graph.ir import Graph
-from symgrad.compiler.xla.cache import kept
+from symgrad.compiler.xla.cache import kept_on_disk
 from symgrad.compiler.xla.function import function
-from symgrad.compiler.xla.kernel import Kernel, jitted
+from symgrad.compiler.xla.kernel import XlaKernel, jitted
 from symgrad.compiler.xla.module_check import check, context
 from symgrad.errors import FileError, GraphError
 from symgrad.graph import ARRAYS
@@ -29,7 +29,7 @@ def stablehlo(graph: Graph, name: str) -> str:
     import jax.export
     from jax.extend import mlir
 
-    kernel = Kernel(graph, name)
+    kernel = XlaKernel(graph, name)
     low = kernel.graph
     with jax.enable_x64(kernel.wide):
         specs = _specs(low.inputs)
@@ -64,12 +64,12 @@ class Loaded:
     def __call__(self, arrays: Sequence[Any]) -> list[Array]:
         return [np.array(r) for r in self.launch(arrays)]  # copies, so that they can be written to
 
-    def launch(self, held: Sequence[Any], found: list[Any] | None = None) -> Sequence[Any]:
+    def launch(self, operands: Sequence[Any], found: list[Any] | None = None) -> Sequence[Any]:
         """The results as buffers of the device, for arrays of the host's and buffers."""
         import jax
 
         with jax.enable_x64(True):
-            found = jitted(lambda: self._compiled(*held))
+            found = jitted(lambda: self._compiled(*operands))
         ARRAYS.update(map(type, found))
         for r in found:
             r.block_until_ready()  # until then XLA may read memory that anybody may write to
@@ -88,7 +88,7 @@ class Loaded:
         exported = dataclasses.replace(exported, mlir_module_serialized=self.text.encode())
         try:
             typed = jax.jit(exported.call, keep_unused=True).lower(*specs)
-            with kept(blake2b(self.text.encode(), digest_size=16).hexdigest()):
+            with kept_on_disk(blake2b(self.text.encode(), digest_size=16).hexdigest()):
                 return typed.compile()
         except (jax.errors.JaxRuntimeError, ValueError) as error:
             raise FileError(f"XLA cannot compile a program of the file: {str(error)[:300]}") from error

@@ -25,13 +25,13 @@ import numpy as np
 
 from symgrad import dtypes
 from symgrad.application import apply
-from symgrad.compiler.tracing.capture import tracing, user_line
+from symgrad.compiler.tracing.capture import is_tracing, user_line
 from symgrad.compiler.xla.blame import explained, line_of
 from symgrad.compiler.xla.function import is_wide
 from symgrad.errors import TraceError, describe
 from symgrad.ops.promotion import kind
 from symgrad.ops.spec import Meta, Row
-from symgrad.resident import memory
+from symgrad.resident import storage_of
 from symgrad.tensor import Tensor, wrap
 
 _CALLBACKS = {"pure_callback", "io_callback"}
@@ -71,7 +71,7 @@ class JaxOperation:
         data = [leaf for leaf in leaves if isinstance(leaf, Tensor)]
         if not data:
             raise TypeError(f"{user_line()}: {_name_of(self.function)} is given no tensor: call the JAX function itself")
-        needs = tuple(kind(memory(t).dtype) in "fc" and (t._requires_grad or tracing()) for t in data)
+        needs = tuple(kind(storage_of(t).dtype) in "fc" and (t._requires_grad or is_tracing()) for t in data)
         key = tree, names, weak, needs, wide, tuple(_key(leaf) for leaf in leaves)
         with self._lock:
             if key not in self._calls:
@@ -105,7 +105,7 @@ class JaxOperation:
                     raise TraceError(f"{user_line()}: {_name_of(self.function)} gives {kind}, which tensors do not have; use it inside")
             return found
 
-        avals = [_aval(memory(x), w) for x, w in zip(leaves, weak, strict=True) if isinstance(x, Tensor)]
+        avals = [_aval(storage_of(x), w) for x, w in zip(leaves, weak, strict=True) if isinstance(x, Tensor)]
         return Imported(_name_of(self.function), flat, avals, wide, needs), results[0]
 
 
@@ -232,7 +232,7 @@ def _part(i: int) -> Callable[..., Any]:
 def _width(leaves: Sequence[Any]) -> bool:
     """Whether the function is traced with 64 bits: where the user has them, and where an argument has."""
     user = bool(jax.dtypes.canonicalize_dtype(np.float64) == np.float64)
-    return user or any(is_wide(memory(t).dtype) for t in leaves if isinstance(t, Tensor))
+    return user or any(is_wide(storage_of(t).dtype) for t in leaves if isinstance(t, Tensor))
 
 
 def _weak(x: Any, wide: bool) -> Tensor:
@@ -243,7 +243,7 @@ def _weak(x: Any, wide: bool) -> Tensor:
 
 def _key(leaf: Any) -> Any:
     if isinstance(leaf, Tensor):
-        return "array", memory(leaf).shape, str(memory(leaf).dtype)
+        return "array", storage_of(leaf).shape, str(storage_of(leaf).dtype)
     try:
         hash(leaf)
     except TypeError:

@@ -9,13 +9,13 @@ from typing import Any
 
 from symgrad.compiler.graph.ir import Graph, walk
 from symgrad.compiler.graph.verify import verify
-from symgrad.compiler.passes.constants import constants
+from symgrad.compiler.passes.constants import fold_constants
 from symgrad.compiler.passes.decompose import decompose
-from symgrad.compiler.passes.few import few
-from symgrad.compiler.passes.half import widened
-from symgrad.compiler.passes.loops import loops
-from symgrad.compiler.passes.vectors import vectors
-from symgrad.compiler.passes.whole import whole
+from symgrad.compiler.passes.few import legalize_small_reductions
+from symgrad.compiler.passes.half import widen_half
+from symgrad.compiler.passes.loops import merge_loops
+from symgrad.compiler.passes.vectors import matvec_without_transpose
+from symgrad.compiler.passes.whole import legalize_dtypes
 from symgrad.compiler.xla.emit import default_name, module
 from symgrad.errors import GraphError
 
@@ -31,7 +31,10 @@ def lowered(graph: Graph) -> Graph:
     """The graph in rows that have a lowering."""
     import jax
 
-    graph = verify(whole(constants(vectors(decompose(few(widened(loops(graph))), lambda row: row.jax is None)))))
+    graph = verify(
+        legalize_dtypes(fold_constants(matvec_without_transpose(decompose(legalize_small_reductions(widen_half(merge_loops(graph))),
+        lambda row: row.jax is None))))
+    )
     for v in walk(graph):
         name_in_jax = default_name(v)
         if name_in_jax is not None and not hasattr(jax.numpy, name_in_jax):

@@ -16,14 +16,14 @@ from typing import Any
 
 import numpy as np
 
-from symgrad.buffers import DONATED, Donated
-from symgrad.compiler.collector import paused
+from symgrad.buffers import DONATED, DonatedError
+from symgrad.compiler.collector import gc_paused
 from symgrad.compiler.graph.ir import Graph, type_text, walk
 from symgrad.compiler.graph.packing import Packing, types
 from symgrad.compiler.passes.roll import roll as rolled
-from symgrad.compiler.passes.undetached import undetached
+from symgrad.compiler.passes.undetached import drop_stop_gradients
 from symgrad.compiler.progress import compiling, stage
-from symgrad.compiler.xla.cache import kept
+from symgrad.compiler.xla.cache import kept_on_disk
 from symgrad.compiler.xla.emit import source
 from symgrad.compiler.xla.function import function, is_wide, lowered
 from symgrad.compiler.xla.packed import packed
@@ -35,7 +35,7 @@ from symgrad.typing import Array
 ndarray = np.ndarray
 
 
-class Kernel:
+class XlaKernel:
     """Call with one array for each input of the graph; gives one array for each output; or for each group of a packing. `donated` arrays
     may be used for the results."""
 
@@ -54,15 +54,15 @@ class Kernel:
         """How long the stages of its making took, in seconds."""
         with stage("load", self.times):
             import jax  # noqa: F401  (the first time takes long)
-        with stage("simplify", self.times), paused():
-            graph = lowered(undetached(graph))
+        with stage("simplify", self.times), gc_paused():
+            graph = lowered(drop_stop_gradients(graph))
             self.graph = graph = rolled(graph) if roll else graph
         self.name = name
         self.device = device
         self.donated = tuple(donated)
         self.wide = _has_64_bit(graph)
         self.packing = packing
-        self._packing = packing or Packing.apart(graph)
+        self._packing = packing or Packing.unpacked(graph)
         self._inputs = types(graph.inputs, self._packing.inputs)
         self.wide_inputs = [i for i, (_, dtype) in enumerate(self._inputs) if is_wide(dtype)]
         self.single = len(self._packing.outputs) == 1
@@ -73,50 +73,50 @@ class Kernel:
     def __call__(self, arrays: Sequence[Array]) -> list[Array]:
         return [np.array(r) for r in self.launch(arrays)]  # copies, so that they can be written to
 
-    def launch(self, held: Sequence[Any], found: list[Any] | None = None) -> Sequence[Any]:
+    def launch(self, operands: Sequence[Any], found: list[Any] | None = None) -> Sequence[Any]:
         """The results as buffers of the device, for arrays of the host's and buffers. They are in `found`, too, from the moment they are
         there: an interrupt does not lose them."""
         found = [] if found is None else found
         try:
-            for x in held:
+            for x in operands:
                 if x.__class__ is ndarray:
-                    self._launch_with_host(held, found)
+                    self._launch_with_host(operands, found)
                     break
             else:
-                found.extend(starmap(self._execute, (held,)))
+                found.extend(starmap(self._execute, (operands,)))
         except (RuntimeError, TypeError, ValueError) as error:
-            explained = self._explained(error, held)
+            explained = self._explained(error, operands)
             if explained is not error:
                 raise explained from error
             if not isinstance(error, ValueError):
                 raise
             if _jit_is_off():
-                return jitted(lambda: self.launch(held, found))  # type: ignore[no-any-return]
-            placed = self._placed(held)
-            if all(x is y for x, y in zip(held, placed, strict=True)):
+                return jitted(lambda: self.launch(operands, found))  # type: ignore[no-any-return]
+            placed = self._placed(operands)
+            if all(x is y for x, y in zip(operands, placed, strict=True)):
                 raise
             return self.launch(placed, found)
         return (found[0],) if self.single else found[0]
 
-    def _launch_with_host(self, held: Sequence[Any], found: list[Any]) -> None:
+    def _launch_with_host(self, operands: Sequence[Any], found: list[Any]) -> None:
         for i in self.wide_inputs:
-            if held[i].__class__ is ndarray:
-                in_x64(True, found.extend, starmap(self._execute, (held,)))
+            if operands[i].__class__ is ndarray:
+                in_x64(True, found.extend, starmap(self._execute, (operands,)))
                 break
         else:
-            found.extend(starmap(self._execute, (held,)))
+            found.extend(starmap(self._execute, (operands,)))
         if self.single:
             found[0].block_until_ready()
         elif found[0]:
             found[0][0].block_until_ready()  # the results of one run are ready together
 
-    def _explained(self, error: Exception, held: Sequence[Any]) -> Exception:
-        for x, group in zip(held, self._packing.inputs, strict=True):
+    def _explained(self, error: Exception, operands: Sequence[Any]) -> Exception:
+        for x, group in zip(operands, self._packing.inputs, strict=True):
             if hasattr(x, "is_deleted") and x.is_deleted():
-                return Donated(f"{self.graph.labels[group[0]]} {DONATED}")
+                return DonatedError(f"{self.graph.labels[group[0]]} {DONATED}")
         return error
 
-    def _placed(self, held: Sequence[Any]) -> list[Any]:
+    def _placed(self, operands: Sequence[Any]) -> list[Any]:
         """Buffers that another device's kernels left, on this kernel's device."""
         import jax
 
@@ -125,16 +125,16 @@ class Kernel:
         def place_one(x: Any, place: Any) -> Any:
             return x if x.__class__ is ndarray or x.sharding == place else jax.device_put(x, place)
 
-        return in_x64(True, lambda: list(map(place_one, held, there)))  # type: ignore[no-any-return]
+        return in_x64(True, lambda: list(map(place_one, operands, there)))  # type: ignore[no-any-return]
 
     def buffer(self, array: Array) -> Any:
         """A copy on the device, which nobody else can write to."""
-        return _put(self.device, array)
+        return _device_put(self.device, array)
 
     @property
-    def put(self) -> Callable[[Array], Any]:
+    def device_put(self) -> Callable[[Array], Any]:
         """The same for those who outlive the kernel."""
-        return partial(_put, self.device)
+        return partial(_device_put, self.device)
 
     @property
     def executable(self) -> Callable[..., Any] | None:
@@ -167,12 +167,12 @@ class Kernel:
     def _compile(self) -> Any:
         import jax
 
-        with stage("emit", self.times), paused():
+        with stage("emit", self.times), gc_paused():
             python = self._function()
-        with stage("lower", self.times), paused():
+        with stage("lower", self.times), gc_paused():
             typed = jax.jit(python, donate_argnums=self.donated).lower(*self._types())
         self._check(typed.out_info)
-        with stage("XLA", self.times), kept(self.graph.hash):
+        with stage("XLA", self.times), kept_on_disk(self.graph.hash):
             _forks.check()
             return typed.compile()
 
@@ -194,9 +194,9 @@ class Kernel:
         described: Any = jax.ShapeDtypeStruct
         return [described(shape, dtype, sharding=place) for shape, dtype in self._inputs]
 
-    def _first(self, *held: Any) -> Any:
+    def _first(self, *operands: Any) -> Any:
         compiled = self.compiled
-        found = compiled(*held)
+        found = compiled(*operands)
         ARRAYS.update(map(type, (found,) if self.single else found))
         self._execute = getattr(compiled, "_call", None) or compiled  # the first call leaves a shorter way there
         return found
@@ -229,7 +229,7 @@ def _device(name: str | None) -> Any:
         raise ValueError(f"device={name!r} is not there: JAX sees {there} on this machine, and no other device") from error
 
 
-def _put(device: str | None, array: Array) -> Any:
+def _device_put(device: str | None, array: Array) -> Any:
     import jax
 
     return in_x64(True, jax.device_put, array.copy(), _device(device))  # what JAX calls a copy may be made after it returns

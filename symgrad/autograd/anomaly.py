@@ -24,13 +24,13 @@ def is_anomaly_check_nan_enabled() -> bool:
 
 
 class Watch(Observer):
-    """What anomaly mode does: `seen` looks at every op that is run, `pull` runs the rules of every node in backward."""
+    """What anomaly mode does: `on_op` looks at every op that is run, `pull` runs the rules of every node in backward."""
 
     def __init__(self, check_nan: bool, outer: Any) -> None:
         super().__init__(outer)
         self.check_nan = check_nan
 
-    def seen(self, row: Any, result: Any) -> None:
+    def on_op(self, row: Any, result: Any) -> None:
         for t in result if isinstance(result, tuple) else (result,):
             if t._node is not None:
                 remember(node_of(t._node))
@@ -81,17 +81,17 @@ class set_detect_anomaly:
         self._before = here.anomaly, here.capture
         watch = here.anomaly
         if watch is not None:  # never two at once
-            here.watch(watch.outer)
+            here.swap_capture(watch.outer)
         here.anomaly = Watch(check_nan, here.capture) if mode else None
         if mode:
-            here.watch(here.anomaly)
+            here.swap_capture(here.anomaly)
 
     def __enter__(self) -> None:
         return None
 
     def __exit__(self, *exc: object) -> None:
         local.mode.anomaly, capture = self._before
-        local.mode.watch(capture)
+        local.mode.swap_capture(capture)
 
 
 class detect_anomaly:

@@ -11,9 +11,9 @@ import numpy as np
 from symgrad.application import constant, edge_of, make_node
 from symgrad.autograd.hooks import retain_grad
 from symgrad.dispatch import tensors
-from symgrad.engine import Backward, RawLane, call, key_of, saved_arrays
+from symgrad.engine import Backward, BackwardBackend, call, key_of, saved_arrays
 from symgrad.errors import describe
-from symgrad.escapes import AUTOGRAD_GRAD, BACKWARD, escaping
+from symgrad.escapes import AUTOGRAD_GRAD, BACKWARD, before_escape
 from symgrad.graph import ARRAYS, Node, Output, is_node
 from symgrad.mode import Mode, local
 from symgrad.ops.namespace import raw
@@ -24,7 +24,7 @@ from symgrad.views import mark_written
 _accumulating = threading.Lock()  # graphs in several threads may share leaves
 
 
-class ArrayLane(RawLane):
+class ArrayBackend(BackwardBackend):
     """Cotangents are ndarrays: the fast backward."""
 
     def tensor(self, g: Any) -> Tensor:
@@ -43,7 +43,7 @@ class ArrayLane(RawLane):
                 mark_written(grad)
 
 
-class TensorLane:
+class TensorBackend:
     """Cotangents are recorded tensors: `create_graph=True`."""
 
     raw = False
@@ -82,12 +82,12 @@ class TensorLane:
     def accumulate(self, leaf: Tensor, g: Any, owned: bool) -> None:
         with _accumulating:
             if local.mode.capture is not None:
-                local.mode.capture.regraded(leaf)
+                local.mode.capture.before_grad_accumulate(leaf)
             if leaf._grad is None:
                 leaf._grad = tensors.cast(g, dtype=g._array.dtype)
             elif local.mode.recording:
                 leaf._grad = tensors.add(leaf._grad, g)
-            else:  # it is traced or looked at, and does what ArrayLane does
+            else:  # it is traced or looked at, and does what ArrayBackend does
                 leaf._grad.add_(g)
 
 
@@ -106,12 +106,12 @@ def attach(value: Any, edge: Any, cells: dict[int, list[Any]]) -> Any:
         t = wrap(value, known and value.dtype.kind not in "biu", edge if known else None)
     cell = cells.get(id(value))
     if cell is not None:
-        t._cell = cell
+        t._version_cell = cell
     return t
 
 
 def _attach_buffer(value: Any, edge: Any, cells: dict[int, list[Any]]) -> Any:
-    if isinstance(edge, Tensor) and edge._held is value:
+    if isinstance(edge, Tensor) and edge._storage is value:
         return edge
     array = np.asarray(value)
     return attach(array, edge, {id(array): cells[id(value)]} if id(value) in cells else {})
@@ -124,11 +124,11 @@ def _cast_of(leaf: Tensor, dtype: Any) -> Node:
     return node
 
 
-_arrays = ArrayLane(raw)
-_recorded = TensorLane()
+_arrays = ArrayBackend(raw)
+_recorded = TensorBackend()
 
 
-def _lane(create_graph: bool) -> Any:
+def _backward_backend(create_graph: bool) -> Any:
     return _recorded if create_graph or local.mode.capture is not None else _arrays
 
 
@@ -138,7 +138,7 @@ def _edge(t: Tensor) -> Any:
     return t._node or t
 
 
-def _seed(i: int, output: Tensor, gradient: Any, lane: Any) -> Any:
+def _seed(i: int, output: Tensor, gradient: Any, backend: Any) -> Any:
     if gradient is None:
         if output._array.size != 1:
             raise RuntimeError("grad can be implicitly created only for scalar outputs")
@@ -146,18 +146,18 @@ def _seed(i: int, output: Tensor, gradient: Any, lane: Any) -> Any:
             raise RuntimeError(f"grad can be implicitly created only for real scalar outputs but got {output.dtype}")
         one = wrap(np.array(1, output._array.dtype, ndmin=output._array.ndim))  # a third of the time of np.ones
         if local.mode.capture is not None:
-            local.mode.capture.filled(one, 1)
-        return lane.value(one)
+            local.mode.capture.on_fill(one, 1)
+        return backend.value(one)
     if not isinstance(gradient, Tensor):
         raise TypeError(f"gradients can be either Tensors or None, but got {gradient.__class__.__name__}")
     if gradient._array.shape != output._array.shape:
         raise RuntimeError(
             f"Mismatch in shape: grad_output[{i}] has a shape of {gradient.shape} and output[{i}] has a shape of {output.shape}."
         )
-    return lane.fit(lane.value(gradient), output._array.dtype)
+    return backend.fit(backend.value(gradient), output._array.dtype)
 
 
-def _roots(outputs: list[Any], gradients: list[Any], lane: Any) -> list[tuple[Any, Any]]:
+def _roots(outputs: list[Any], gradients: list[Any], backend: Any) -> list[tuple[Any, Any]]:
     if len(gradients) != len(outputs):
         raise RuntimeError(f"got {len(outputs)} tensors and {len(gradients)} gradients")
     roots = []
@@ -167,7 +167,7 @@ def _roots(outputs: list[Any], gradients: list[Any], lane: Any) -> list[tuple[An
         edge = _edge(output)
         if not output._requires_grad:
             raise RuntimeError(f"element {i} of tensors does not require grad and does not have a grad_fn")
-        roots.append((edge, _seed(i, output, gradients[i], lane)))
+        roots.append((edge, _seed(i, output, gradients[i], backend)))
     return roots
 
 
@@ -189,7 +189,7 @@ def _run(roots: list[tuple[Any, Any]], keep_graph: bool, create_graph: bool, cap
     mode = local.mode
     recording, mode.recording = mode.recording, create_graph
     try:
-        Backward(_lane(create_graph), keep_graph, captures, accumulates, mode).run(roots)
+        Backward(_backward_backend(create_graph), keep_graph, captures, accumulates, mode).run(roots)
     finally:
         mode.recording = recording
 
@@ -202,10 +202,10 @@ def backward(
     inputs: Any = None,
 ) -> None:
     """Accumulate the gradients of `tensors` into the leaves' `.grad`; with `inputs`, into theirs only."""
-    escaping(tensors, BACKWARD)
+    before_escape(tensors, BACKWARD)
     outputs = _many(tensors)
     keep = create_graph if retain_graph is None else retain_graph
-    roots = _roots(outputs, _many(grad_tensors, len(outputs)), _lane(create_graph))
+    roots = _roots(outputs, _many(grad_tensors, len(outputs)), _backward_backend(create_graph))
     captures = None if inputs is None else _targets(inputs)
     if create_graph:
         warnings.warn(CYCLE, stacklevel=3)
@@ -248,7 +248,7 @@ def grad(
     """The gradients of `outputs` in `inputs`, as a tuple; `.grad` is left alone."""
     if allow_unused is False and materialize_grads:
         raise ValueError("Expected allow_unused to be True or not passed when materialize_grads=True, but got: allow_unused=False.")
-    escaping(outputs, AUTOGRAD_GRAD)
+    before_escape(outputs, AUTOGRAD_GRAD)
     sources, wanted = _many(outputs), _many(inputs)
     if not wanted:
         raise RuntimeError("`inputs` argument to `grad()` cannot be empty.")
@@ -261,24 +261,24 @@ def grad(
     seeds = _many(grad_outputs, len(sources))
     if is_grads_batched:
         return _batched(sources, wanted, seeds, keep, create_graph, allow_unused, materialize_grads)
-    lane = _lane(create_graph)
-    roots = _roots(sources, seeds, lane)
+    backend = _backward_backend(create_graph)
+    roots = _roots(sources, seeds, backend)
     keys = [key_of(_edge(t)) for t in wanted]
     captures: dict[Any, Any] = dict.fromkeys(keys)
     _run(roots, keep, create_graph, captures, accumulates=False)
     found = [captures[key] for key in keys]
     if materialize_grads:
-        found = [lane.value(no_slope(t)) if g is None else g for t, g in zip(wanted, found, strict=True)]
+        found = [backend.value(zero_gradient(t)) if g is None else g for t, g in zip(wanted, found, strict=True)]
     elif not allow_unused and any(g is None for g in found):
         unused = next(i for i, g in enumerate(found) if g is None)
         raise RuntimeError(
             f"The differentiated Tensor at index {unused} appears to not have been used in the graph. Set"
             " allow_unused=True if this is the desired behavior."
         )
-    return tuple(None if g is None else lane.tensor(g) for g in found)
+    return tuple(None if g is None else backend.tensor(g) for g in found)
 
 
-def no_slope(t: Tensor) -> Tensor:
+def zero_gradient(t: Tensor) -> Tensor:
     """The derivative in a tensor of what does not depend on it."""
     return constant(np.zeros_like(t._array), 0)
 

@@ -109,7 +109,7 @@ class _Saved:
         if isinstance(edge, Tensor):
             return edge
         t = wrap(self.array, edge is not None, edge)
-        t._cell = self.cell
+        t._version_cell = self.cell
         return t
 
 
@@ -188,7 +188,7 @@ def _call(row: Row, ctx: Any, args: tuple[Any, ...], forward: Callable[..., Any]
     ctx.needs_input_grad = tuple(isinstance(arg, Tensor) and arg._requires_grad for arg in args)
     mode = local.mode
     if mode.capture is not None and row.sympy is not None:
-        meant = mode.capture.meaning(row, args)
+        meant = mode.capture.symbolic_call(row, args)
         if meant is not None:
             return meant
     recording, mode.recording = mode.recording, False
@@ -207,7 +207,7 @@ def _call(row: Row, ctx: Any, args: tuple[Any, ...], forward: Callable[..., Any]
         _save(ctx, node, finished)
     ctx._dirty = ctx._constant_outputs = ()
     if mode.capture is not None:
-        mode.capture.called(node, args, finished)
+        mode.capture.on_custom_function(node, args, finished)
     return finished[0] if single else finished
 
 
@@ -294,18 +294,18 @@ def _way_back(t: Tensor) -> Any:
     return t._node if t._node is not None else t if t._requires_grad else None
 
 
-def _pullback(cls: type[Function], lane: Any, node: FunctionNode, g: tuple[Any, ...], needs: list[bool]) -> Sequence[Any]:
+def _pullback(cls: type[Function], backend: Any, node: FunctionNode, g: tuple[Any, ...], needs: list[bool]) -> Sequence[Any]:
     """Run the user's backward, and check what it returns."""
     ctx = node.ctx
-    grads = tuple(_given(ctx, lane, node, i, value) for i, value in enumerate(g))
+    grads = tuple(_given(ctx, backend, node, i, value) for i, value in enumerate(g))
     results = _backward_of(cls, ctx)(*grads)
     results = results if isinstance(results, tuple) else (results,)
-    return _checked(cls, lane, node, results)
+    return _checked(cls, backend, node, results)
 
 
-def _given(ctx: Any, lane: Any, node: FunctionNode, i: int, g: Any) -> Any:
+def _given(ctx: Any, backend: Any, node: FunctionNode, i: int, g: Any) -> Any:
     if g is not None:
-        return lane.tensor(g)
+        return backend.tensor(g)
     if not ctx.materialize_grads or node.shape[i] is None:
         return None
     return constant(np.zeros(node.shape[i], node.dtype[i]), 0)
@@ -318,7 +318,7 @@ def _backward_of(cls: type[Function], ctx: Any) -> Callable[..., Any]:
     return functools.partial(backward, ctx)
 
 
-def _checked(cls: type[Function], lane: Any, node: FunctionNode, results: tuple[Any, ...]) -> list[Any]:
+def _checked(cls: type[Function], backend: Any, node: FunctionNode, results: tuple[Any, ...]) -> list[Any]:
     name, wanted = node.name(), len(node.inputs)
     extra = results[wanted:]
     if len(results) < wanted or any(r is not None for r in extra):
@@ -337,7 +337,7 @@ def _checked(cls: type[Function], lane: Any, node: FunctionNode, results: tuple[
             )
         if result._array.shape != edge.shape:
             _check_shape(name, i, result._array.shape, tuple(edge.shape))
-        checked.append(lane.value(result))
+        checked.append(backend.value(result))
     return checked
 
 

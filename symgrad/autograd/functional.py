@@ -9,12 +9,12 @@ from typing import Any
 import numpy as np
 
 from symgrad.application import constant
-from symgrad.autograd.backward import grad, no_slope
+from symgrad.autograd.backward import grad, zero_gradient
 from symgrad.autograd.grad_mode import differentiating, without_hooks
 from symgrad.autograd.strict import require_gradients, require_history
 from symgrad.coercion import points_of, stands_for_tensor
 from symgrad.dispatch import tensors as ops
-from symgrad.mode import control, local
+from symgrad.mode import control_flow_builder, local
 from symgrad.ops.foreign import class_name, hint
 from symgrad.tensor import Tensor, wrap
 from symgrad.views import detach
@@ -133,7 +133,7 @@ def _at_once(output: Tensor, inputs: tuple[Tensor, ...], create_graph: bool) -> 
 def for_units(example: Callable[[list[Tensor]], list[Tensor]], like: Any) -> list[Tensor] | None:
     """What a function of one tensor gives for all unit vectors in the shape of an array, stacked, in a function that is traced; None if
     nobody traces, or the unit vectors must be taken one after the other."""
-    tracer, size = control(), like.size
+    tracer, size = control_flow_builder(), like.size
     if tracer is None or size < 2:
         return None
     units = ops.reshape(ops.eye(rows=size, columns=size, dtype=like.dtype), shape=(size, *like.shape))
@@ -163,7 +163,7 @@ def _row(output: Tensor, inputs: tuple[Tensor, ...], k: int, create_graph: bool,
     found = grad(output, inputs, unit(output._array, k), retain_graph=True, create_graph=create_graph, allow_unused=True)
     if strict[1]:
         require_gradients(found, create_graph, "back", f"Output {strict[0]}")
-    return tuple(no_slope(x) if g is None else g for g, x in zip(found, inputs, strict=True))
+    return tuple(zero_gradient(x) if g is None else g for g, x in zip(found, inputs, strict=True))
 
 
 def _stacked(found: list[Tensor], shape: tuple[int, ...], x: Tensor, create_graph: bool) -> Tensor:
@@ -188,7 +188,7 @@ def pull_back(ys: Sequence[Any], xs: Sequence[Any], vs: Any, create_graph: bool,
     found = _gradients(ys, xs, vs, create_graph)
     if stage is not None:
         require_gradients(found, create_graph, stage)
-    return tuple(no_slope(x) if g is None else g for g, x in zip(found, xs, strict=True))
+    return tuple(zero_gradient(x) if g is None else g for g, x in zip(found, xs, strict=True))
 
 
 def push_forward(outputs: tuple[Any, ...], inputs: tuple[Tensor, ...], strict: bool = False) -> Callable[..., tuple[Any, ...]]:
@@ -204,12 +204,12 @@ def push_forward(outputs: tuple[Any, ...], inputs: tuple[Tensor, ...], strict: b
 
     def push(tangents: tuple[Any, ...], create_graph: bool) -> tuple[Any, ...]:
         pairs = [(p, t) for p, t in zip(pulled, tangents, strict=False) if p is not None and p.requires_grad]
-        found: tuple[Any, ...] = tuple(no_slope(y) for y in moving)
+        found: tuple[Any, ...] = tuple(zero_gradient(y) for y in moving)
         if pairs:
             sources, seeds = zip(*pairs, strict=True)
             found = grad(sources, vectors, seeds, retain_graph=True, create_graph=create_graph, materialize_grads=True)
         results = iter(found)
-        return tuple(next(results) if y.requires_grad else no_slope(y) for y in outputs)
+        return tuple(next(results) if y.requires_grad else zero_gradient(y) for y in outputs)
 
     return push
 

@@ -117,10 +117,10 @@ class differentiating(enable_grad):
 
     def __enter__(self) -> None:
         super().__enter__()
-        local.mode.differentiate(1)
+        local.mode.change_transform_depth(1)
 
     def __exit__(self, *exc: object) -> None:
-        local.mode.differentiate(-1)
+        local.mode.change_transform_depth(-1)
         super().__exit__(*exc)
 
 

@@ -12,7 +12,7 @@ from symgrad.autograd.backward import attach
 from symgrad.autograd.hooks import hooks_of
 from symgrad.engine import node_of
 from symgrad.graph import Node as Node, Output
-from symgrad.mode import Observer, local, traced_by
+from symgrad.mode import Observer, current_capture, local
 from symgrad.tensor import Tensor, wrap
 
 _NAME = "saved_tensors_hooks()"
@@ -27,10 +27,10 @@ class saved_tensors_hooks:
 
     def __enter__(self) -> None:
         self._before = local.mode.capture
-        local.mode.watch(_Packer(self._before, self.pack, self.unpack))
+        local.mode.swap_capture(_Packer(self._before, self.pack, self.unpack))
 
     def __exit__(self, *exc: object) -> None:
-        local.mode.watch(self._before)
+        local.mode.swap_capture(self._before)
 
 
 class _Packer(Observer):
@@ -38,14 +38,14 @@ class _Packer(Observer):
         super().__init__(outer)
         self.pack, self.unpack = pack, unpack
 
-    def seen(self, row: Any, result: Any) -> None:
+    def on_op(self, row: Any, result: Any) -> None:
         if self.is_innermost():
             self._pack_of_row(row, result)
 
-    def called(self, node: Any, args: Any, results: Any) -> None:
-        super().called(node, args, results)
+    def on_custom_function(self, node: Any, args: Any, results: Any) -> None:
+        super().on_custom_function(node, args, results)
         if node is not None and self.is_innermost():
-            self.hooked(None, None, _NAME)
+            self.on_hook(None, None, _NAME)
             node.saved = tuple(None if entry is None else self._entry(entry) for entry in node.saved)
 
     def _entry(self, entry: Any) -> _PackedEntry:
@@ -61,19 +61,19 @@ class _Packer(Observer):
     def _pack_of_row(self, row: Any, result: Any) -> None:
         first = result[0] if isinstance(result, tuple) else result
         if first._node is not None and node_of(first._node).row is row:
-            self.hooked(None, None, _NAME)
+            self.on_hook(None, None, _NAME)
             _Packed(node_of(first._node), self.pack, self.unpack)
 
 
 def _packed(pack: Callable[..., Any], array: Any) -> Any:
     """What the pack hook makes of an array, unobserved and unrecorded."""
     recording, local.mode.recording = local.mode.recording, False
-    capture = local.mode.watch(traced_by())
+    capture = local.mode.swap_capture(current_capture())
     try:
         return pack(wrap(array))
     finally:
         local.mode.recording = recording
-        local.mode.watch(capture)
+        local.mode.swap_capture(capture)
 
 
 def _unpacked(unpack: Callable[..., Any], value: Any) -> Any:

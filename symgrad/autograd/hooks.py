@@ -17,7 +17,7 @@ from symgrad.dispatch import tensors
 from symgrad.dtypes import type_word
 from symgrad.engine import is_leaf
 from symgrad.graph import Node, Output, input_order, is_node, named
-from symgrad.mode import changes, local
+from symgrad.mode import guard_epoch, local
 from symgrad.tensor import Tensor, refresh
 
 _next_id = itertools.count().__next__
@@ -42,7 +42,7 @@ class RemovableHandle:
             calls = reference()
             if calls is not None:
                 calls.pop(self.id, None)
-        changes.count += 1
+        guard_epoch.count += 1
 
     def __enter__(self) -> RemovableHandle:
         return self
@@ -65,7 +65,7 @@ def _reference(calls: Any) -> Callable[[], Any]:
 def add(calls: Any, hook: Callable[..., Any]) -> RemovableHandle:
     handle = RemovableHandle(calls)
     calls[handle.id] = hook
-    changes.count += 1
+    guard_epoch.count += 1
     return handle
 
 
@@ -81,7 +81,7 @@ def _tell(t: Tensor | None, hook: Callable[..., Any] | None, how: str) -> None:
     """A function that is being traced has a hook of its own for the gradient of a tensor."""
     capture = local.mode.capture
     if capture is not None:
-        capture.hooked(t, hook, how)
+        capture.on_hook(t, hook, how)
 
 
 class Hooks:
@@ -99,29 +99,29 @@ class Hooks:
         self.refill: Callable[[], None] | None = None
         """Brings back saved values that were dropped or packed away; runs before the rule does."""
 
-    def arrive(self, gs: list[Any], lane: Any) -> list[Any]:
+    def arrive(self, gs: list[Any], backend: Any) -> list[Any]:
         """Cotangents have reached the outputs of the node: what the hooks of those tensors make of them."""
         for index, calls in self.tensor.items():
             if gs[index] is not None:
-                gs[index] = _through(calls, gs[index], lane)
+                gs[index] = _through(calls, gs[index], backend)
         for index, reference in self.retained.items():
             retained = reference()
             if retained is not None and gs[index] is not None:
-                retained._grad = _sum(retained._grad, lane.tensor(gs[index]))
+                retained._grad = _sum(retained._grad, backend.tensor(gs[index]))
         return gs
 
-    def before(self, gs: list[Any], lane: Any) -> list[Any]:
+    def before(self, gs: list[Any], backend: Any) -> list[Any]:
         """The prehooks of the node: they see the gradients of all outputs."""
         for hook in tuple(self.pre.values()):
-            given = _tensors(gs, lane)
-            gs = _replaced(hook, given, hook(given), gs, lane)
+            given = _tensors(gs, backend)
+            gs = _replaced(hook, given, hook(given), gs, backend)
         return gs
 
-    def after(self, results: Sequence[Any], gs: Sequence[Any], lane: Any) -> Sequence[Any]:
+    def after(self, results: Sequence[Any], gs: Sequence[Any], backend: Any) -> Sequence[Any]:
         """The hooks of the node: they see what comes out of it, and what went in."""
         for hook in tuple(self.post.values()):
-            given = _tensors(results, lane)
-            results = _replaced(hook, given, hook(given, _tensors(gs, lane)), list(results), lane)
+            given = _tensors(results, backend)
+            results = _replaced(hook, given, hook(given, _tensors(gs, backend)), list(results), backend)
         return results
 
 
@@ -132,25 +132,25 @@ def _sum(total: Tensor | None, g: Tensor) -> Tensor:
     return copied
 
 
-def _tensors(gs: Sequence[Any], lane: Any) -> tuple[Any, ...]:
-    return tuple(None if g is None else lane.tensor(g) for g in gs)
+def _tensors(gs: Sequence[Any], backend: Any) -> tuple[Any, ...]:
+    return tuple(None if g is None else backend.tensor(g) for g in gs)
 
 
 def _name(hook: Any) -> str:
     return str(getattr(hook, "__name__", hook.__class__.__name__))
 
 
-def _through(calls: _Calls, g: Any, lane: Any) -> Any:
-    value = lane.tensor(g)
+def _through(calls: _Calls, g: Any, backend: Any) -> Any:
+    value = backend.tensor(g)
     for hook in tuple(calls.values()):
         result = hook(value)
         if result is not None:
             check_replacement(hook, value, result)
             value = result
-    return lane.value(value)
+    return backend.value(value)
 
 
-def _replaced(hook: Any, given: tuple[Any, ...], result: Any, gs: list[Any], lane: Any) -> list[Any]:
+def _replaced(hook: Any, given: tuple[Any, ...], result: Any, gs: list[Any], backend: Any) -> list[Any]:
     """What a node's hook returned, in place of what it was given."""
     if result is None:
         return gs
@@ -162,7 +162,7 @@ def _replaced(hook: Any, given: tuple[Any, ...], result: Any, gs: list[Any], lan
     for before, value in zip(given, results, strict=True):
         if before is not None and value is not None:
             check_replacement(hook, before, value)
-    return [None if value is None else lane.value(value) for value in results]
+    return [None if value is None else backend.value(value) for value in results]
 
 
 def check_replacement(hook: Any, before: Tensor, result: Any) -> None:

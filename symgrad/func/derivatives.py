@@ -12,16 +12,16 @@ from typing import Any
 
 import numpy as np
 
-from symgrad.autograd.backward import grad as autograd_grad, no_slope
+from symgrad.autograd.backward import grad as autograd_grad, zero_gradient
 from symgrad.autograd.functional import filled, for_units, push_forward, rows, unit
 from symgrad.autograd.grad_mode import differentiating, without_hooks
 from symgrad.coercion import points_of, stands_for_tensor
 from symgrad.dispatch import tensors as ops
 from symgrad.engine import is_leaf, node_of
 from symgrad.errors import describe
-from symgrad.escapes import AUTOGRAD_GRAD, escaping
+from symgrad.escapes import AUTOGRAD_GRAD, before_escape
 from symgrad.func import tree
-from symgrad.mode import local, tracing
+from symgrad.mode import is_tracing, local
 from symgrad.ops.foreign import hint
 from symgrad.ops.promotion import kind
 from symgrad.tensor import Tensor, wrap
@@ -59,9 +59,9 @@ class Level:
     def close(self, outputs: list[Tensor]) -> None:
         """See whether the outputs depend on anything else that is being differentiated, or on what is being traced."""
         if outputs:
-            escaping(outputs[0], AUTOGRAD_GRAD)  # whoever looks on is told that a derivative is taken
+            before_escape(outputs[0], AUTOGRAD_GRAD)  # whoever looks on is told that a derivative is taken
         depends = self.recording and _reaches_others(outputs, {id(x) for x in self.inputs})
-        self.outer = tracing() or depends
+        self.outer = is_tracing() or depends
         self.kept = depends
 
     def give(self, value: Any) -> Any:
@@ -133,7 +133,7 @@ def grad_and_value(func: Callable[..., Any], argnums: Argnums = 0, has_aux: bool
             if value.requires_grad:
                 found = autograd_grad(value, inputs, create_graph=level.outer, materialize_grads=True)
             else:
-                found = tuple(map(no_slope, inputs))
+                found = tuple(map(zero_gradient, inputs))
         gradient = _arranged(level.derived(found), chosen, argnums)
         given = level.give(value)
         return gradient, ((given, tree.apply(level.give, aux)) if has_aux else given)
@@ -202,7 +202,7 @@ def vjp(func: Callable[..., Any], *primals: Any, has_aux: bool = False) -> Any:
             sources, vectors = zip(*kept, strict=True)
             found = autograd_grad(sources, level.inputs, vectors, retain_graph, bool(recorded), materialize_grads=True)
         else:
-            found = tuple(map(no_slope, level.inputs))
+            found = tuple(map(zero_gradient, level.inputs))
         return tree.rebuild(tuple(opened), iter(found if wanted else level.derived(found)))
 
     value = tree.apply(level.give, output)

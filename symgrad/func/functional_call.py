@@ -38,7 +38,7 @@ def functional_call(
     capture = local.mode.capture
     if capture is not None:  # as it is now, not with other tensors in their places
         for part in module.modules():
-            capture.entered(part)
+            capture.guard_module(part)
     with _in_their_places(given, places):
         return module(*(() if args is None else args if isinstance(args, tuple) else (args,)), **(kwargs or {}))
 

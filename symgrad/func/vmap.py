@@ -18,7 +18,7 @@ from symgrad.dispatch import tensors as ops
 from symgrad.errors import TraceError
 from symgrad.func import tree
 from symgrad.functional import movedim, select
-from symgrad.mode import control
+from symgrad.mode import control_flow_builder
 from symgrad.ops.foreign import native
 from symgrad.ops.generator import Generator, default_generator
 from symgrad.tensor import Tensor
@@ -57,7 +57,7 @@ def vmap(
             mine, named = tree.rebuild((args, kwargs), iter([v if d is None else next(given) for v, d in zip(values, dims, strict=True)]))
             return func(*mine, **named)
 
-        tracer = control()
+        tracer = control_flow_builder()
         if tracer is not None:
             result = _batched(name, tracer, example, values, dims, out_dims, randomness)
             if result is not None:

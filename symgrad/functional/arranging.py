@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from symgrad.dispatch import tensors as ops
-from symgrad.escapes import REPEATS, escaping
+from symgrad.escapes import REPEATS, before_escape
 from symgrad.functional.names import METHODS, method, method_inplace
 from symgrad.functional.shaping import diagonal, expand, flatten, reshape, sizes, transpose, unsqueeze
 from symgrad.mode import local
@@ -116,7 +116,7 @@ def repeat_interleave(input: Tensor, repeats: Any, dim: int | None = None, *, ou
     if isinstance(repeats, Tensor) and local.mode.capture is not None and repeats._array.ndim == 1 and repeats._array.size == n > 1:
         return _repeated(input, repeats, axis)
     if isinstance(repeats, Tensor):
-        escaping(repeats, REPEATS)
+        before_escape(repeats, REPEATS)
     counts = repeats._array if isinstance(repeats, Tensor) else np.asarray(repeats)
     if counts.size and counts.min() < 0:
         raise RuntimeError("repeats can not be negative")

@@ -13,7 +13,7 @@ from symgrad.functional.elementwise import alias
 from symgrad.functional.names import METHODS, method_inplace, public
 from symgrad.ops.foreign import python_number
 from symgrad.ops.promotion import kind, result_type, written
-from symgrad.ops.weak import is_weak
+from symgrad.ops.weak import is_symbolic_scalar
 from symgrad.tensor import Tensor
 from symgrad.typing import Operand
 
@@ -33,7 +33,7 @@ def clamp(input: Tensor, min: Operand | None = None, max: Operand | None = None)
     if min is None and max is None:
         raise RuntimeError("torch.clamp: At least one of 'min' or 'max' must not be None")
     min, max = _bound(input, min), _bound(input, max)
-    if isinstance(min, _NUMBERS) and isinstance(max, _NUMBERS) and not is_weak(min) and not is_weak(max):
+    if isinstance(min, _NUMBERS) and isinstance(max, _NUMBERS) and not is_symbolic_scalar(min) and not is_symbolic_scalar(max):
         return ops.clamp(input, min=min, max=max)  # type: ignore[no-any-return]
     if max is None:
         return ops.clamp_min(input, min)  # type: ignore[no-any-return]

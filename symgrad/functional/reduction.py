@@ -8,7 +8,7 @@ import numpy as np
 
 from symgrad import dtypes, return_types
 from symgrad.dispatch import tensors as ops
-from symgrad.escapes import escaping, option
+from symgrad.escapes import before_escape, option
 from symgrad.functional.names import method, public
 from symgrad.functional.sorting import along, in_type
 from symgrad.ops.foreign import class_name
@@ -266,7 +266,7 @@ def vector_norm(input: Tensor, ord: float, dim: Any, keepdim: bool, dtype: Any) 
 
 def _check_order(p: Any) -> None:
     if isinstance(p, Tensor):
-        escaping(p, option("p", "norm"))
+        before_escape(p, option("p", "norm"))
     if p is not None and not isinstance(p, (int, float)):
         raise TypeError(f"norm(): argument 'p' must be Number, not {p.__class__.__name__}")
 

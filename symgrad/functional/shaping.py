@@ -10,7 +10,7 @@ import numpy as np
 from symgrad import dtypes
 from symgrad.coercion import tensor_argument, tensor_list
 from symgrad.dispatch import tensors as ops
-from symgrad.escapes import BITS, escaping
+from symgrad.escapes import BITS, before_escape
 from symgrad.functional.names import METHODS, checked, method, public
 from symgrad.ops.shapes import broadcast_shapes as common_shape, infer_shape, normalize_axis
 from symgrad.tensor import Size, Tensor, wrap
@@ -60,7 +60,7 @@ def _reinterpret(input: Tensor, dtype: Any) -> Tensor:
     target = dtypes.numpy_type(dtype)
     if target == input._array.dtype:
         return view(input, input.shape)
-    escaping(input, BITS)
+    before_escape(input, BITS)
     if input.requires_grad:
         raise RuntimeError("view(dtype): a tensor that requires grad cannot be seen as another type; use .to(dtype)")
     result = wrap(input._array.view(target))

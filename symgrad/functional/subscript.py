@@ -12,7 +12,7 @@ from symgrad.application import view_of
 from symgrad.coercion import stored
 from symgrad.computed import gathered, is_computed, known
 from symgrad.dispatch import tensors as ops
-from symgrad.escapes import INDICES, MASK, SCALAR_MASK, escaping
+from symgrad.escapes import INDICES, MASK, SCALAR_MASK, before_escape
 from symgrad.functional.names import METHODS
 from symgrad.functional.writing import copy_, fill_
 from symgrad.mode import local
@@ -207,7 +207,7 @@ def _listed(item: Any) -> Tensor:
     plain, numbers = known(item) if local.mode.capture is not None else (item, [])
     for part in numbers:
         if isinstance(part, Tensor) and part._array.ndim:
-            escaping(part, INDICES)
+            before_escape(part, INDICES)
     array = np.array([i._array if isinstance(i, Tensor) else i for i in plain])
     array = array if array.size else array.astype(np.int64)
     return gathered(numbers, array) if any(map(is_computed, numbers)) else wrap(array)
@@ -232,9 +232,9 @@ def _check_mask(mask: Tensor, shape: tuple[int, ...], dim: int) -> None:
 def _coordinates(mask: Tensor) -> tuple[Tensor, ...]:
     """The places where a mask is true, one array for each of its dimensions."""
     if not mask._array.ndim:
-        escaping(mask, SCALAR_MASK)
+        before_escape(mask, SCALAR_MASK)
         return (wrap(np.zeros(int(bool(mask._array)), np.int64)),)
-    escaping(mask, MASK)
+    before_escape(mask, MASK)
     found = ops.nonzero(mask)
     return tuple(ops.getitem(found, index=((0, len(found._array), 1), i)) for i in range(mask._array.ndim))
 

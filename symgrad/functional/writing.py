@@ -106,7 +106,7 @@ def resize_(self: Tensor, *shape: Any, memory_format: Any = None) -> Tensor:
     if self._base is not None:
         raise RuntimeError("resize_: this tensor is a view, whose memory belongs to another tensor; clone() it first")
     if local.mode.capture is not None:
-        local.mode.capture.rebound(self, "resize_()")
+        local.mode.capture.before_rebind(self, "resize_()")
     self._array = np.resize(self._array, wanted) if np.prod(wanted) <= self._array.size else _grown(self._array, wanted)
     self._constant = None
     mark_written(self)

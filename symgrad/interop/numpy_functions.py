@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 
 from symgrad.errors import SymgradError
-from symgrad.escapes import named
+from symgrad.escapes import with_user_line
 from symgrad.interop import (  # noqa: F401  (entering the adapters)
     numpy_calculus,
     numpy_fft,
@@ -66,7 +66,7 @@ def _named(func: Any, error: Exception) -> Exception:
     if isinstance(error, SymgradError):
         return error
     text = str(error)
-    message = named(f"{title(func)} on tensors: {text}")
+    message = with_user_line(f"{title(func)} on tensors: {text}")
     return error if user_line() in text or message.startswith(title(func)) else type(error)(message)
 
 

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from symgrad import conversion, functional
-from symgrad.escapes import OUT, escaping
+from symgrad.escapes import OUT, before_escape
 from symgrad.interop.operands import on_arrays, pair, tensor
 from symgrad.interop.table import implements, refuses
 from symgrad.tensor import Tensor
@@ -111,7 +111,7 @@ def _text(a: Tensor) -> str:
 @implements(np.copyto)
 def _copyto(dst: Any, src: Any, casting: Any = "same_kind", where: Any = True) -> None:
     if not isinstance(dst, Tensor):
-        escaping(src if isinstance(src, Tensor) else where, OUT)
+        before_escape(src if isinstance(src, Tensor) else where, OUT)
         np.copyto(dst, np.asarray(src), casting, np.asarray(where))
         return
     kind = src._array.dtype if isinstance(src, Tensor) else np.result_type(dst._array.dtype, src)
@@ -123,7 +123,7 @@ def _copyto(dst: Any, src: Any, casting: Any = "same_kind", where: Any = True) -
 @implements(np.fill_diagonal)
 def _fill_diagonal(a: Any, val: Any, wrap: bool = False) -> None:
     if not isinstance(a, Tensor):
-        escaping(val, OUT)
+        before_escape(val, OUT)
         np.fill_diagonal(a, np.asarray(val), wrap)
         return
     if a.ndim < 2:

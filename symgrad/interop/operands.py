@@ -9,12 +9,12 @@ from typing import Any
 import numpy as np
 
 from symgrad import dtypes, functional
-from symgrad.escapes import COMPUTE, OUT, Escape, escaping
+from symgrad.escapes import COMPUTE, OUT, Escape, before_escape
 from symgrad.lines import user_line
 from symgrad.mode import local
 from symgrad.ops.foreign import elementwise_array
 from symgrad.ops.promotion import kind, promote_types
-from symgrad.ops.weak import is_weak
+from symgrad.ops.weak import is_symbolic_scalar
 from symgrad.tensor import Tensor, wrap
 from symgrad.views import store, tracked
 
@@ -41,7 +41,7 @@ def tensor(x: Any) -> Tensor:
     """A tensor for anything that NumPy would take as an array; tensors in a list are stacked, which is recorded."""
     if isinstance(x, (list, tuple)) and any(True for _ in tensors_in(x)):
         return functional.stack(_alike(list(x)))
-    if is_weak(x):
+    if is_symbolic_scalar(x):
         number: Tensor = wrap(np.ones(())) * x
         return number
     x = operand(x)
@@ -73,12 +73,12 @@ def floating(x: Any) -> Tensor:
 
 def constant(values: Any, like: Tensor) -> Tensor:
     """Numbers that do not depend on any tensor, in the type of one."""
-    if is_weak(values):
+    if is_symbolic_scalar(values):
         number: Tensor = tensor(values).to(like.dtype)
         return number
     t = wrap(np.asarray(values).astype(like._array.dtype))
     if local.mode.capture is not None:
-        local.mode.capture.made(t)
+        local.mode.capture.on_constant(t)
     return t
 
 
@@ -126,7 +126,7 @@ def deliver(name: str, result: Any, out: Any) -> Any:
     if isinstance(out, Tensor):
         tracked(out, result)
         return store(out, result)
-    escaping(result, OUT)
+    before_escape(result, OUT)
     if result.requires_grad:
         raise TypeError(
             f"{user_line()}: numpy.{name}: the result requires grad, and an array given as out= (or changed in place, as in"
@@ -163,7 +163,7 @@ def option(name: str, text: str) -> TypeError:
 def on_arrays(name: str, reason: str, call: Callable[..., Any], args: Any, kwargs: Any) -> Any:
     """Run a function of another library on the arrays, as PyTorch does: only where neither a trace nor a derivative is lost."""
     for t in tensors_in((args, kwargs)):
-        escaping(t, Escape(name, f"{reason}: {COMPUTE}"))
+        before_escape(t, Escape(name, f"{reason}: {COMPUTE}"))
         if t.requires_grad:
             raise unsupported(name, reason)
     return call(*as_arrays(args), **as_arrays(kwargs))

@@ -21,7 +21,7 @@ import numpy as np
 
 from symgrad import dtypes
 from symgrad.devices import device
-from symgrad.escapes import SAVE, escaping
+from symgrad.escapes import SAVE, before_escape
 from symgrad.nn.parameter import Parameter
 from symgrad.tensor import Size, Tensor, wrap
 from symgrad.typing import Array
@@ -45,7 +45,7 @@ class Kind(NamedTuple):
 
 
 def _values(t: Tensor) -> Array:
-    escaping(t, SAVE)
+    before_escape(t, SAVE)
     return t._array
 
 

@@ -144,7 +144,7 @@ class BackwardHooks:
         self.count = 0
         self.has_input = False
         if local.mode.capture is not None and _hooks(module, "_backward_hooks"):  # they see what comes in and what goes out together
-            local.mode.capture.hooked(None, None, f"a full backward hook of {module.__class__.__name__}")
+            local.mode.capture.on_hook(None, None, f"a full backward hook of {module.__class__.__name__}")
 
     def inputs(self, args: tuple[Any, ...]) -> tuple[Any, ...]:
         gated = _gated(args, self.at_input, zeros=True)

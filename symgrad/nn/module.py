@@ -11,7 +11,7 @@ from symgrad import dtypes
 from symgrad.autograd import no_grad
 from symgrad.autograd.hooks import RemovableHandle
 from symgrad.conversion import parse_to
-from symgrad.counted import Group, HookGroup
+from symgrad.counted import GuardedDict, GuardedHooks
 from symgrad.creation import empty_like
 from symgrad.mode import local
 from symgrad.nn import state
@@ -38,9 +38,10 @@ STATE_HOOK_GROUPS = ("_state_dict_pre_hooks", "_state_dict_hooks", "_load_state_
 def _fresh() -> dict[str, Any]:
     """The dictionary of a module without anything in it."""
     groups = {
-        "training": True, "_parameters": Group(), "_buffers": Group(), "_non_persistent_buffers_set": set(), "_modules": Group(),
+        "training": True, "_parameters": GuardedDict(), "_buffers": GuardedDict(), "_non_persistent_buffers_set": set(),
+        "_modules": GuardedDict(),
     }  # fmt: skip
-    return groups | {name: HookGroup() for name in HOOK_GROUPS} | {name: OrderedDict() for name in STATE_HOOK_GROUPS}
+    return groups | {name: GuardedHooks() for name in HOOK_GROUPS} | {name: OrderedDict() for name in STATE_HOOK_GROUPS}
 
 
 class Module(Tree):
@@ -230,7 +231,7 @@ class Module(Tree):
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         own = self.__dict__
         if local.mode.capture is not None:
-            local.mode.capture.entered(self)
+            local.mode.capture.guard_module(self)
         if own["_forward_hooks"] or own["_forward_pre_hooks"] or own["_backward_hooks"] or own["_backward_pre_hooks"] or ANYWHERE:
             return call_with_hooks(self, args, kwargs)
         return self.forward(*args, **kwargs)

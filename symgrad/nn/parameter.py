@@ -6,7 +6,7 @@ from typing import Any
 
 from symgrad.coercion import stands_for_tensor, tensor_of
 from symgrad.creation import empty
-from symgrad.escapes import PICKLE, escaping
+from symgrad.escapes import PICKLE, before_escape
 from symgrad.mode import local
 from symgrad.ops.foreign import class_name, hint
 from symgrad.tensor import Tensor, fill, wrap
@@ -56,7 +56,7 @@ class Parameter(Tensor, metaclass=_Marked):
         return copy
 
     def __reduce_ex__(self, protocol: Any) -> Any:
-        escaping(self, PICKLE)
+        before_escape(self, PICKLE)
         return type(self), (wrap(self._array), self._requires_grad)
 
 

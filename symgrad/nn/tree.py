@@ -6,7 +6,7 @@ import functools
 from collections.abc import Callable, Iterable, Iterator
 from typing import TYPE_CHECKING, Any, cast
 
-from symgrad.mode import changes, local
+from symgrad.mode import guard_epoch, local
 from symgrad.nn.hooks import registered
 from symgrad.nn.parameter import Buffer, Parameter
 from symgrad.tensor import Tensor
@@ -68,8 +68,8 @@ class Tree:
         """What is neither parameter nor buffer nor module. Programs that were compiled may depend on it."""
         capture, own = local.mode.capture, self.__dict__
         if capture is not None:
-            capture.undo(functools.partial(_put_back, own, name, own.get(name, _MISSING)))
-        changes.count += 1
+            capture.record_undo(functools.partial(_put_back, own, name, own.get(name, _MISSING)))
+        guard_epoch.count += 1
         object.__setattr__(self, name, value)
 
     def _set_early(self, name: str, value: Any) -> None:
@@ -113,7 +113,7 @@ class Tree:
             if name in self.__dict__[group]:
                 del self.__dict__[group][name]
                 return
-        changes.count += 1
+        guard_epoch.count += 1
         object.__delattr__(self, name)
 
     def __dir__(self) -> list[str]:

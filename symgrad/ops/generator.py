@@ -85,12 +85,12 @@ class Generator:
             self._started().state = {"bit_generator": "MT19937", "state": words}
 
     def mark(self) -> tuple[Any, ...]:
-        """Where the stream is, for `go_back`: for calls that may fail, as it takes a fraction of the time that a state takes."""
+        """Where the stream is, for `rewind`: for calls that may fail, as it takes a fraction of the time that a state takes."""
         with self._lock:
             engine = self._started()
             return self._seed, self._spare, engine.state if self._words is None else self._words.copy()
 
-    def go_back(self, mark: tuple[Any, ...]) -> None:
+    def rewind(self, mark: tuple[Any, ...]) -> None:
         with self._lock:
             self._seed, self._spare, words = mark
             if self._words is None:

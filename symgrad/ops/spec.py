@@ -51,7 +51,7 @@ class Row:
     """What all rules begin with, `prepare(xp, g, out, *args, **attrs)`: it is computed once for a node, and the rules receive it as `g`.
     `saves` counts what it reads for each of them."""
     pullback: Callable[..., Any] | None = None
-    """All rules at once, for a user's Function: `pullback(lane, node, g, needs)` gives one cotangent for each argument."""
+    """All rules at once, for a user's Function: `pullback(backend, node, g, needs)` gives one cotangent for each argument."""
     foreign: Any = None
     """What the name in the jax column of an imported function stands for: see `symgrad.compiler.xla.from_jax`."""
     attrs: tuple[str, ...] = ()

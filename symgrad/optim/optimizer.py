@@ -11,10 +11,10 @@ from typing import Any, TypeAlias
 
 from symgrad.autograd import enable_grad, set_grad_enabled
 from symgrad.autograd.hooks import RemovableHandle
-from symgrad.counted import HookGroup, Items
+from symgrad.counted import GuardedHooks, GuardedList
 from symgrad.functional import view_as_real
-from symgrad.mode import local, tracing
-from symgrad.optim.holdings import Holdings, Options, counting
+from symgrad.mode import is_tracing, local
+from symgrad.optim.holdings import GuardedOptions, OptimizerGuard, make_guarded
 from symgrad.optim.options import Group, State, counter
 from symgrad.tensor import Tensor
 
@@ -71,9 +71,9 @@ class Optimizer:
 
     def _prepare(self) -> None:
         """What is not kept when an optimizer is copied or pickled."""
-        self._hooks: dict[str, OrderedDict[int, Any]] = {name: HookGroup() for name in _HOOKS}
+        self._hooks: dict[str, OrderedDict[int, Any]] = {name: GuardedHooks() for name in _HOOKS}
         self._opt_called = self._scheduled = False
-        self._traced = tracing()
+        self._traced = is_tracing()
         """Whether it was made while a function was traced."""
 
     def __init_subclass__(cls) -> None:
@@ -91,7 +91,7 @@ class Optimizer:
             setattr(self, name, value)
 
     def __setattr__(self, name: str, value: Any) -> None:
-        super().__setattr__(name, counting(name, value))
+        super().__setattr__(name, make_guarded(name, value))
 
     def __repr__(self) -> str:
         groups = []
@@ -106,7 +106,7 @@ class Optimizer:
         """Add parameters with options of their own; what is not given is taken from the defaults."""
         if not isinstance(param_group, dict):
             raise TypeError(f"param_group must be a dict, but got {param_group.__class__}")
-        group = Options({**self.defaults, **param_group, **_named(param_group["params"])})
+        group = GuardedOptions({**self.defaults, **param_group, **_named(param_group["params"])})
         for p in group["params"]:
             self._check_parameter(p)
         if len(group["params"]) != len(set(group["params"])):
@@ -153,8 +153,10 @@ class Optimizer:
         with set_grad_enabled(bool(self.defaults.get("differentiable"))):
             for group in self.param_groups:
                 if local.mode.capture is not None:
-                    local.mode.capture.entered(self, Holdings)
-                    local.mode.capture.undo(functools.partial(_restore, self.state, {p: dict(kept) for p, kept in self.state.items()}))
+                    local.mode.capture.guard_module(self, OptimizerGuard)
+                    local.mode.capture.record_undo(
+                        functools.partial(_restore, self.state, {p: dict(kept) for p, kept in self.state.items()})
+                    )
                 self._step_group(group)
         return loss
 
@@ -184,9 +186,9 @@ class Optimizer:
         capture, kept = local.mode.capture, list(state.values())
         for name in self._numbers:
             if isinstance(state.get(name), Tensor):
-                capture.alike((id(group), name), state[name])
+                capture.merge_equal_scalars((id(group), name), state[name])
         if all(isinstance(x, Tensor) for x in kept) and self._move.__module__.startswith("symgrad."):
-            capture.repeat((id(group), *state), [p, g, *kept], functools.partial(self._move, p, g, state, group))
+            capture.trace_once((id(group), *state), [p, g, *kept], functools.partial(self._move, p, g, state, group))
         else:
             self._move(p, g, state, group)
 
@@ -196,11 +198,11 @@ class Optimizer:
         mode = local.mode
         if mode.capture is None or self._traced or not mode.capture.effects:
             return self._begin(p, group)
-        capture = mode.watch(None)
+        capture = mode.swap_capture(None)
         try:
-            return self._begin_alike(p, group)
+            return self._init_equal_scalars(p, group)
         finally:
-            mode.watch(capture)
+            mode.swap_capture(capture)
 
     def _step_parameter(self, p: Any, g: Any, state: State, group: Group) -> None:
         if group["differentiable"]:  # what was recorded of the state so far is not written to
@@ -217,7 +219,7 @@ class Optimizer:
         """
         groups = [group for group in self.param_groups for _ in group["params"]]
         if local.mode.capture is not None:  # of the copies of groups that are made here nobody would see that they change
-            local.mode.capture.depends(lambda: [(k, v) for group in self.param_groups for k, v in group.items() if k != "params"])
+            local.mode.capture.add_guard(lambda: [(k, v) for group in self.param_groups for k, v in group.items() if k != "params"])
         moved, states = [], []
         for p, g, kept, group in zip(params, grads, state or [None] * len(groups), groups, strict=True):
             p = p.clone()
@@ -230,7 +232,7 @@ class Optimizer:
     def _begin(self, p: Any, group: Group) -> State:
         raise NotImplementedError
 
-    def _begin_alike(self, p: Any, group: Group) -> State:
+    def _init_equal_scalars(self, p: Any, group: Group) -> State:
         """The same, such that the first step does what the later ones do, if there is such a state."""
         return self._begin(p, group)
 
@@ -339,10 +341,10 @@ def _named(params: Any) -> dict[str, list[Any]]:
     listed = [params] if isinstance(params, Tensor) else list(params)
     names = [pair[0] for pair in listed if isinstance(pair, tuple)]
     if not names:
-        return {"params": Items(listed)}
+        return {"params": GuardedList(listed)}
     if len(names) != len(listed):
         raise ValueError("all optimizer params should be with/without names. Some param names are missing")
-    return {"params": Items(p for _, p in listed), "param_names": names}
+    return {"params": GuardedList(p for _, p in listed), "param_names": names}
 
 
 def _loaded_state(p: Tensor, value: Any, name: str = "") -> Any:

@@ -73,7 +73,7 @@ def rate(group: Group) -> Any:
     capture = local.mode.capture
     if capture is None or isinstance(lr, Tensor):
         return number(lr, group)
-    return capture.scalar((id(group), "lr"), partial(group.__getitem__, "lr"))  # no function of ours: it is read before every run
+    return capture.scalar_input((id(group), "lr"), partial(group.__getitem__, "lr"))  # no function of ours: it is read before every run
 
 
 def momentum(group: Group) -> Any:
@@ -81,7 +81,7 @@ def momentum(group: Group) -> Any:
     capture, value = local.mode.capture, group["momentum"]
     if capture is None or group.get("differentiable") or isinstance(value, Tensor) or value == 0:
         return value
-    return capture.scalar((id(group), "momentum"), partial(group.__getitem__, "momentum"))
+    return capture.scalar_input((id(group), "momentum"), partial(group.__getitem__, "momentum"))
 
 
 def betas(group: Group) -> tuple[Any, Any]:
@@ -90,8 +90,8 @@ def betas(group: Group) -> tuple[Any, Any]:
     if capture is None or group.get("differentiable") or isinstance(beta1, Tensor) or isinstance(beta2, Tensor):
         return number(beta1, group), number(beta2, group)
     return (
-        capture.scalar((id(group), "beta1"), lambda: group["betas"][0]),
-        capture.scalar((id(group), "beta2"), lambda: group["betas"][1]),
+        capture.scalar_input((id(group), "beta1"), lambda: group["betas"][0]),
+        capture.scalar_input((id(group), "beta2"), lambda: group["betas"][1]),
     )
 
 
@@ -104,7 +104,7 @@ def advance(state: State, group: Group, p: Tensor) -> Any:
 def once(group: Group, name: str, step: Any, compute: Callable[[], Any]) -> Any:
     """What follows from the number of steps and the options of a group: in a program once for all parameters that took as many."""
     capture = local.mode.capture
-    return compute() if capture is None or not isinstance(step, Tensor) else capture.common((id(group), name), step, compute)
+    return compute() if capture is None or not isinstance(step, Tensor) else capture.cse((id(group), name), step, compute)
 
 
 def decayed(g: Any, p: Any, group: Group, lr: Any) -> Any:

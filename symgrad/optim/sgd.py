@@ -45,7 +45,7 @@ class SGD(Optimizer):
     def _begin(self, p: Any, group: Group) -> State:
         return {} if group["momentum"] == 0 else {"momentum_buffer": None}  # which starts with the first gradient
 
-    def _begin_alike(self, p: Any, group: Group) -> State:
+    def _init_equal_scalars(self, p: Any, group: Group) -> State:
         if group["momentum"] == 0 or group["dampening"] != 0:  # the first gradient is not dampened
             return self._begin(p, group)
         return {"momentum_buffer": zeros_like(p)}

@@ -12,7 +12,7 @@ import numpy as np
 from symgrad.compiler.api import compile
 from symgrad.compiler.function.compiled import Compiled
 from symgrad.compiler.tracing.capture import user_line
-from symgrad.compiler.tracing.tree import flatten, settings
+from symgrad.compiler.tracing.tree import flatten, static_values
 from symgrad.errors import describe
 from symgrad.functional import cat
 from symgrad.optimize.packing import Packing
@@ -118,7 +118,7 @@ def several(name: str) -> Callable[[Any], Tensor]:
 
     def check(result: Any) -> Tensor:
         parts, structure = flatten(result, lambda x: isinstance(x, Tensor))
-        if not parts or settings(structure, ""):
+        if not parts or static_values(structure, ""):
             raise TypeError(f"{user_line()}: {name} must return a tensor, or containers of nothing else, got {describe(result)}")
         return parts[0].reshape(-1) if len(parts) == 1 else cat([part.reshape(-1) for part in parts])
 

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from symgrad.compiler.tracing.tree import flatten, frozen, paths, unflatten
+from symgrad.compiler.tracing.tree import flatten, paths, structure_key, unflatten
 from symgrad.errors import describe
 from symgrad.from_data import as_tensor
 from symgrad.ops.promotion import kind
@@ -26,7 +26,7 @@ class Packing:
         tensors = [_floating(x, label) for x, label in zip(leaves, self.labels, strict=True)]
         self.shapes = [tuple(t.shape) for t in tensors]
         self.types = [t.dtype for t in tensors]
-        self.key = frozen(self.structure), tuple(self.shapes), tuple(self.types)
+        self.key = structure_key(self.structure), tuple(self.shapes), tuple(self.types)
         """Of packings with equal keys `tensors` does the same."""
         sizes = [t.numel() for t in tensors]
         self.ends = np.cumsum(sizes).tolist()

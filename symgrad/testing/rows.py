@@ -129,11 +129,11 @@ class harvest(Observer):
         self.samples: dict[str, list[Sample]] = {}
 
     def __enter__(self) -> harvest:
-        local.mode.watch(self)
+        local.mode.swap_capture(self)
         return self
 
     def __exit__(self, *exc: object) -> None:
-        local.mode.watch(None)
+        local.mode.swap_capture(None)
 
     def __call__(self, row: Row, args: tuple[Any, ...], attrs: dict[str, Any], result: Any) -> None:
         copies = tuple(np.array(a._array) if isinstance(a, Tensor) else a for a in args)

@@ -93,10 +93,10 @@ class Scopes:
         entered: list[int] = []
 
         def enter(module: Any, args: Any) -> None:
-            entered.append(len(self.capture.alive))
+            entered.append(len(self.capture.keep_alive))
 
         def leave(module: Any, args: Any, output: Any) -> None:
-            for t in self.capture.alive[entered.pop() :]:
+            for t in self.capture.keep_alive[entered.pop() :]:
                 if isinstance(t, Tensor):
                     self.of.setdefault(self.capture.value(t), self.modules[module])
 
@@ -110,7 +110,7 @@ class Scopes:
                 handle.remove()
 
     def spread(self, graph: Graph) -> None:
-        """What an op brought along, such as a number or a cast, belongs where it is used."""
+        """What an op captured, such as a number or a cast, belongs where it is used."""
         for value in reversed(graph.values):
             scope = self.of.setdefault(value, self.root)
             for arg in value.args:

@@ -15,7 +15,7 @@ from training_steps import training_step
 import symgrad as sg
 from symgrad.compiler.graph.builder import xp
 from symgrad.compiler.graph.ir import Graph, input_value
-from symgrad.compiler.host.kernel import Kernel
+from symgrad.compiler.host.kernel import HostKernel
 
 
 def loss(x, w, y):
@@ -181,7 +181,7 @@ def test_auto_measures_both_and_keeps_the_faster(monkeypatch):
     from symgrad.compiler.running import auto
 
     taken = {"numpy": 2e-3, "xla": 1e-3}
-    monkeypatch.setattr(auto, "PATIENCE", 60)
+    monkeypatch.setattr(auto, "MAX_SECONDS", 60)
     monkeypatch.setattr(auto, "_seconds", lambda kernel, held: taken["xla" if kernel.on_device else "numpy"])
     for slower, faster in (("numpy", "xla"), ("xla", "numpy")):
         taken[slower], taken[faster] = 2e-3, 0.5e-3
@@ -201,14 +201,14 @@ def test_auto_measures_both_and_keeps_the_faster(monkeypatch):
 def test_auto_goes_on_measuring_at_the_next_call(monkeypatch):
     from symgrad.compiler.running import auto
 
-    monkeypatch.setattr(auto, "PATIENCE", 0)
+    monkeypatch.setattr(auto, "MAX_SECONDS", 0)
     monkeypatch.setattr(auto, "_seconds", lambda kernel, held: 1.0)
     fast = sg.compile(loss, backend="auto")
     given = tensors((8, 6), (6, 5), (8, 5))
     fast(*given)
     kernel = fast._traced().operation.kernel
     assert str(kernel.choice) == "NumPy: both are measured on the first calls"
-    monkeypatch.setattr(auto, "PATIENCE", 60)
+    monkeypatch.setattr(auto, "MAX_SECONDS", 60)
     fast(*given)
     assert kernel.choice.final
     assert "chosen because  NumPy: 1 s a run, XLA 1 s (the fastest of 5 runs each)" in str(fast.explain())
@@ -265,7 +265,7 @@ def test_auto_measures_what_would_run(faster, monkeypatch):
     for _ in range(3):
         fast(sg.tensor(2.0))
     assert seen[:2] == [((), []), ((1,), [True])]
-    before = weight._held
+    before = weight._storage
     fast(sg.tensor(2.0))
     assert fast._latest.kernel.donated == ((1,) if faster == "xla" else ())
     assert faster == "numpy" or before.is_deleted()
@@ -302,10 +302,10 @@ def test_auto_does_not_choose_what_is_wrong():
 
     x = input_value(0, (3,), np.float32)
     array = np.ones(3, np.float32)
-    kernel = AutoKernel(Graph([x], [x * 2]), "forward", lambda: Kernel(Graph([x], [x * 2.1])))
+    kernel = AutoKernel(Graph([x], [x * 2]), "forward", lambda: HostKernel(Graph([x], [x * 2.1])))
     np.testing.assert_array_equal(kernel([array])[0], [2, 2, 2])
     assert "other numbers" in str(kernel.choice)
-    same = AutoKernel(Graph([x], [x * 2]), "forward", lambda: Kernel(Graph([x], [x * 2.0001])))
+    same = AutoKernel(Graph([x], [x * 2]), "forward", lambda: HostKernel(Graph([x], [x * 2.0001])))
     same([array])
     assert "other numbers" not in str(same.choice)
 

@@ -12,7 +12,7 @@ from symgrad.compiler.graph.interpreter import evaluate
 from symgrad.compiler.graph.verify import verify
 from symgrad.compiler.passes.batch import batch
 from symgrad.compiler.tracing.trace import trace
-from symgrad.compiler.xla.kernel import Kernel
+from symgrad.compiler.xla.kernel import XlaKernel
 
 F = sg.nn.functional
 SIZE = 3
@@ -83,7 +83,7 @@ def test_rows_without_a_rule_of_their_own_are_mapped_in_kernels():
     arrays = [rng.standard_normal(s) for s in ((3, 3), (3, 4), (4,))]
     graph = trace(lambda ts: everything(*ts), arrays, ["x", "y", "w"]).graph
     given = [rng.standard_normal((SIZE, 3, 3)), *arrays[1:]]
-    kernel = Kernel(verify(batch(graph, (0,), SIZE)))
+    kernel = XlaKernel(verify(batch(graph, (0,), SIZE)))
     assert "jax.vmap(lambda" in kernel.source()
     for a, b in zip(kernel(given), slices(graph, given, {0}), strict=True):
         np.testing.assert_allclose(a, b, rtol=1e-10, atol=1e-10)

@@ -95,7 +95,7 @@ def test_what_jax_compiles_for_others_is_not_kept(folder):
 
     thread = threading.Thread(target=other)
     thread.start()
-    with hook.kept("graph"):  # while ours is in place, another thread compiles
+    with hook.kept_on_disk("graph"):  # while ours is in place, another thread compiles
         inside[0].set()
         assert inside[1].wait(60)
     thread.join()
@@ -108,7 +108,7 @@ def test_the_store_answers_only_inside_a_block(folder):
     assert hook._store.get("key") is None
     hook._store.put("other", b"content")
     assert len(entries(folder)) == 1
-    with hook.kept():
+    with hook.kept_on_disk():
         assert hook._store.get("key") == b"planted"
 
 
@@ -144,7 +144,7 @@ def test_settings_of_jax_are_as_they_were_before_during_and_after(folder):
     before, seen = _config(), []
 
     def interrupted():
-        with hook.kept("graph"):
+        with hook.kept_on_disk("graph"):
             thread = threading.Thread(target=lambda: seen.append(_config()))
             thread.start()
             thread.join()
@@ -162,9 +162,9 @@ def test_settings_of_jax_are_as_they_were_before_during_and_after(folder):
 def test_blocks_may_be_nested_and_overlap(folder):
     from jax._src import compilation_cache
 
-    first, second = hook.kept("a"), hook.kept("b")
+    first, second = hook.kept_on_disk("a"), hook.kept_on_disk("b")
     with first:
-        with hook.kept("c"):
+        with hook.kept_on_disk("c"):
             assert hook._store.thread.parts == ("c",)
         assert hook._store.thread.parts == ("a",)
     second.__enter__()

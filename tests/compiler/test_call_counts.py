@@ -16,8 +16,8 @@ import call_counts
 import pytest
 
 from symgrad.compiler.function import compiled
-from symgrad.compiler.running.fastpath import Entry, FastPath
-from symgrad.compiler.running.target import Target
+from symgrad.compiler.running.fastpath import FastPath, FastPathEntry
+from symgrad.compiler.running.target import LaunchTarget
 
 CEILINGS = {
     # phase: (calls, files)                         bb326fd had
@@ -79,19 +79,19 @@ def test_calls_and_files_of_a_phase(counts, phase):
 
 
 def never_entered(monkeypatch):
-    monkeypatch.setattr(FastPath, "enter", lambda *_, **__: None)
+    monkeypatch.setattr(FastPath, "add", lambda *_, **__: None)
 
 
 def always_missed(monkeypatch):
-    monkeypatch.setattr(Entry, "_of_any_kind", lambda *_: compiled.MISS)
+    monkeypatch.setattr(FastPathEntry, "_run_mixed_leaves", lambda *_: compiled.CACHE_MISS)
 
 
 def refused_by_the_executable(monkeypatch):
-    monkeypatch.setattr(Target, "run", lambda *_: compiled.MISS)
+    monkeypatch.setattr(LaunchTarget, "run", lambda *_: compiled.CACHE_MISS)
 
 
 def one_more_function(monkeypatch):
-    monkeypatch.setattr(Target, "formed", through_another(Target.formed))
+    monkeypatch.setattr(LaunchTarget, "wrap_results", through_another(LaunchTarget.formed))
 
 
 def through_another(function):
@@ -102,7 +102,7 @@ def through_another(function):
 
 
 def steps_never_entered(monkeypatch):
-    monkeypatch.setattr(compiled, "stepping", lambda *_: None)
+    monkeypatch.setattr(compiled, "make_step_fast_path", lambda *_: None)
 
 
 def steps_by_way_of_run(monkeypatch):
@@ -113,7 +113,7 @@ def steps_by_way_of_run(monkeypatch):
         for entry in self.entries.values():
             entry.direct = None
 
-    monkeypatch.setattr(FastPath, "enter_step", without_direct)
+    monkeypatch.setattr(FastPath, "add_effectful", without_direct)
 
 
 @pytest.mark.parametrize(

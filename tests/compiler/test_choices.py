@@ -123,7 +123,7 @@ def test_a_run_that_raises_puts_the_generator_back(backend, monkeypatch):
     kernel = fast._latest.kernel
     with monkeypatch.context() as patch:
         patch.setattr(type(kernel), "launch", fails)
-        patch.setattr(fast, "_entries", {})  # which call XLA's executable itself
+        patch.setattr(fast, "_fast_entries", {})  # which call XLA's executable itself
         for _ in range(2):
             with pytest.raises(RuntimeError, match="no memory"):
                 fast(X)

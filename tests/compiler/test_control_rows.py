@@ -10,7 +10,7 @@ from symgrad.compiler.graph.ir import Graph, input_value, nested, walk
 from symgrad.compiler.graph.verify import verify
 from symgrad.compiler.passes.decompose import decompose
 from symgrad.compiler.passes.stabilise import stabilise
-from symgrad.compiler.xla.kernel import Kernel
+from symgrad.compiler.xla.kernel import XlaKernel
 from symgrad.errors import GraphError
 
 F = np.float32
@@ -107,14 +107,14 @@ def test_a_reverse_scan_is_a_scan_of_what_is_reversed():
 )
 def test_the_kernel_of_a_scan_agrees_with_the_interpreter(graph):
     given = arrays(graph)
-    for found, expected in zip(Kernel(graph)(given), evaluate(graph, given), strict=True):
+    for found, expected in zip(XlaKernel(graph)(given), evaluate(graph, given), strict=True):
         np.testing.assert_allclose(found, expected, rtol=1e-5)
 
 
 @pytest.mark.parametrize("values", [(1, 50), (9, 2)])
 def test_the_kernels_of_while_and_cond_agree_with_the_interpreter(values):
     a, b = (np.asarray(x, F) for x in values)
-    found, last = Kernel(branched())([a, b])
+    found, last = XlaKernel(branched())([a, b])
     while a < b:
         a = a * F(2)
     assert last == a
@@ -123,10 +123,10 @@ def test_the_kernels_of_while_and_cond_agree_with_the_interpreter(values):
 
 
 def test_source_has_functions_inside():
-    source = Kernel(scanned(body())).source()
+    source = XlaKernel(scanned(body())).source()
     assert "    def body(carry, x):\n        v1 = jnp.tanh(carry * w + x)\n        return (v1, v1 * 2)\n" in source
     assert "jax.lax.scan(body, v0, xs, length=5)" in source
-    source = Kernel(branched()).source()
+    source = XlaKernel(branched()).source()
     assert "jax.lax.while_loop(condition, body, a)" in source
     assert "jax.lax.cond(" in source
 
@@ -135,7 +135,7 @@ def test_names_in_source_do_not_meet():
     graph = scanned(body())
     named = Graph(graph.inputs, graph.outputs, ("carry", "body", "x"))
     given = arrays(graph)
-    for found, expected in zip(Kernel(named)(given), evaluate(graph, given), strict=True):
+    for found, expected in zip(XlaKernel(named)(given), evaluate(graph, given), strict=True):
         np.testing.assert_allclose(found, expected, rtol=1e-5)
 
 

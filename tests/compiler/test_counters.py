@@ -7,7 +7,7 @@ import pytest
 
 import symgrad as sg
 from symgrad.mode import local
-from symgrad.resident import memory
+from symgrad.resident import storage_of
 
 optim = sg.optim
 MAKERS = {
@@ -91,7 +91,7 @@ def test_counters_hold_one_buffer_and_are_tensors_of_their_own():
     for i in range(4):
         run(sg.tensor(X + i))
     a, b, c = counters(optimizer)
-    assert memory(a) is memory(b) is memory(c)
+    assert storage_of(a) is storage_of(b) is storage_of(c)
     a.fill_(10)
     assert [t.item() for t in (a, b, c)] == [10, 4, 4]
 
@@ -154,7 +154,7 @@ def test_parameters_that_joined_later_have_counters_of_their_own():
             first(sg.tensor(X + i))
         for i in range(3):
             later(sg.tensor(X + i))
-            first(sg.tensor(X - i))  # gives away nothing that others hold
+            first(sg.tensor(X - i))  # donates nothing that others hold
         return state(optimizer, params)
 
     same(scenario)
@@ -172,7 +172,7 @@ def test_no_kernel_is_given_the_buffer_that_others_hold():
     counter.sub_(2)
     for i in range(2):
         run(sg.tensor(X + i))
-    assert len({id(memory(t)) for t in counters(optimizer)}) == 1
+    assert len({id(storage_of(t)) for t in counters(optimizer)}) == 1
     count()
     assert [t.item() for t in counters(optimizer)] == [3, 4, 3]
 

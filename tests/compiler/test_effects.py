@@ -59,7 +59,7 @@ def test_a_training_step_is_what_it_is_eagerly(name):
     net, optimizer, losses, _ = trained(OPTIMIZERS[name], compiled=False)
     fast, other, found, run = trained(OPTIMIZERS[name], compiled=True)
     np.testing.assert_allclose(found, losses, rtol=1e-6)
-    assert [len(steps) for steps in run._steps.values()] in ([1], [2])
+    assert [len(steps) for steps in run._effectful.values()] in ([1], [2])
     for key, wanted in net.state_dict().items():
         np.testing.assert_allclose(fast.state_dict()[key].numpy(), wanted.numpy(), rtol=1e-5, atol=1e-7, err_msg=key)
     for p, q in zip(net.parameters(), fast.parameters(), strict=True):
@@ -244,7 +244,7 @@ def test_options_of_an_optimizer_are_part_of_the_program():
 def test_nothing_of_a_failed_trace_stays(monkeypatch):
     with pytest.raises(sg.errors.TraceError, match=r"item\(\)"):
         sg.compile(lambda x: x * x.sum().item())(sg.ones(2))
-    assert not capture.tracing()
+    assert not capture.is_tracing()
 
 
 def test_eager_graphs_notice_what_a_kernel_writes():

@@ -12,7 +12,7 @@ from symgrad.compiler.graph.builder import apply, xp
 from symgrad.compiler.graph.interpreter import evaluate
 from symgrad.compiler.graph.ir import Graph, input_value
 from symgrad.compiler.xla.emit import source
-from symgrad.compiler.xla.kernel import Kernel
+from symgrad.compiler.xla.kernel import XlaKernel
 from symgrad.errors import GraphError
 from symgrad.ops.shapes import elementwise_type
 from symgrad.ops.spec import Row
@@ -75,7 +75,7 @@ def test_labels_are_names_or_left_out(label):
     assert len(set(names)) == 2
     assert all(name.isascii() and name.isidentifier() for name in names)
     arrays = [np.array([1.0, 2, 3]), np.array([4.0, 5, 6])]
-    np.testing.assert_allclose(Kernel(graph)(arrays)[0], evaluate(graph, arrays)[0], rtol=1e-14)
+    np.testing.assert_allclose(XlaKernel(graph)(arrays)[0], evaluate(graph, arrays)[0], rtol=1e-14)
 
 
 @pytest.mark.parametrize("value", [float("inf"), float("-inf"), -2, -0.5, 1e300, True, 3])
@@ -84,7 +84,7 @@ def test_numbers(value, dtype):
     x = input_value(0, (2,), dtype)
     graph = Graph([x], [xp.add(x, value), xp.expand(xp.mul(xp.add(x, value), 0) + value, shape=(3, 2))])
     array = np.array([1, 2], dtype)
-    for found, wanted in zip(Kernel(graph)([array]), evaluate(graph, [array]), strict=True):
+    for found, wanted in zip(XlaKernel(graph)([array]), evaluate(graph, [array]), strict=True):
         assert found.dtype == wanted.dtype
         np.testing.assert_array_equal(found, wanted)
 
@@ -118,7 +118,7 @@ def test_a_row_without_lowering_is_named():
     x = input_value(0, (3,), np.float64)
     row = Row("own", ("x",), lambda x: x, (None,), (frozenset(),), "float", elementwise_type("own", "float"))
     with pytest.raises(GraphError, match="row 'own' has no lowering to JAX"):
-        Kernel(Graph([x], [apply(row, (x,), {})]))
+        XlaKernel(Graph([x], [apply(row, (x,), {})]))
 
 
 def test_integers_and_booleans_keep_their_types():
@@ -127,6 +127,6 @@ def test_integers_and_booleans_keep_their_types():
     total = {"axis": (0,), "keepdims": False}
     graph = Graph([x, flag], [xp.sum(x, **total), xp.sum(flag, **total), x > 1, x * 2, xp.cast(flag, dtype=np.dtype(np.int8))])
     arrays = [np.array([1, 2, 3], np.int32), np.array([True, False, True])]
-    for found, wanted in zip(Kernel(graph)(arrays), evaluate(graph, arrays), strict=True):
+    for found, wanted in zip(XlaKernel(graph)(arrays), evaluate(graph, arrays), strict=True):
         assert found.dtype == wanted.dtype
         np.testing.assert_array_equal(found, wanted)

@@ -10,8 +10,8 @@ import numpy as np
 import pytest
 
 import symgrad as sg
-from symgrad.mode import watched
-from symgrad.resident import is_resident, resident
+from symgrad.mode import active_observers
+from symgrad.resident import is_on_device, tensor_from_storage
 
 nn, optim = sg.nn, sg.optim
 
@@ -20,7 +20,7 @@ def on_device(*values):
     """A tensor as a kernel leaves it where it was computed."""
     import jax
 
-    return resident(jax.device_put(sg.tensor(values).numpy()))
+    return tensor_from_storage(jax.device_put(sg.tensor(values).numpy()))
 
 
 def ready(f, *args):
@@ -28,16 +28,16 @@ def ready(f, *args):
     fast = sg.compile(f)
     for _ in range(3):
         fast(*args)
-    assert fast._entries[len(args)].tables
+    assert fast._fast_entries[len(args)].tables
     return fast
 
 
 def test_tensors_on_the_device_go_straight_to_the_executable(monkeypatch):
     x, y = on_device(1.0, 2.0), on_device(3.0, 4.0)
     fast = ready(lambda x, y: x * y + 1, x, y)
-    monkeypatch.setattr(fast, "_called", None)
+    monkeypatch.setattr(fast, "_dispatch", None)
     result = fast(x, y)
-    assert is_resident(result)
+    assert is_on_device(result)
     assert result.tolist() == [4.0, 9.0]
     assert not result.requires_grad
 
@@ -46,7 +46,7 @@ def test_whoever_asks_for_gradients_gets_them():
     fast = ready(lambda x: (x * x).sum(), on_device(1.0, 2.0))
     x = sg.tensor([1.0, 2.0], requires_grad=True)
     y = sg.compile(lambda x: x * 3)(x)
-    assert is_resident(y)
+    assert is_on_device(y)
     fast(y).backward()
     assert x.grad.tolist() == [18.0, 36.0]
 
@@ -85,26 +85,26 @@ def test_inside_of_another_compiled_function_it_is_ordinary_code():
 
 
 def test_whoever_looked_on_is_counted_until_he_stops():
-    before = watched.count
+    before = active_observers.count
     seen = []
 
     def look():
         with sg.debug.nans():
-            seen.append(watched.count)
+            seen.append(active_observers.count)
             with sg.autograd.graph.saved_tensors_hooks(lambda t: t, lambda t: t), sg.autograd.set_detect_anomaly(True):
-                seen.append(watched.count)
+                seen.append(active_observers.count)
             sg.compile(lambda x: x * 2)(sg.ones(2))
-            seen.append(watched.count)
+            seen.append(active_observers.count)
 
     threads = [threading.Thread(target=look) for _ in range(2)]
     for t in threads:
         t.start()
         t.join()
     assert seen == [before + 1] * 6
-    assert watched.count == before
+    assert active_observers.count == before
     with pytest.raises(ZeroDivisionError):
         sg.compile(lambda x: 1 / 0)(sg.ones(2))
-    assert watched.count == before
+    assert active_observers.count == before
 
 
 def test_a_variable_of_the_closure_that_was_deleted_is_missed_as_in_eager_code():
@@ -280,7 +280,7 @@ def test_the_same_tensor_twice_is_not_taken_for_two():
 
 def test_code_that_compares_with_none_or_a_class_asks_for_no_arguments():
     fast = ready(lambda x, y: x * 2 if y is not None and type(y) is not dict else x, on_device(1.0), on_device(2.0))
-    assert not fast._entries[2].repeats
+    assert not fast._fast_entries[2].has_repeated_leaves
 
 
 def test_whether_operations_are_recorded_is_part_of_the_key():
@@ -379,7 +379,7 @@ def test_arrays_of_jax_go_straight_to_the_executable(monkeypatch, backend):
         assert fast({"a": a, "b": b}, y).item() == 11
         assert fast.grad({"a": a, "b": b}, y, wrt="y").tolist() == [0, 1, 2]
         assert f(a).tolist() == [0, 1, 2]
-    monkeypatch.setattr(fast, "_called", None)
+    monkeypatch.setattr(fast, "_dispatch", None)
     for x in (a, a + 1):
         found = fast({"a": x, "b": b}, y)
         assert isinstance(found, sg.Tensor)
@@ -411,6 +411,6 @@ def test_settings_are_compared_by_value_and_objects_by_identity(monkeypatch):
     for _ in range(2):
         fast(x, 1000, mode)
     other = Mode()
-    monkeypatch.setattr(fast, "_called", lambda args, kwargs: "the slow path")
+    monkeypatch.setattr(fast, "_dispatch", lambda args, kwargs: "the slow path")
     assert fast(x, int("1000"), mode).tolist() == [2000, 2000]  # an equal number, and another object
     assert fast(x, 1000.0, mode) == fast(x, 1000, other) == "the slow path"

@@ -115,20 +115,20 @@ def without_unbroadcast(patch):
 
 def deaf_functions(patch):
     """As if the backward of a Function were not its own, but that of what its forward computed."""
-    patch.setattr(capture_module, "follow_backward", lambda capture, row, args, results: None)
+    patch.setattr(capture_module, "trace_backward", lambda capture, row, args, results: None)
 
 
 FAULTS = {
     "what a Function gives back is not summed": without_unbroadcast,
     "the backward of Functions is not followed": deaf_functions,
     "a write through a view is lost": lambda patch: patch.setattr(
-        box.Box, "assign", lambda self, value, quiet=False: lost(self, value, quiet), raising=True
+        box.TracedStorage, "write", lambda self, value, quiet=False: lost(self, value, quiet), raising=True
     ),
     "operands are swapped": lambda patch: patch.setattr(xp, "sub", lambda x, y, sub=xp.sub: sub(y, x)),
 }
 START = {"what a Function gives back is not summed": 3380}
 """Where a fault that few programs meet is looked for."""
-assign = box.Box.assign
+assign = box.TracedStorage.write
 
 
 def lost(self, value, quiet):

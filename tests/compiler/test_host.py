@@ -16,7 +16,7 @@ from symgrad.compiler.graph.builder import apply, xp
 from symgrad.compiler.graph.interpreter import evaluate
 from symgrad.compiler.graph.ir import INPUT, LITERAL, Graph, input_value
 from symgrad.compiler.host import buffers
-from symgrad.compiler.host.kernel import Kernel
+from symgrad.compiler.host.kernel import HostKernel
 from symgrad.errors import GraphError
 from symgrad.ops.kernels import select
 from symgrad.ops.promotion import kind
@@ -48,7 +48,7 @@ def check(graph, arrays, tolerance=4):
     """A kernel gives what the interpreter gives, in memory of its own, and touches nothing."""
     wanted = evaluate(graph, arrays)
     before = [a.copy() for a in arrays]
-    kernel = Kernel(graph)
+    kernel = HostKernel(graph)
     found = kernel(arrays)
     assert max((ulps(a, b) for a, b in zip(found, wanted, strict=True)), default=0) <= tolerance
     kept = [a.copy() for a in found]
@@ -147,7 +147,7 @@ def test_random_graphs(seeds, monkeypatch):
     monkeypatch.setattr(buffers, "LARGE", 1)
     for seed in seeds:
         graph, draw = random_graph(seed)
-        kernel = Kernel(graph)
+        kernel = HostKernel(graph)
         first, second = draw(0), draw(1)
         found = kernel(first)
         kept = [a.copy() for a in found]
@@ -175,17 +175,17 @@ def test_memory_is_shared_and_handed_over():
     """A chain of large values takes one buffer; what is returned is none, however it is computed."""
     x, y = (input_value(i, (100, 100), np.float32) for i in range(2))
     chain = xp.tanh(xp.exp(x * y) + 1)
-    assert len(buffers.Plan(Graph([x, y], [xp.sum(chain, axis=(0, 1), keepdims=False)])).buffers) == 1
-    plan = buffers.Plan(Graph([x, y], [chain]))
+    assert len(buffers.MemoryPlan(Graph([x, y], [xp.sum(chain, axis=(0, 1), keepdims=False)])).buffers) == 1
+    plan = buffers.MemoryPlan(Graph([x, y], [chain]))
     assert plan.buffers == []
     assert len(set(plan.storage.values())) == 1
-    kept = buffers.Plan(Graph([x, y], [chain * xp.transpose(chain, dim0=0, dim1=1)]))
+    kept = buffers.MemoryPlan(Graph([x, y], [chain * xp.transpose(chain, dim0=0, dim1=1)]))
     assert len(kept.buffers) == 1
 
 
 def test_small_arrays_have_no_buffers():
     x = input_value(0, (3,), np.float32)
-    assert buffers.Plan(Graph([x], [xp.tanh(x * 2) + 1])).storage == {}
+    assert buffers.MemoryPlan(Graph([x], [xp.tanh(x * 2) + 1])).storage == {}
 
 
 def test_a_buffer_is_kept_while_a_view_of_it_is_read(monkeypatch):
@@ -227,7 +227,7 @@ def test_products_are_written_into_memory_in_c_order(monkeypatch):
     first = xp.exp(x)
     total = xp.sum(first, axis=(0, 1), keepdims=False)
     graph = Graph([x, y], [total, xp.tanh(xp.matmul(y, y))])
-    plan = buffers.Plan(graph)
+    plan = buffers.MemoryPlan(graph)
     assert any(s.rows and s.fresh for s in plan.storage.values())
     check(graph, [np.asfortranarray(np.random.default_rng(i).normal(size=(4, 4))) for i in range(2)])
 
@@ -236,7 +236,7 @@ def test_threads_do_not_share_buffers():
     x, w = input_value(0, (64, 64), np.float64), input_value(1, (64, 64), np.float64)
     h = xp.tanh(x @ w)
     graph = Graph([x, w], [xp.sum(h * xp.exp(h) - xp.sin(h), axis=(0,), keepdims=False), h])
-    kernel, alone = Kernel(graph), Kernel(graph)
+    kernel, alone = HostKernel(graph), HostKernel(graph)
     failed: list[int] = []
     given = [[np.random.default_rng(number).normal(size=(64, 64)) for _ in range(2)] for number in range(8)]
     wanted = [alone(arrays) for arrays in given]  # in one thread
@@ -282,20 +282,22 @@ def test_masks_let_no_nan_and_no_infinity_through(dtype):
 
 def test_choices_are_written_by_size_and_type():
     x, g = (input_value(i, (100, 100), np.float32) for i in range(2))
-    text = Kernel(Graph([x, g], [xp.where(xp.relu(x) <= 0, 0, g * 2)])).source()
+    text = HostKernel(Graph([x, g], [xp.where(xp.relu(x) <= 0, 0, g * 2)])).source()
     assert "np.not_equal(" in text
     assert "= masked(" in text
     assert "select(" not in text
     for shape, dtype, word in (((100, 100), np.float64, "masked("), ((100, 100), np.int64, "select("), ((5, 5), np.float32, "np.where(")):
         x, y = (input_value(i, shape, np.dtype(dtype)) for i in range(2))
-        assert word in Kernel(Graph([x, y], [xp.where(x > 0, y, 0)])).source()
+        assert word in HostKernel(Graph([x, y], [xp.where(x > 0, y, 0)])).source()
 
 
 @pytest.mark.parametrize("rows", [1, 15, 16, 300, 4096, 4097])
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
 def test_sums_over_rows(rows, dtype):
     x = input_value(0, (rows, 3), np.dtype(dtype))
-    kernel = Kernel(Graph([x], [xp.sum(x, axis=axis, keepdims=keep) for axis, keep in (((0,), False), ((0,), True), ((1,), False))], ["x"]))
+    kernel = HostKernel(
+        Graph([x], [xp.sum(x, axis=axis, keepdims=keep) for axis, keep in (((0,), False), ((0,), True), ((1,), False))], ["x"])
+    )
     assert ("np.dot(ones, x)" in kernel.source()) == (16 <= rows <= 4096)
     array = np.random.default_rng(rows).normal(size=(rows, 3)).astype(dtype)
     long = array.astype(np.longdouble)
@@ -311,7 +313,7 @@ def test_ones_have_one_name_for_each_length_and_type():
     shapes = ((20, 3), np.float32), ((20, 4), np.float32), ((20, 3), np.float64)
     inputs = [input_value(i, shape, np.dtype(dtype)) for i, (shape, dtype) in enumerate(shapes)]
     graph = Graph(inputs, [xp.sum(v, axis=(0,), keepdims=False) for v in inputs], ["ones", "y", "z"])
-    text = Kernel(graph).source()
+    text = HostKernel(graph).source()
     assert "import numpy as np\n\nones1 = np.ones(20, np.float32)\nones2 = np.ones(20, np.float64)\n\n\ndef forward(ones, y, z):" in text
     assert all(line in text for line in ("np.dot(ones1, ones)", "np.dot(ones1, y)", "np.dot(ones2, z)"))
     check(graph, [np.ones(v.shape, v.dtype) for v in inputs])
@@ -383,12 +385,12 @@ def test_labels_are_no_code():
         total = xp.where(x > 0, total, xp.tanh(total) * x)
     graph = Graph(inputs, [total, xp.sum(total, axis=(0,), keepdims=False)], labels)
     check(graph, [np.random.default_rng(i).normal(size=(64, 64)).astype(np.float32) for i in range(len(labels))], tolerance=64)
-    assert "os" not in Kernel(graph).source()
+    assert "os" not in HostKernel(graph).source()
 
 
 def test_wrong_arrays_are_refused():
     x = input_value(0, (2,), np.float32)
-    kernel = Kernel(Graph([x], [x * 2], ["weight"]))
+    kernel = HostKernel(Graph([x], [x * 2], ["weight"]))
     for arrays in ([np.ones(3, np.float32)], [np.ones(2)], []):
         with pytest.raises(GraphError, match=r"takes \(weight: float32\[2\]\), got \("):
             kernel(arrays)
@@ -396,7 +398,7 @@ def test_wrong_arrays_are_refused():
 
 def test_warnings_are_quiet_and_settings_are_kept():
     x = input_value(0, (3,), np.float32)
-    kernel = Kernel(Graph([x], [xp.log(x), 1 / x, xp.sum(1 / x, axis=(0,), keepdims=False) * 0]))
+    kernel = HostKernel(Graph([x], [xp.log(x), 1 / x, xp.sum(1 / x, axis=(0,), keepdims=False) * 0]))
     with np.errstate(all="raise"):
         found = kernel([np.array([0.0, -1.0, 1.0], np.float32)])
         assert np.geterr()["divide"] == "raise"
@@ -415,11 +417,11 @@ def test_a_row_that_is_not_in_the_table():
     flipped = apply(row, (a,), {})
     graph = Graph([x], [flipped, xp.tanh(flipped) + xp.sin(a), xp.sum(xp.sin(flipped) * 2, axis=(0,), keepdims=False)])
     array = np.random.default_rng(0).normal(size=4096)
-    found = Kernel(graph)([array])
+    found = HostKernel(graph)([array])
     for a, wanted in zip(found, evaluate(graph, [array]), strict=True):
         np.testing.assert_array_equal(a, wanted)
     assert found[0].flags.owndata
-    assert "hostile" not in Kernel(graph).source()
+    assert "hostile" not in HostKernel(graph).source()
 
 
 def test_attributes_that_have_no_text():

@@ -8,7 +8,7 @@ from training_steps import training_step
 
 import symgrad as sg
 from symgrad.compiler.function.cost import Cost, count, size
-from symgrad.compiler.function.explain import Explanation, Part
+from symgrad.compiler.function.explain import Explanation, Section
 from symgrad.errors import FormulaError, TraceError
 
 
@@ -159,7 +159,7 @@ def test_large_programs_are_shortened():
     page = deep.explain()
     assert page["formula"].text.startswith("left out: the graph has")
     assert dict(page["signature"].rows)["arguments"].startswith("61 tensors: x: float32[2], ")
-    long = str(Explanation("f", {"source": Part("source", text="line\n" * 50)}))
+    long = str(Explanation("f", {"source": Section("source", text="line\n" * 50)}))
     assert long.count("line\n") == 40
     assert long.endswith("... 10 more lines")
 

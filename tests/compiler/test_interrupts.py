@@ -168,17 +168,17 @@ class Interrupted:
         return call
 
 
-@pytest.mark.parametrize("descriptor", ["_slot", "_class"])
+@pytest.mark.parametrize("descriptor", ["_array_slot", "_class_slot"])
 @pytest.mark.parametrize("there", [True, False], ids=["to the device", "to the host"])
 def test_a_tensor_on_its_way_can_be_read(monkeypatch, descriptor, there):
     import jax
 
     resident = sys.modules["symgrad.resident"]
-    t = sg.tensor([1.0, 2.0]) if there else resident.resident(jax.device_put(np.float32([1, 2])))
+    t = sg.tensor([1.0, 2.0]) if there else resident.tensor_from_storage(jax.device_put(np.float32([1, 2])))
     with monkeypatch.context() as patch:
         patch.setattr(resident, descriptor, Interrupted(getattr(resident, descriptor)))
         with pytest.raises(KeyboardInterrupt):
-            resident.move(t, jax.device_put(np.float32([1, 2]))) if there else t._array
+            resident.to_device(t, jax.device_put(np.float32([1, 2]))) if there else t._array
     assert t[1].item() == 2
     assert (t + 1).tolist() == [2, 3]
     assert "1., 2." in repr(t)

@@ -9,9 +9,9 @@ import numpy as np
 import pytest
 
 import symgrad as sg
-from symgrad.buffers import giving
-from symgrad.compiler.running.stepping import stepping
-from symgrad.resident import is_resident, memory
+from symgrad.buffers import donations_in_flight
+from symgrad.compiler.running.stepping import make_step_fast_path
+from symgrad.resident import is_on_device, storage_of
 
 nn, optim = sg.nn, sg.optim
 
@@ -44,9 +44,9 @@ def test_state_stays_on_the_device_from_step_to_step():
     fast, x = sg.compile(step), sg.ones(4, 3)
     for _ in range(3):
         fast(x)
-    assert is_resident(net.weight)
-    assert is_resident(net.weight.grad)
-    held = memory(net.weight).pack.buffer
+    assert is_on_device(net.weight)
+    assert is_on_device(net.weight.grad)
+    held = storage_of(net.weight).parent.buffer
     fast(x)
     assert held.is_deleted()  # its memory was used for the new value: no copy
 
@@ -110,7 +110,7 @@ def test_the_same_state_under_two_names_is_not_given_away_while_it_is_read():
         result = grow(state.detach().clone())
         assert state.tolist() == [expected] * 3
     assert result.tolist() == [24.0] * 3
-    assert is_resident(state) is False
+    assert is_on_device(state) is False
     grow(sg.ones(3))
     assert grow(kernel_result(3)).tolist() == [6.0] * 3
 
@@ -131,7 +131,7 @@ def test_the_state_itself_as_an_argument_is_read_as_it_is_now(view):
     fast = sg.compile(grow)
     for _ in range(4):
         fast(sg.ones(3)), eager(sg.ones(3))
-    assert fast._entries[1].step is not None
+    assert fast._fast_entries[1].run_effectful is not None
     with pytest.warns(UserWarning, match="x and state share memory"):
         found = fast(state[:] if view else state)
     assert found.tolist() == eager(other[:] if view else other).tolist() == [30.0] * 3
@@ -143,7 +143,7 @@ def test_an_array_of_another_type_is_not_taken_for_one_of_the_last_type():
     fast = sg.compile(grow)
     for _ in range(4):
         fast(np.ones(3, np.float32))
-    assert fast._entries[1].step is not None
+    assert fast._fast_entries[1].run_effectful is not None
     assert fast(np.ones(3)).dtype == np.float64
     assert state.tolist() == [6.0] * 3
 
@@ -155,23 +155,23 @@ def test_an_interrupt_between_run_and_new_values_finishes_the_step(short, monkey
     for _ in range(4):
         fast(x)
         eager(x)
-    path, interrupts = next(iter(fast._steps.values()))[0], [KeyboardInterrupt]
-    renew = path.lease._left.renew
+    path, interrupts = next(iter(fast._effectful.values()))[0], [KeyboardInterrupt]
+    renew = path.pool._gradients.refresh
 
     def interrupted():
         if interrupts:
             raise interrupts.pop()
         renew()
 
-    monkeypatch.setattr(path.lease._left, "renew", interrupted)
+    monkeypatch.setattr(path.pool._gradients, "refresh", interrupted)
     assert net.weight.grad is not None  # whoever asks may keep it, so there will be another
-    entry = fast._entries[1]
-    entry.step = entry.direct = stepping(path, None) if short else None
+    entry = fast._fast_entries[1]
+    entry.run_effectful = entry.direct = make_step_fast_path(path, None) if short else None
     with pytest.raises(KeyboardInterrupt):
         fast(x)
     eager(x)
     assert not interrupts
-    assert not giving.count
+    assert not donations_in_flight.count
     assert sg.allclose(net.weight, other.weight, rtol=1e-5)
     assert sg.allclose(net.weight.grad, other.weight.grad, rtol=1e-5)
     fast(x)
@@ -179,7 +179,7 @@ def test_an_interrupt_between_run_and_new_values_finishes_the_step(short, monkey
 
 @pytest.mark.parametrize("dtype", [sg.float32, sg.float64])
 def test_interrupts_at_any_moment_leave_a_step_done_or_not_done(dtype):
-    """By real signals, while the kernel runs and before and after that; float64 from the host takes the long way, and needs a context."""
+    """By real signals, while the kernel runs and before and after that; float64 from the host takes the slow path, and needs a context."""
     import jax
 
     net, step = trainer(dtype)
@@ -200,7 +200,7 @@ def test_interrupts_at_any_moment_leave_a_step_done_or_not_done(dtype):
             except KeyboardInterrupt:
                 caught += 1
             assert sg.isfinite(fast(x))
-            assert not giving.count
+            assert not donations_in_flight.count
             assert not jax.config.jax_enable_x64
     finally:
         signal.setitimer(signal.ITIMER_REAL, 0)
@@ -234,18 +234,18 @@ def test_a_run_that_fails_gives_everything_back(short):
     after = net.weight.detach().clone()
     net.load_state_dict({"weight": before, "bias": net.bias.detach().clone()})
     fast(x)
-    path = next(iter(fast._steps.values()))[0]
+    path = next(iter(fast._effectful.values()))[0]
 
     def fails(*held):
         raise MemoryError
 
-    held = memory(net.weight)
+    held = storage_of(net.weight)
     path.kernel._execute = fails
-    entry = fast._entries[1]
-    entry.step = entry.direct = stepping(path, None) if short else None
+    entry = fast._fast_entries[1]
+    entry.run_effectful = entry.direct = make_step_fast_path(path, None) if short else None
     with pytest.raises(MemoryError):
         fast(x)
-    assert memory(net.weight) is held
+    assert storage_of(net.weight) is held
     assert sg.isfinite(net.weight).all()
     assert not sg.equal(before, after)
 

@@ -11,7 +11,7 @@ from symgrad.compiler.graph.interpreter import evaluate
 from symgrad.compiler.graph.ir import Graph, walk
 from symgrad.compiler.graph.verify import verify
 from symgrad.compiler.passes.batch import batch
-from symgrad.compiler.passes.loops import loops
+from symgrad.compiler.passes.loops import merge_loops
 from symgrad.compiler.passes.unroll import unroll
 
 
@@ -71,16 +71,16 @@ def test_a_graph_with_loops_put_together_gives_the_same(f):
     pushed = differentiate.jvp(graph)
     both = Graph(pushed.inputs, (*graph.outputs, *slopes.outputs, *pushed.outputs), pushed.labels)
     given = arrays([*arguments(), *arguments()])
-    same(both, verify(loops(both)), given)
-    same(slopes, verify(loops(slopes)), given[:3])
+    same(both, verify(merge_loops(both)), given)
+    same(slopes, verify(merge_loops(slopes)), given[:3])
 
 
 def test_the_loop_that_gives_the_value_also_stacks_what_the_pullback_reads():
     graph = traced(scanned, arguments())
     both = Graph(graph.inputs, (*graph.outputs, *differentiate.grad(graph).outputs), graph.labels)
     assert count(both) == 3
-    assert count(loops(both)) == 2
-    forward = next(v for v in loops(both).values if is_control(v) and not v.attrs["reverse"])
+    assert count(merge_loops(both)) == 2
+    forward = next(v for v in merge_loops(both).values if is_control(v) and not v.attrs["reverse"])
     assert len(forward.attrs["body"].outputs) == 4  # h; its sum, what tanh gives, and h before: not 2 h, and not w
 
 
@@ -88,15 +88,15 @@ def test_a_loop_that_is_known_to_end_is_not_run_beside_the_scan_of_its_steps():
     graph = traced(grown, arguments())
     both = Graph(graph.inputs, (*graph.outputs, *differentiate.grad(graph).outputs), graph.labels)
     assert {v.op for v in graph.values if is_control(v)} == {"while_loop"}
-    assert {v.op for v in loops(both).values if is_control(v)} == {"scan"}
-    assert count(loops(both)) == 2
+    assert {v.op for v in merge_loops(both).values if is_control(v)} == {"scan"}
+    assert count(merge_loops(both)) == 2
 
 
 def test_value_and_tangent_are_one_loop():
     graph = traced(scanned, arguments())
     pushed = differentiate.jvp(graph)
     both = Graph(pushed.inputs, (*graph.outputs, *pushed.outputs), pushed.labels)
-    assert count(loops(both)) == 1
+    assert count(merge_loops(both)) == 1
 
 
 def test_loops_of_which_one_needs_the_other_stay_two():
@@ -106,8 +106,8 @@ def test_loops_of_which_one_needs_the_other_stay_two():
         return (second[0] * second[1]).sum()
 
     graph = traced(f, arguments())
-    same(graph, loops(graph), arrays(arguments()))
-    assert count(loops(graph)) == 2
+    same(graph, merge_loops(graph), arrays(arguments()))
+    assert count(merge_loops(graph)) == 2
 
 
 def test_loops_over_the_same_that_do_something_else_stay_two():
@@ -119,8 +119,8 @@ def test_loops_over_the_same_that_do_something_else_stay_two():
         return (one * other * third * fourth).sum() + (ys * zs).sum()
 
     graph = traced(f, arguments())
-    same(graph, loops(graph), arrays(arguments()))
-    assert count(loops(graph)) == 4
+    same(graph, merge_loops(graph), arrays(arguments()))
+    assert count(merge_loops(graph)) == 4
 
 
 def test_what_nobody_reads_is_left_out():
@@ -129,9 +129,9 @@ def test_what_nobody_reads_is_left_out():
         return a.sum() + y.sum()
 
     graph = traced(f, arguments())
-    (whole,) = (v for v in loops(graph).values if is_control(v))
+    (whole,) = (v for v in merge_loops(graph).values if is_control(v))
     assert (whole.attrs["carries"], whole.attrs["slices"], len(whole.args)) == (1, 1, 2)
-    same(graph, loops(graph), arrays(arguments())[: len(graph.inputs)])
+    same(graph, merge_loops(graph), arrays(arguments())[: len(graph.inputs)])
 
 
 @pytest.mark.parametrize("f", CASES)

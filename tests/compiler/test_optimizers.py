@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 import symgrad as sg
-from symgrad.mode import changes
+from symgrad.mode import guard_epoch
 
 
 def trained(change, steps=4):
@@ -73,18 +73,18 @@ def test_another_learning_rate_is_no_reason_for_a_trace(change):
 
 def test_a_schedule_does_not_have_modules_looked_at():
     optimizer = sg.optim.SGD(sg.nn.Linear(2, 2).parameters(), lr=0.1, momentum=0.9)
-    before = changes.count
+    before = guard_epoch.count
     optimizer.param_groups[0]["lr"], optimizer.param_groups[0]["momentum"] = 0.2, 0.5
-    assert changes.count == before
+    assert guard_epoch.count == before
     optimizer.param_groups[0]["momentum"] = 0
-    assert changes.count == before + 1
+    assert guard_epoch.count == before + 1
 
 
 def test_what_counts_its_changes_is_copied_and_pickled_like_any_other():
     optimizer = sg.optim.Adam(sg.nn.Linear(2, 2).parameters(), lr=0.1)
     for again in (copy.deepcopy(optimizer), pickle.loads(pickle.dumps(optimizer))):
         assert again.param_groups[0]["lr"] == 0.1
-        before = changes.count
+        before = guard_epoch.count
         again.param_groups[0]["eps"] = 1.0
         again.state[again.param_groups[0]["params"][0]] = {}
-        assert changes.count == before + 2
+        assert guard_epoch.count == before + 2

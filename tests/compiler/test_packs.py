@@ -11,9 +11,9 @@ import numpy as np
 import pytest
 
 import symgrad as sg
-from symgrad.buffers import Part
+from symgrad.buffers import BufferSlice
 from symgrad.compiler.running import lease as lease_module
-from symgrad.resident import memory
+from symgrad.resident import storage_of
 
 nn, optim = sg.nn, sg.optim
 
@@ -21,7 +21,7 @@ nn, optim = sg.nn, sg.optim
 @pytest.fixture(autouse=True)
 def _warm_soon(monkeypatch):
     """Steps are packed after their second run by a kernel."""
-    monkeypatch.setattr(lease_module, "WARM", 2)
+    monkeypatch.setattr(lease_module, "WARM_RUNS", 2)
 
 
 class Two(nn.Module):
@@ -73,14 +73,14 @@ def test_small_tensors_of_one_type_share_a_buffer_and_large_ones_have_their_own(
     net, fast, _, _ = pair(lambda p: optim.SGD(p, lr=0.01))
     for k in range(3):
         fast(data(k))
-    assert memory(net.large.bias).pack is not memory(net.norm.weight).pack  # not yet
+    assert storage_of(net.large.bias).parent is not storage_of(net.norm.weight).parent  # not yet
     fast(data(3))
-    packs = {name: memory(p).pack for name, p in (*net.named_parameters(), *net.named_buffers())}
+    packs = {name: storage_of(p).parent for name, p in (*net.named_parameters(), *net.named_buffers())}
     assert packs["large.bias"] is packs["norm.weight"] is packs["norm.running_mean"]
     assert packs["small.weight"] is packs["small.bias"]
     assert len({id(pack) for pack in packs.values()}) == 4  # and the counter of the norm's
-    assert memory(net.large.weight).place is None
-    assert memory(net.large.bias.grad).pack is memory(net.norm.bias.grad).pack
+    assert storage_of(net.large.weight).span is None
+    assert storage_of(net.large.bias.grad).parent is storage_of(net.norm.bias.grad).parent
 
 
 @pytest.mark.parametrize("between", range(9))
@@ -213,7 +213,7 @@ def test_a_state_in_a_pack_as_an_argument_is_read_as_it_is_now():
     for _ in range(6):
         fast(sg.ones(3))
         eager(sg.ones(3))
-    assert memory(a).place is not None
+    assert storage_of(a).span is not None
     with pytest.warns(UserWarning, match="x and a share memory"):
         assert fast(a).tolist() == eager(c).tolist()
     assert [a.tolist(), b.tolist()] == [c.tolist(), d.tolist()]
@@ -254,7 +254,7 @@ def test_versions_count_steps():
     assert [p._version for p in net.parameters()] == [n + 4 for n in before]
     net.norm.bias.tolist()
     assert net.norm.bias._version == before[3] + 4
-    assert isinstance(memory(net.norm.weight), Part)
+    assert isinstance(storage_of(net.norm.weight), BufferSlice)
 
 
 def test_a_parameter_whose_memory_is_gone_is_an_error_and_nothing_else_changes():
@@ -287,7 +287,7 @@ def test_new_values_take_the_memory_of_the_old_ones():
         fast(data())
     (aliases,) = re.findall(r"input_output_alias=\{(.*?)\}, entry", fast.hlo())
     found = {(int(out), int(given)) for out, given in re.findall(r"\{(\d+)\}: \((\d+),", aliases)}
-    assert found == {(j, k) for k, _, j in fast._latest.lease._packs}
+    assert found == {(j, k) for k, _, j in fast._latest.pool._pooled_buffers}
     assert len(found) >= 5
 
 
@@ -298,7 +298,7 @@ def test_counters_that_are_alike_are_one_part_of_a_pack():
         fast(data(k))
         eager(data(k))
     counters = [[state["step"] for state in o.state.values()] for o in made]
-    parts = {id(memory(t)) for t in counters[0]}
+    parts = {id(storage_of(t)) for t in counters[0]}
     assert len(parts) == 1
     counters[0][2].add_(5)  # it leaves, and is no longer alike
     counters[1][2].add_(5)
@@ -333,7 +333,7 @@ def test_steps_with_random_numbers_take_the_fast_path_too(dtype):
     assert later == after
     for x, y in zip(mine, weights, strict=True):
         np.testing.assert_allclose(x, y, rtol=1e-3, atol=1e-5)
-    assert (1 in step._entries) == (dtype == sg.float32)
+    assert (1 in step._fast_entries) == (dtype == sg.float32)
 
 
 def test_random_numbers_that_were_drawn_in_vain_are_drawn_again(monkeypatch):
@@ -347,7 +347,7 @@ def test_random_numbers_that_were_drawn_in_vain_are_drawn_again(monkeypatch):
     for _ in range(3):
         step(sg.ones(3))
     state, before = sg.get_rng_state().tolist(), noise.tolist()
-    lease = step._latest.lease
+    lease = step._latest.pool
     with monkeypatch.context() as patch:
         patch.setattr(lease, "launch", lambda *args: (_ for _ in ()).throw(MemoryError))
         with pytest.raises(MemoryError):

@@ -186,7 +186,7 @@ def test_what_a_module_consists_of():
         "Net.shift: another Tensor": lambda: setattr(net, "shift", sg.ones(2)),
         "Net: other forward hooks": lambda: net.register_forward_hook(lambda module, args, out: out * 10),
         "Linear: other forward pre hooks": lambda: net.first.register_forward_pre_hook(lambda module, args: (args[0] + 1,)),
-        "c1, which the function brings along: float32[2, 2] that requires grad -> float64[2, 2] that requires grad": lambda: net.double(),
+        "c1, which the function captures: float32[2, 2] that requires grad -> float64[2, 2] that requires grad": lambda: net.double(),
     }
     fast(x)
     for reason, change in changes.items():

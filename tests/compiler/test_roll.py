@@ -15,8 +15,8 @@ from symgrad.compiler.graph.interpreter import evaluate
 from symgrad.compiler.graph.ir import Graph
 from symgrad.compiler.graph.verify import verify
 from symgrad.compiler.passes.layers import find_loops
-from symgrad.compiler.passes.outline import outlined
-from symgrad.compiler.passes.repeats import runs
+from symgrad.compiler.passes.outline import outline
+from symgrad.compiler.passes.repeats import periodic_runs
 from symgrad.compiler.passes.roll import roll
 from symgrad.compiler.tracing.effects import Effects
 from symgrad.compiler.tracing.trace import trace
@@ -41,7 +41,7 @@ def compare(graph: Graph, arrays: list[Any], least: int = 4) -> list[tuple[int, 
     new, expected = rolled(graph, least), evaluate(graph, arrays)
     for a, b in zip(expected, evaluate(new, arrays), strict=True):
         np.testing.assert_allclose(b, a, rtol=1e-6, atol=1e-6 * max(1.0, float(np.abs(a).max(initial=0))))
-    for a, b in zip(expected, evaluate(verify(outlined(graph, find_loops(graph, least))), arrays), strict=True):
+    for a, b in zip(expected, evaluate(verify(outline(graph, find_loops(graph, least))), arrays), strict=True):
         np.testing.assert_array_equal(b, a)
     loops = [v for v in new.values if v.op == "scan"]
     assert len(loops) == len(find_loops(graph, least))
@@ -265,7 +265,7 @@ def test_training_steps(optimizer: str) -> None:
 
     x = sg.randn(5, 3)
     step([x])  # makes the optimizer's state
-    traced = trace(step, (x,), ("x",), follow=True, effects=True)
+    traced = trace(step, (x,), ("x",), allow_branches=True, effects=True)
     values = Effects(traced).values
     graph = lowered(Graph(traced.graph.inputs, (*traced.graph.outputs, *values), traced.graph.labels))
     generator = np.random.default_rng(0)
@@ -340,10 +340,10 @@ def test_random_layers_are_rolled_at_all() -> None:
 
 
 def test_runs() -> None:
-    assert runs([1, 2, 1, 2, 1, 2, 1, 2], 4) == [(0, 8, 2)]
-    assert runs([7, 1, 2, 1, 2, 1, 2, 9, 5, 5, 5, 5], 3) == [(1, 7, 2), (8, 12, 1)]
-    assert runs([1, 2, 3, 4], 2) == []
-    assert runs([], 2) == []
+    assert periodic_runs([1, 2, 1, 2, 1, 2, 1, 2], 4) == [(0, 8, 2)]
+    assert periodic_runs([7, 1, 2, 1, 2, 1, 2, 9, 5, 5, 5, 5], 3) == [(1, 7, 2), (8, 12, 1)]
+    assert periodic_runs([1, 2, 3, 4], 2) == []
+    assert periodic_runs([], 2) == []
 
 
 # compiled
@@ -378,9 +378,9 @@ def test_rows_of_results() -> None:
     sg.manual_seed(0)
     weights = [sg.randn(4, 4) / 2 for _ in range(12)]
     graph, arrays = with_gradients(lambda x, *ws: interpreted(([[0]], [12], 1, False, 99, False), x, list(ws)), sg.randn(3, 4), *weights)
-    from symgrad.compiler.xla.kernel import Kernel
+    from symgrad.compiler.xla.kernel import XlaKernel
 
-    kernel = Kernel(rolled(graph), roll=False)
+    kernel = XlaKernel(rolled(graph), roll=False)
     assert "rows(" in kernel.source()
     for a, b in zip(evaluate(graph, arrays), kernel(arrays), strict=True):
         np.testing.assert_allclose(b, a, rtol=1e-3, atol=1e-5)

@@ -15,8 +15,8 @@ import symgrad as sg
 from symgrad.compiler.control.build import inline
 from symgrad.compiler.graph.interpreter import evaluate
 from symgrad.compiler.graph.ir import Graph, input_value
-from symgrad.compiler.host.kernel import Kernel as HostKernel
-from symgrad.compiler.xla.kernel import Kernel as XlaKernel
+from symgrad.compiler.host.kernel import HostKernel as HostKernel
+from symgrad.compiler.xla.kernel import XlaKernel as XlaKernel
 
 
 def assert_close(found, wanted, graph, dtype, name):

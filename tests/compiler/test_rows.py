@@ -15,7 +15,7 @@ from symgrad.compiler.graph.builder import apply, xp
 from symgrad.compiler.graph.interpreter import evaluate
 from symgrad.compiler.graph.ir import Graph, input_value
 from symgrad.compiler.graph.verify import verify
-from symgrad.compiler.xla.kernel import Kernel
+from symgrad.compiler.xla.kernel import XlaKernel
 from symgrad.ops.table import TABLE
 from symgrad.testing.samples import samples
 
@@ -84,7 +84,7 @@ def test_kernel(batch, order):
         found = outputs(TABLE[name], some, order)
         results, names = results + found, names + [f"{name}, output {i}" for i in range(len(found))]
     graph = verify(Graph(inputs, results))
-    for found, wanted, name in zip(Kernel(graph)(arrays), evaluate(graph, arrays), names, strict=True):
+    for found, wanted, name in zip(XlaKernel(graph)(arrays), evaluate(graph, arrays), names, strict=True):
         np.testing.assert_allclose(found, wanted, rtol=1e-10, atol=1e-11, err_msg=name)
 
 

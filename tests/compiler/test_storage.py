@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 
 import symgrad as sg
-from symgrad.resident import is_alone, is_resident, memory, move, resident, write
+from symgrad.resident import is_on_device, is_unaliased, storage_of, tensor_from_storage, to_device, write_storage
 
 nn = sg.nn
 
@@ -31,11 +31,11 @@ def kernel_result(*shape):
 
 def test_a_result_stays_on_the_device_until_it_is_looked_at():
     y = kernel_result(2, 3)
-    assert is_resident(y)
+    assert is_on_device(y)
     assert (y.shape, y.dtype, y.ndim, y.requires_grad) == ((2, 3), sg.float32, 2, False)
-    assert is_resident(y)
+    assert is_on_device(y)
     assert (y + 1).tolist() == [[3.0] * 3] * 2
-    assert not is_resident(y)
+    assert not is_on_device(y)
     assert type(y) is sg.Tensor
 
 
@@ -57,8 +57,8 @@ def test_what_was_looked_at_can_be_written_to():
 
 def test_a_resident_parameter_is_a_parameter():
     p = nn.Parameter(sg.zeros(2))
-    move(p, memory(kernel_result(2)))
-    assert is_resident(p)
+    to_device(p, storage_of(kernel_result(2)))
+    assert is_on_device(p)
     assert p.__class__ is nn.Parameter
     assert isinstance(p, nn.Parameter)
     assert repr(p) == "Parameter containing:\ntensor([2., 2.], requires_grad=True)"
@@ -68,7 +68,7 @@ def test_a_resident_parameter_is_a_parameter():
 @pytest.mark.parametrize("duplicate", [copy.copy, copy.deepcopy, lambda t: pickle.loads(pickle.dumps(t)), nn.Parameter])
 def test_copies_of_resident_tensors_are_ordinary_ones(duplicate):
     p = nn.Parameter(sg.zeros(2))
-    move(p, memory(kernel_result(2)))
+    to_device(p, storage_of(kernel_result(2)))
     q = duplicate(p)
     assert type(q) is nn.Parameter
     assert q.tolist() == [2.0, 2.0]
@@ -81,7 +81,7 @@ def test_a_class_of_ones_own_comes_back():
 
     t = sg.zeros(2).as_subclass(Mine)
     t._base = None
-    move(t, memory(kernel_result(2)))
+    to_device(t, storage_of(kernel_result(2)))
     assert isinstance(t, Mine)
     assert t.twice().tolist() == [4.0, 4.0]
     assert type(t) is Mine
@@ -109,18 +109,18 @@ def test_threads_that_look_at_once_see_the_same_memory():
 
 def test_alone_is_who_shares_memory_with_nobody():
     x = sg.randn(3, 2)
-    assert is_alone(x)
+    assert is_unaliased(x)
     for sharing in (x.detach(), x[0], x.numpy(), x.T, x.data, x.reshape(6)):
-        assert not is_alone(x)
+        assert not is_unaliased(x)
         del sharing
-    assert is_alone(x)
-    assert not is_alone(x[0])
+    assert is_unaliased(x)
+    assert not is_unaliased(x[0])
 
 
 def test_writing_is_seen_by_all_who_share_the_memory():
-    x, held = sg.zeros(3), memory(kernel_result(3))
+    x, held = sg.zeros(3), storage_of(kernel_result(3))
     view, array = x[1:], x.numpy()
-    write(x, held)
+    write_storage(x, held)
     assert x.tolist() == [2.0] * 3
     assert view.tolist() == [2.0] * 2
     assert array.tolist() == [2.0] * 3
@@ -129,11 +129,11 @@ def test_writing_is_seen_by_all_who_share_the_memory():
 def test_writing_to_who_is_alone_moves_it():
     x = sg.zeros(3)
     before = x._version
-    write(x, memory(kernel_result(3)))
-    assert is_resident(x)
+    write_storage(x, storage_of(kernel_result(3)))
+    assert is_on_device(x)
     assert x._version == before + 1
-    write(x, np.ones(3, np.float32))
-    assert not is_resident(x)
+    write_storage(x, np.ones(3, np.float32))
+    assert not is_on_device(x)
     assert x.tolist() == [1.0] * 3
 
 
@@ -144,13 +144,13 @@ def test_parameters_that_kernels_read_move_to_the_device_unless_they_keep_coming
     net = nn.Linear(3, 2)
     fast, x = sg.compile(net), sg.ones(4, 3)
     fast(x)
-    assert is_resident(net.weight)
+    assert is_on_device(net.weight)
     for _ in range(4):
         net.weight.sum()
-        assert not is_resident(net.weight)
+        assert not is_on_device(net.weight)
         fast(x)
-    assert not is_resident(net.weight)
-    assert is_resident(net.bias)
+    assert not is_on_device(net.weight)
+    assert is_on_device(net.bias)
     with sg.no_grad():
         net.weight.zero_()
         net.bias.zero_()
@@ -162,10 +162,10 @@ def test_what_a_step_reads_moves_to_the_device_beside_what_it_writes():
     add = sg.compile(lambda x: total.add_(scale * x), backend="xla")
     for size in (2.0, 3.0):
         scale.fill_(size)
-        assert not is_resident(scale)
+        assert not is_on_device(scale)
         for _ in range(2):  # the first call of all is the trace
             add(sg.ones(3))
-        assert is_resident(scale)
+        assert is_on_device(scale)
     assert total.tolist() == [10.0] * 3
 
 
@@ -173,10 +173,10 @@ def test_arguments_on_the_device_are_there_again_after_tracing():
     x = kernel_result(4)
     for use in (sg.compile(lambda x: x + 1), sg.compile(lambda x: x.sum()).grad, sg.compile(lambda x: x + sg.rand(4))):
         use(x)
-        assert is_resident(x)
+        assert is_on_device(x)
     seen = []
     sg.compile(lambda x: seen.append(x.detach()) or x + 1, fallback="eager")(x)
-    assert not is_resident(x)
+    assert not is_on_device(x)
     assert x.tolist() == seen[0].tolist() == [2.0] * 4
 
 
@@ -227,8 +227,8 @@ def test_results_are_new_memory_also_if_they_are_arguments():
 
 
 def test_new_tensors_hold_what_they_are_given():
-    assert not is_resident(resident(np.ones(2)))
-    assert is_resident(resident(memory(kernel_result(2))))
+    assert not is_on_device(tensor_from_storage(np.ones(2)))
+    assert is_on_device(tensor_from_storage(storage_of(kernel_result(2))))
 
 
 # donated arguments
@@ -238,9 +238,9 @@ def test_a_donated_argument_is_gone_and_its_memory_used():
     fast = sg.compile(lambda x, y: (x + 1, y.sum()), donate=True)
     fast(sg.ones(4), sg.ones(5))
     x, y = kernel_result(4), kernel_result(5)
-    where = memory(x).unsafe_buffer_pointer()
+    where = storage_of(x).unsafe_buffer_pointer()
     more, total = fast(x, y)
-    assert memory(more).unsafe_buffer_pointer() == where
+    assert storage_of(more).unsafe_buffer_pointer() == where
     assert (more.tolist(), total.item()) == ([3.0] * 4, 10.0)
     assert y.tolist() == [2.0] * 5  # fits no result
     for use in (lambda: x + 1, lambda: fast(x, y)):
@@ -264,19 +264,19 @@ def test_what_is_needed_is_not_given_away():
 def test_devices_have_names():
     with pytest.raises(ValueError, match=r"device='tpu' is not there: JAX sees cpu:0"):
         sg.compile(double, device="tpu")(sg.ones(2))
-    assert memory(sg.compile(double, device="cpu:0")(sg.ones(2))).device.platform == "cpu"
+    assert storage_of(sg.compile(double, device="cpu:0")(sg.ones(2))).device.platform == "cpu"
 
 
 def test_kernels_run_on_several_devices():
     code = """
 import symgrad as sg
-from symgrad.resident import memory
+from symgrad.resident import storage_of
 net, x = sg.nn.Linear(3, 3), sg.ones(2, 3)
 there, here = sg.compile(net, device="cpu:2"), sg.compile(net)
 y = there(x)
-assert memory(y).device.id == 2 and memory(net.weight).device.id == 2
+assert storage_of(y).device.id == 2 and storage_of(net.weight).device.id == 2
 z = here(y)
-assert memory(z).device.id == 0
+assert storage_of(z).device.id == 0
 assert sg.allclose(z, net(net(x)))
 """
     flags = {**os.environ, "XLA_FLAGS": "--xla_force_host_platform_device_count=4"}

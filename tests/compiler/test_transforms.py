@@ -205,7 +205,7 @@ FLAT = {
 
 @pytest.mark.parametrize("name", FLAT)
 def test_where_nothing_depends_on_it_a_derivative_is_the_number_zero(name):
-    """And no array of zeros that the function brings along."""
+    """And no array of zeros that the function captures."""
     fast, x, w = sg.compile(FLAT[name]), sg.tensor([1.0, 2.0]), sg.tensor([3.0, 4.0])
     for _ in range(2):
         assert not fast(x, w).any()

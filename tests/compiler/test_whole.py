@@ -9,7 +9,7 @@ import symgrad as sg
 import symgrad.nn.functional as F
 from symgrad.compiler import Graph
 from symgrad.compiler.graph.interpreter import evaluate
-from symgrad.compiler.passes.whole import whole
+from symgrad.compiler.passes.whole import legalize_dtypes
 
 TRUTHS = {
     "sign": lambda b: b.sign(), "sgn": lambda b: sg.sgn(b), "cumsum": lambda b: b.cumsum(0), "cumprod": lambda b: b.cumprod(0),
@@ -74,9 +74,9 @@ WAYS = [
 @pytest.mark.parametrize(("before", "after"), WAYS, ids=["sign", "clamp", "all"])
 def test_another_type_is_found(before, after):
     graph = Graph.parse(before)
-    assert str(whole(graph)) == after
+    assert str(legalize_dtypes(graph)) == after
     array = np.array([1, 0, 3]).astype(graph.inputs[0].dtype)
-    np.testing.assert_array_equal(evaluate(whole(graph), [array])[0], evaluate(graph, [array])[0])
+    np.testing.assert_array_equal(evaluate(legalize_dtypes(graph), [array])[0], evaluate(graph, [array])[0])
 
 
 @pytest.mark.parametrize(
@@ -90,7 +90,7 @@ def test_another_type_is_found(before, after):
     ],
 )  # fmt: skip
 def test_what_xla_has_stays(text):
-    assert str(whole(Graph.parse(text))) == text
+    assert str(legalize_dtypes(Graph.parse(text))) == text
 
 
 def test_functions_that_have_no_whole_numbers_say_so():

@@ -131,7 +131,7 @@ def test_why_it_is_traced_again():
     for _ in range(4):
         run(numbers())
     assert [str(r) for r in run.recompiles()] == [
-        "first call", "a, which the function brings along: float64[3] -> float64[3] that requires grad",
+        "first call", "a, which the function captures: float64[3] -> float64[3] that requires grad",
     ]  # fmt: skip
 
 

@@ -1,4 +1,4 @@
-"""x.add_(y, alpha=a) and sub_ write straight into the memory where they can: the same numbers, errors and marks as the long way."""
+"""x.add_(y, alpha=a) and sub_ write straight into the memory where they can: the same numbers, errors and marks as the slow path."""
 
 from __future__ import annotations
 

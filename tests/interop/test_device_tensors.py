@@ -11,8 +11,8 @@ import pytest
 from public_calls import RECIPES, call_of, called, fresh, public_functions, public_methods
 
 import symgrad as sg
-from symgrad.buffers import Pack, Part, Terms
-from symgrad.resident import is_resident, leased, resident
+from symgrad.buffers import BufferSlice, PooledBuffer, PoolState
+from symgrad.resident import is_on_device, pooled_tensor, tensor_from_storage
 from symgrad.utils.data import DataLoader, TensorDataset, default_collate
 
 NAMES = dict([*public_functions(), *public_methods()])
@@ -26,14 +26,14 @@ def put(array):
 def pooled(t):
     """A tensor that shares a device buffer with others, as gradients and parameters of a compiled step do."""
     array = np.array(t.detach().numpy())
-    pack = Pack((array.size + 2,), array.dtype, Terms(), put)
+    pack = PooledBuffer((array.size + 2,), array.dtype, PoolState(), put)
     pack.buffer = put(np.concatenate([np.zeros(2, array.dtype), array.reshape(-1)]))
-    return leased(Part(pack, array.shape, array.dtype, slice(2, None)))
+    return pooled_tensor(BufferSlice(pack, array.shape, array.dtype, slice(2, None)))
 
 
 def buffered(t):
     """Around a buffer of the device, as every result of a kernel is."""
-    return resident(put(t.detach().numpy()))
+    return tensor_from_storage(put(t.detach().numpy()))
 
 
 @functools.cache
@@ -55,7 +55,7 @@ def moved(args, kind):
     if not isinstance(args, sg.Tensor):
         return args
     t = kind(args.detach())
-    assert is_resident(t)
+    assert is_on_device(t)
     return t.requires_grad_() if args.requires_grad else t
 
 

@@ -107,7 +107,7 @@ def refused(case, run, *args) -> bool:
 
 def questions(case, args) -> list[str]:
     """What Python asked of the numbers: guards of the program."""
-    return trace(lambda given: case(*given), tensors(args), "xy"[: len(args)], follow=True, effects=True).path.questions
+    return trace(lambda given: case(*given), tensors(args), "xy"[: len(args)], allow_branches=True, effects=True).path.texts
 
 
 @pytest.fixture(scope="module")

@@ -11,7 +11,7 @@ from symgrad.compiler.differentiate import vjp
 from symgrad.compiler.graph import builder
 from symgrad.compiler.graph.interpreter import evaluate
 from symgrad.compiler.graph.ir import Graph, input_value
-from symgrad.compiler.xla.kernel import Kernel
+from symgrad.compiler.xla.kernel import XlaKernel
 from symgrad.ops.table import TABLE
 from symgrad.testing.rows import exact, ones, outputs_of, rules_of
 from symgrad.testing.samples import samples
@@ -68,7 +68,7 @@ def test_graph_of_a_row(row):
 def test_lowering_of_all_rows():
     pytest.importorskip("jax")
     graph, arrays = graph_of(CASES)
-    for got, case in zip(Kernel(graph)(arrays), CASES, strict=True):
+    for got, case in zip(XlaKernel(graph)(arrays), CASES, strict=True):
         close(got, outputs_of(*case)[0], f"{case[0].name} {case[1][1]}")
 
 
@@ -77,7 +77,7 @@ def test_lowering_of_all_cotangents():
     pytest.importorskip("jax")
     cases = ruled(CASES)
     graph, arrays = graph_of(cases)
-    got = Kernel(vjp(graph))(arrays + seeds(cases))
+    got = XlaKernel(vjp(graph))(arrays + seeds(cases))
     names = [f"{row.name}, {row.args[i]}, {sample[1]}" for row, sample in cases for i, a in enumerate(sample[0]) if a.dtype.kind == "f"]
     for value, expected, name in zip(got, cotangents(cases), names, strict=True):
         close(value, expected, name)
@@ -100,12 +100,12 @@ def test_kernels_agree_at_the_edges():
     pytest.importorskip("jax")
     cases = [case for case in at_edges() if not np.iscomplexobj(outputs_of(*case)[0])]
     graph, arrays = graph_of(cases)
-    for got, case in zip(Kernel(graph)(arrays), cases, strict=True):
+    for got, case in zip(XlaKernel(graph)(arrays), cases, strict=True):
         close(got, outputs_of(*case)[0], f"{case[0].name} {case[1][1]}")
     cases = ruled(cases)
     graph, arrays = graph_of(cases)
     names = [f"{row.name}, {name}, {sample[1]}" for row, sample in cases for name in row.args]
-    for got, expected, name in zip(Kernel(vjp(graph))(arrays + seeds(cases)), cotangents(cases), names, strict=True):
+    for got, expected, name in zip(XlaKernel(vjp(graph))(arrays + seeds(cases)), cotangents(cases), names, strict=True):
         close(got, expected, name)
 
 
@@ -137,5 +137,5 @@ def test_kernels_agree_at_the_edges_of_whole_numbers(dtype):
     with np.errstate(all="ignore"):
         cases = list(at_whole_edges(dtype))
         graph, arrays = graph_of(cases)
-        for got, expected, (row, (_, attrs)) in zip(Kernel(graph)(arrays), evaluate(graph, arrays), cases, strict=True):
+        for got, expected, (row, (_, attrs)) in zip(XlaKernel(graph)(arrays), evaluate(graph, arrays), cases, strict=True):
             np.testing.assert_array_equal(got, expected, f"{row.name} {attrs}", strict=True)

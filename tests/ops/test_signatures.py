@@ -81,17 +81,17 @@ class Rows(Observer):
         super().__init__(None)
         self.names = set()
 
-    def seen(self, row, result):
+    def on_op(self, row, result):
         self.names.add(row.name)
 
 
 def rows_of(program):
-    before = local.mode.watch(Rows())
+    before = local.mode.swap_capture(Rows())
     try:
         program()
         return local.mode.capture.names
     finally:
-        local.mode.watch(before)
+        local.mode.swap_capture(before)
 
 
 def own_call(name):

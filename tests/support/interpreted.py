@@ -12,7 +12,7 @@ from symgrad.mode import Mode, local
 class Kernel:
     on_device, executable, narrow, packing = False, None, True, None
 
-    def __init__(self, graph, name="forward", options=None, donated=(), kept=(), packing=None):
+    def __init__(self, graph, name="forward", options=None, donated=(), resident_inputs=(), packing=None):
         self.graph, self.name, self.donated = graph, name, ()
 
     def __call__(self, arrays):
@@ -23,8 +23,8 @@ class Kernel:
         finally:
             mode.run = outer
 
-    def launch(self, held, found=None):
-        return self(held)
+    def launch(self, operands, found=None):
+        return self(operands)
 
     def buffer(self, array):
         return array.copy()

@@ -5,8 +5,8 @@ from __future__ import annotations
 import warnings
 from typing import Any
 
-from symgrad.escapes import escaping, option
-from symgrad.mode import drawn
+from symgrad.escapes import before_escape, option
+from symgrad.mode import record_draw
 from symgrad.ops.generator import default_generator
 from symgrad.ops.sampling import dropout_mask
 from symgrad.tensor import Tensor, wrap
@@ -17,7 +17,7 @@ __all__ = ["alpha_dropout", "dropout", "dropout1d", "dropout2d", "dropout3d", "f
 
 def _check_probability(p: Any) -> None:
     if isinstance(p, Tensor):
-        escaping(p, option("p", "dropout"))
+        before_escape(p, option("p", "dropout"))
     if not 0.0 <= p <= 1.0:
         raise ValueError(f"dropout probability has to be between 0 and 1, but got {p}")
 
@@ -25,7 +25,7 @@ def _check_probability(p: Any) -> None:
 def _dropped(input: Tensor, p: float, mask_shape: tuple[int, ...]) -> Tensor:
     dtype = input._array.dtype
     scale = dtype.type(0.0 if p == 1 else 1 / (1 - p))
-    return input * wrap(drawn(lambda: dropout_mask(default_generator, mask_shape, p).astype(dtype) * scale, default_generator))
+    return input * wrap(record_draw(lambda: dropout_mask(default_generator, mask_shape, p).astype(dtype) * scale, default_generator))
 
 
 def _maybe_inplace(input: Tensor, p: float, mask_shape: tuple[int, ...], inplace: bool) -> Tensor:
@@ -99,7 +99,7 @@ def _moved(input: Tensor, p: float, mask_shape: tuple[int, ...]) -> Tensor:
         return input * 0
     scale = ((ALPHA**2 * p + 1) * (1 - p)) ** -0.5
     dtype = input._array.dtype
-    keep = wrap(drawn(lambda: dropout_mask(default_generator, mask_shape, p).astype(dtype), default_generator))
+    keep = wrap(record_draw(lambda: dropout_mask(default_generator, mask_shape, p).astype(dtype), default_generator))
     return input * (keep * scale) + ((keep - 1) * (ALPHA * scale) + ALPHA * scale * p)  # type: ignore[no-any-return]
 
 

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from symgrad.autograd import no_grad
 from symgrad.creation import arange
 from symgrad.dispatch import tensors as ops
-from symgrad.escapes import CLASSES, escaping
+from symgrad.escapes import CLASSES, before_escape
 from symgrad.linalg import vector_norm
 from symgrad.mode import local
 from symgrad.ops.promotion import INT32, INT64, word
@@ -103,7 +103,7 @@ def one_hot(tensor: Tensor, num_classes: int = -1) -> Tensor:
     if indices.size and int(indices.min()) < 0:
         raise RuntimeError("Class values must be non-negative.")
     if num_classes == -1:
-        escaping(tensor.max(), CLASSES)  # which a program depends on
+        before_escape(tensor.max(), CLASSES)  # which a program depends on
     needed = int(indices.max(initial=-1)) + 1
     count = needed if num_classes == -1 else num_classes
     if count < needed:

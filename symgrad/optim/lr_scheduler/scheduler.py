@@ -34,8 +34,8 @@ def told(scheduler: Any) -> None:
     capture = local.mode.capture
     if capture is not None:
         groups = [(group, dict(group)) for group in scheduler.optimizer.param_groups]
-        capture.undo(functools.partial(_put_back, [(vars(scheduler), dict(vars(scheduler))), *groups]))
-        capture.done_once("scheduler.step()")
+        capture.record_undo(functools.partial(_put_back, [(vars(scheduler), dict(vars(scheduler))), *groups]))
+        capture.refuse_replay("scheduler.step()")
 
 
 def _put_back(kept: list[tuple[dict[str, Any], dict[str, Any]]]) -> None:

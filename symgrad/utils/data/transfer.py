@@ -29,7 +29,7 @@ from typing import Any
 
 INLINE = 64 * 1024
 ALIGNMENT = 64  # of every array, as NumPy's own memory
-MOST_MAPPINGS = 64  # at a time
+MAX_MAPPINGS = 64  # at a time
 HAS_FILES = os.name == "posix"  # where descriptors can be sent
 
 _mappings: weakref.WeakSet[mmap.mmap] = weakref.WeakSet()
@@ -158,7 +158,7 @@ def _mapped(descriptor: int, access: int) -> mmap.mmap:
 
 def _opened(descriptor: int) -> memoryview:
     """The file in memory. Python keeps a descriptor for each mapping, so who collects many batches gets copies of the later ones."""
-    if len(_mappings) < MOST_MAPPINGS:
+    if len(_mappings) < MAX_MAPPINGS:
         mapping = _mapped(descriptor, mmap.ACCESS_WRITE)
         _mappings.add(mapping)
         return memoryview(mapping)

@@ -114,7 +114,7 @@ SMOOTH_WRITES = [
 INT_WRITES = [
     "{i}.add_(1)", "{i}[0] = 2", "{i}.mul_(-1)", "{i}.copy_({f})", "{b}.logical_not_()", "{b}[0] = True",
 ]  # fmt: skip
-# what the user brings along, and what is done to tensors besides computing
+# what the user captures, and what is done to tensors besides computing
 CALLS = [
     "Doubling.apply({f})", "Scaled.apply({f}, 2.0)", "Both.apply({f}, {f} * 2)[0]", "Both.apply({f}, {g})[1]", "Straight.apply({f})",
     "Dirty.apply({f} * 1)", "hooked({f})", "cut({f})", "if_recorded({f})", "overwritten({f})", "unsqueezed({f})", "turned({f})",

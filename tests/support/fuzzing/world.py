@@ -36,18 +36,18 @@ class Interpreted:
         self.graph, self.name = graph, name
         self.on_device, self.donated = False, ()
 
-    def launch(self, held: Any, found: Any = None) -> list[Any]:
-        return self(held)
+    def launch(self, operands: Any, found: Any = None) -> list[Any]:
+        return self(operands)
 
     def buffer(self, array: Any) -> Any:
         return np.array(array)
 
     def __call__(self, arrays: Any) -> list[Any]:
-        kept, local.mode = local.mode, Mode()  # a kernel runs inside a context that cannot be entered twice
+        resident_inputs, local.mode = local.mode, Mode()  # a kernel runs inside a context that cannot be entered twice
         try:
             return [np.array(a) for a in evaluate(self.graph, [np.asarray(a) for a in arrays])]
         finally:
-            local.mode = kept
+            local.mode = resident_inputs
 
     def source(self) -> str:
         return str(self.graph)
@@ -64,8 +64,8 @@ def interpreted() -> Iterator[None]:
     try:
         yield
     finally:
-        for module, kept in places:
-            module.make_kernel = kept
+        for module, resident_inputs in places:
+            module.make_kernel = resident_inputs
 
 
 @dataclass
@@ -192,11 +192,11 @@ class Watch(Observer):
             self.margin = min(self.margin, float(MARGINS[row.name](attrs, *[np.asarray(a, np.float64) for a in arrays if a is not None])))
 
     def __enter__(self) -> Watch:
-        local.mode.watch(self)
+        local.mode.swap_capture(self)
         return self
 
     def __exit__(self, *exc: object) -> None:
-        local.mode.watch(None)
+        local.mode.swap_capture(None)
 
 
 def _near(*places: float) -> Callable[..., float]:

@@ -15,7 +15,7 @@ from symgrad.compiler.graph.ir import Graph
 from symgrad.compiler.tracing.capture import Capture
 from symgrad.compiler.tracing.journal import Journal
 from symgrad.escapes import AUTOGRAD_GRAD, BACKWARD, MASK
-from symgrad.mode import local, traced_by
+from symgrad.mode import current_capture, local
 from symgrad.ops.promotion import kind
 from symgrad.tensor import Tensor
 
@@ -59,11 +59,11 @@ class Session:
     def watches(self) -> bool:
         """Does the trace of the test body see what this thread does now?"""
         capture = self.capture
-        return capture is not None and not self._busy and threading.get_ident() == self.thread and traced_by() is capture
+        return capture is not None and not self._busy and threading.get_ident() == self.thread and current_capture() is capture
 
     def ran(self, result) -> None:
         """The body has run an op, not the backward of a Function on cotangents that have no values yet."""
-        if not self._busy and self.capture.follow:
+        if not self._busy and self.capture.allow_branches:
             self.ops += 1
             self.last = None if self.read else result[0] if isinstance(result, tuple) and result else result
 
@@ -94,7 +94,7 @@ class Session:
         """Add the eager derivatives of `t` to those of the others; gives its cotangent, if it has derivatives."""
         if not self.differentiate or not local.mode.recording or not t.requires_grad or t.dtype.is_complex:
             return None
-        leaves = [x for x in self.capture.outside if x.is_leaf and x.requires_grad and not x.dtype.is_complex]
+        leaves = [x for x in self.capture.input_tensors if x.is_leaf and x.requires_grad and not x.dtype.is_complex]
         if not leaves:
             return None
         weight = np.random.default_rng(len(self.read)).uniform(0.5, 1.5, t.shape).astype(_SLOT.__get__(t).dtype)
@@ -125,11 +125,11 @@ def eps_of(dtype) -> float:
 def unwatched():
     """What runs here is no part of the trace."""
     mode = local.mode
-    capture = mode.watch(None)
+    capture = mode.swap_capture(None)
     try:
         yield
     finally:
-        mode.watch(capture)
+        mode.swap_capture(capture)
 
 
 class Observing(Capture):
@@ -145,36 +145,36 @@ class Observing(Capture):
         super().__call__(row, args, attrs, result)
         self.session.ran(result)
 
-    def escaped(self, t, way) -> None:
-        if t is None or way.asks is not None or way in (BACKWARD, AUTOGRAD_GRAD, MASK):
-            super().escaped(t, way)
+    def before_escape(self, t, escape) -> None:
+        if t is None or escape.asks is not None or escape in (BACKWARD, AUTOGRAD_GRAD, MASK):
+            super().before_escape(t, escape)
         elif self.session.watches():
-            self.session.observe(t, way.what)
+            self.session.observe(t, escape.what)
 
-    def made(self, t: Tensor) -> None:
+    def on_constant(self, t: Tensor) -> None:
         if not self.session.outside:
-            super().made(t)
+            super().on_constant(t)
 
-    def draws_from(self, generator) -> None:
+    def before_draw(self, generator) -> None:
         if id(generator) not in self.generators:
             self.journal.marks.append((generator, generator.mark()))
-        super().draws_from(generator)
+        super().before_draw(generator)
 
-    def hooked(self, *args) -> None:
+    def on_hook(self, *args) -> None:
         self.session.differentiate = False  # the test would see that its hooks are called once more
-        super().hooked(*args)
+        super().on_hook(*args)
 
-    def rebound(self, t: Tensor, how: str) -> None:
-        box = self.boxes.get(id(_SLOT.__get__(t)))
+    def before_rebind(self, t: Tensor, how: str) -> None:
+        box = self.storages.get(id(_SLOT.__get__(t)))
         if box is None:
-            super().made(t)  # no input any more
-        elif box.root()[0].outside is not None:
-            super().rebound(t, how)
+            super().on_constant(t)  # no input any more
+        elif box.root()[0].external is not None:
+            super().before_rebind(t, how)
 
-    def entered(self, *args) -> None:
+    def guard_module(self, *args) -> None:
         """Modules and optimizers may change as the body likes."""
 
-    def done_once(self, how: str) -> None:
+    def refuse_replay(self, how: str) -> None:
         """All is done once."""
 
 
@@ -187,15 +187,15 @@ class KeptJournal(Journal):
         """Where generators were in their streams."""
 
     def clear(self) -> None:
-        self.kept = self._written, self._seen, self._met
+        self.kept = self._written, self._seen, self._histories
         super().clear()
 
     def restore(self) -> None:
         """Tensors and generators as they were. What the body did to Python's objects stays."""
-        self._written, self._seen, self._met = self.kept
+        self._written, self._seen, self._histories = self.kept
         self.roll_back()
         for generator, mark in self.marks:
-            generator.go_back(mark)
+            generator.rewind(mark)
 
 
 @contextmanager
@@ -213,7 +213,7 @@ def observed_reads(session: Session):
         if session.watches():
             session.observe(t, "its text")
 
-    texts = mock.patch("symgrad.conversion.concealed", text), mock.patch.object(sys.modules["symgrad.tensor"], "concealed", text)
+    texts = mock.patch("symgrad.conversion.redacted_text", text), mock.patch.object(sys.modules["symgrad.tensor"], "redacted_text", text)
     Tensor._array = property(get, _SLOT.__set__)
     try:
         with texts[0], texts[1]:

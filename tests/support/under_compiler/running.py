@@ -18,7 +18,7 @@ from under_compiler.observing import Observing, Session, eps_of, observed_reads,
 
 import symgrad as sg
 from symgrad.compiler.function import compiled as function
-from symgrad.compiler.running.state import Step
+from symgrad.compiler.running.state import EffectfulProgram
 from symgrad.compiler.tracing import trace as tracing
 from symgrad.errors import TraceError
 from symgrad.tensor import Tensor
@@ -71,7 +71,7 @@ def _attempt(body, session: Session) -> None:
     step = compiled._latest
     if step is None:
         raise NotCompiled("tensors share memory that is written to")
-    if isinstance(step, Step) and step.effects.any:
+    if isinstance(step, EffectfulProgram) and step.effects.any:
         found = _again(compiled, session)
     _compare(session, found)
 
@@ -97,7 +97,7 @@ def _observing(session: Session):
         return session.capture
 
     def leaves_nothing(traced) -> bool:
-        session.inputs = [box.outside for box in traced.capture.boxes.values() if box.outside is not None]
+        session.inputs = [box.external for box in traced.capture.storages.values() if box.external is not None]
         escaped(traced)  # which lets go of what the trace holds
         return False
 
@@ -106,11 +106,11 @@ def _observing(session: Session):
             session.checks += 1
             return check(sg.compile(func, backend=session.backend), *rest)
 
-    capture, escaped, check = tracing.Capture, function.escaped, gradcheck._check
+    capture, escaped, check = tracing.Capture, function.has_escaped_tensors, gradcheck._check
     with (
         mock.patch.object(tracing, "Capture", make),
-        mock.patch.object(function, "escaped", leaves_nothing),
-        mock.patch.object(function, "names", return_value=[]),  # Python's state, which a test may change: the body runs once
+        mock.patch.object(function, "has_escaped_tensors", leaves_nothing),
+        mock.patch.object(function, "find_state_guards", return_value=[]),  # Python's state, which a test may change: the body runs once
         mock.patch.object(gradcheck, "_check", check_compiled),
     ):
         yield
@@ -120,7 +120,7 @@ def _again(compiled, session: Session):
     """Take back what the traced call did, and let the kernel do it."""
     after = [(t, *_state(t)) for t in session.inputs if t._base is None]
     session.capture.journal.restore()
-    with mock.patch.object(compiled, "_followed", functools.partial(_traced_again, compiled)):
+    with mock.patch.object(compiled, "_trace_call", functools.partial(_traced_again, compiled)):
         found = compiled()
     for t, values, grad in after:
         now = _state(t)

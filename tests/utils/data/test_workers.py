@@ -78,7 +78,7 @@ def test_large_batches_go_through_files_and_can_be_written_to():
 
 
 def test_who_collects_many_batches_gets_copies_of_the_later_ones(monkeypatch):
-    monkeypatch.setattr("symgrad.utils.data.transfer.MOST_MAPPINGS", 2)
+    monkeypatch.setattr("symgrad.utils.data.transfer.MAX_MAPPINGS", 2)
     before = descriptors()
     batches = list(DataLoader(loaded.Images(5), num_workers=1))
     assert [images[0, 99, 99].item() for images, *_ in batches] == [0, 1, 2, 3, 4]
