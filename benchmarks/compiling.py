@@ -52,7 +52,7 @@ def numbers(depth: int) -> tuple[list[Any], list[Any], Any, Any]:
 
 def symgrad_run(task: str, what: str, depth: int) -> dict[str, float]:
     import symgrad as sg
-    from symgrad.compiler import progress
+    from symgrad.compiler.support import progress
 
     times: dict[str, float] = {}
     sg.compile(lambda x: x + 1)(sg.ones(3))  # whatever is imported at the first use, as for JAX below

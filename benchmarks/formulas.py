@@ -10,7 +10,7 @@ import numpy as np
 import sympy
 
 import symgrad as sg
-from symgrad.compiler.differentiate import derivatives
+from symgrad.compiler.autodiff.pull import derivatives
 
 REPEATS = 3
 CHAINS, NETS, SYMPY = (125, 250, 500, 1000, 2000), (25, 50, 100, 200), (4, 8, 12)

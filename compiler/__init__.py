@@ -4,5 +4,7 @@ if __name__ != "symgrad.compiler":
     # Two names would mean two copies of every class, and `isinstance` would fail between them.
     raise ImportError(f"import this package as 'symgrad.compiler', not as {__name__!r}")
 
-from symgrad.compiler import cache as cache
-from symgrad.compiler.graph.ir import Graph as Graph
+from symgrad.compiler.backends import disk_cache as cache
+from symgrad.compiler.ir.graph import Graph as Graph
+
+__all__ = ["Graph", "cache"]

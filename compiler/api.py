@@ -7,19 +7,19 @@ import os
 from collections.abc import Callable, Iterable, Sequence
 from typing import TYPE_CHECKING, Any
 
-from symgrad.compiler.deriving.derivation import Derivation
-from symgrad.compiler.deriving.derive import DerivationRequest, Deriver, of_call, of_result
-from symgrad.compiler.formula import user
 from symgrad.compiler.function.buckets import Bucketed
-from symgrad.compiler.function.modules import compiled
+from symgrad.compiler.function.module import compiled
+from symgrad.compiler.inputs.signature import Signature, Spec
 from symgrad.compiler.options import Options, options
-from symgrad.compiler.tracing.capture import is_tracing, user_line
-from symgrad.compiler.tracing.signature import Signature, Spec
+from symgrad.compiler.symbolic import user_ops
+from symgrad.compiler.symbolic.derivation import Derivation
+from symgrad.compiler.symbolic.derive import DerivationRequest, Deriver, of_call, of_result
+from symgrad.compiler.trace.tracer import is_tracing, user_line
 from symgrad.errors import TraceError
 from symgrad.tensor import Tensor
 
 if TYPE_CHECKING:
-    from symgrad.compiler.artifact.loaded import LoadedFunction
+    from symgrad.compiler.export.loaded import LoadedFunction
 
 
 def compile(function: Callable[..., Any] | None = None, /, **given: Any) -> Any:
@@ -59,7 +59,7 @@ compile.disable = disable  # type: ignore[attr-defined]
 
 def load_compiled(path: str | os.PathLike[str]) -> LoadedFunction:
     """The function that `compile(f).export(path)` wrote, without its source. Nothing in the file is executed or unpickled."""
-    from symgrad.compiler.artifact.loaded import load_compiled
+    from symgrad.compiler.export.loaded import load_compiled
 
     return load_compiled(path)
 
@@ -81,14 +81,14 @@ def elementwise(name: str, expression: Any, symbols: Sequence[Any] | None = None
 
     Instead of a function of symbols it may be an expression, with its `symbols` in the order of the op's arguments. Derivatives of every
     order, formula and kernel follow. Where it has a kink, derivatives are those of the table: 0 for Abs at 0, halves for Max at a tie."""
-    return user.elementwise(name, expression, symbols)
+    return user_ops.elementwise(name, expression, symbols)
 
 
 def from_jax(function: Callable[..., Any] | None = None, *, static: str | Iterable[str] = ()) -> Any:
     """A function on jax arrays as an operation on tensors, differentiable to every order by JAX's own rules, eagerly and inside of
     compiled functions. It may take and give any pytrees; whole numbers, truth values and strings among its arguments are part of the
     program, and so is whatever is named in `static`. Without a function it is a decorator."""
-    from symgrad.compiler.xla.from_jax import from_jax
+    from symgrad.compiler.interop.from_jax import from_jax
 
     return from_jax(function, static=static)
 

@@ -35,7 +35,8 @@ class Options:
     retrace: bool = False
     """Whether the Python code runs at every call, on types alone, to find the program of this call."""
     returns: str | None = None
-    """What a call returns: "tensor", "numpy", or None: NumPy arrays where its data are such, see `symgrad.compiler.running.returns`."""
+    """What a call returns: "tensor", "numpy", or None: NumPy arrays where its data are such, see
+    `symgrad.compiler.runtime.return_types`."""
     buckets: tuple[tuple[str, tuple[int, ...]], ...] = ()
     """Arguments that are filled up to the next of some lengths."""
 

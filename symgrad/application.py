@@ -17,8 +17,8 @@ from symgrad.ops.foreign import elementwise_array, hint, native, python_number
 from symgrad.ops.promotion import BOOL, FLOAT32, FLOAT64, compute_type, kind, real_number, require_one_type
 from symgrad.ops.reduction import Everything
 from symgrad.ops.spec import Row
+from symgrad.ops.symbolic_scalar import is_symbolic_scalar
 from symgrad.ops.variants import is_half, rounds_number, variant
-from symgrad.ops.weak import is_symbolic_scalar
 from symgrad.tensor import Tensor, refresh, version_cell, wrap
 
 ndarray, asarray = np.ndarray, np.asarray

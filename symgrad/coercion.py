@@ -20,7 +20,7 @@ from symgrad.mode import current_capture
 from symgrad.ops.exact import exact
 from symgrad.ops.foreign import class_name, hint, native, python_number, without_mask
 from symgrad.ops.promotion import default_float, kind, promote_types, result_type, scalar_type, written
-from symgrad.ops.weak import is_symbolic_scalar
+from symgrad.ops.symbolic_scalar import is_symbolic_scalar
 from symgrad.tensor import Tensor, wrap
 
 NUMBERS = (bool, int, float, complex)

@@ -1,7 +1,7 @@
 """Loops and branches that stay what they are when a function is compiled: scan, while_loop, fori_loop and cond.
 
 Eagerly they are plain Python loops, and autograd records what runs. While a function is traced the body is run once, on tensors without
-values, and the loop becomes one value of the graph: see `symgrad.compiler.control`.
+values, and the loop becomes one value of the graph: see `symgrad.compiler.loops`.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from symgrad.from_data import tensor
 from symgrad.func import tree
 from symgrad.mode import Observer, control_flow_builder, local
 from symgrad.ops.generator import Generator, default_generator
-from symgrad.ops.weak import is_symbolic_scalar
+from symgrad.ops.symbolic_scalar import is_symbolic_scalar
 from symgrad.tensor import Tensor, wrap
 
 __all__ = ["cond", "fori_loop", "scan", "while_loop"]

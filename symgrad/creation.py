@@ -14,7 +14,7 @@ import numpy as np
 from symgrad import devices, dtypes, legacy
 from symgrad.application import apply, refuse_gradient
 from symgrad.coercion import stored, tensor_argument
-from symgrad.computed import filled, fixed, is_computed, spaced, stepped
+from symgrad.computed_options import filled, fixed, is_computed, spaced, stepped
 from symgrad.from_data import finish, quiet_cast, tensor
 from symgrad.mode import local
 from symgrad.ops import promotion

@@ -15,7 +15,7 @@ import numpy as np
 
 from symgrad import devices, dtypes
 from symgrad.application import apply
-from symgrad.computed import gathered, is_computed, known
+from symgrad.computed_options import gathered, is_computed, known
 from symgrad.escapes import COPIES, COPY, DLPACK, before_escape
 from symgrad.mode import local
 from symgrad.ops.foreign import native, without_mask

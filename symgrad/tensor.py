@@ -71,7 +71,7 @@ class Tensor:
 
     _array: Array
     _storage: Any
-    """The slot of `_array` under another name: what a tensor holds, wherever that is. See `symgrad.resident`."""
+    """The slot of `_array` under another name: what a tensor holds, wherever that is. See `symgrad.device_tensor`."""
     _base: Tensor | None
     _version_cell: list[Any]
     _node: Any

@@ -29,7 +29,7 @@ import numpy as np
 
 import symgrad as sg
 from symgrad.autograd import gradcheck, gradgradcheck
-from symgrad.compiler.formula.element.registry import element
+from symgrad.compiler.ir.elements.registry import element
 from symgrad.application import apply
 from symgrad.ops.table import TABLE, elementwise
 
@@ -53,7 +53,7 @@ print(sg.derive(rearranged, notation="index")(y))
 
 def test_every_block_is_seen():
     assert len(BLOCKS) == STEPS.count("```python") == 4
-    assert list(FROM_FILES) == ["symgrad/ops/elementwise.py", "compiler/formula/element/shaping.py", "symgrad/functional/elementwise.py"]
+    assert list(FROM_FILES) == ["symgrad/ops/elementwise.py", "compiler/ir/elements/shaping.py", "symgrad/functional/elementwise.py"]
 
 
 @pytest.mark.parametrize("path", FROM_FILES)
@@ -66,7 +66,7 @@ def test_an_example_stands_in_the_file_that_it_names(path):
 
 
 def test_the_rows_can_be_entered():
-    row, function = FROM_FILES["symgrad/ops/elementwise.py"], FROM_FILES["compiler/formula/element/shaping.py"]
+    row, function = FROM_FILES["symgrad/ops/elementwise.py"], FROM_FILES["compiler/ir/elements/shaping.py"]
     row, function = row.replace('"reciprocal"', '"inverse"'), function.replace('"permute"', '"rearrange"')
     done = subprocess.run([sys.executable, "-P", "-W", "error", "-c", ENTERED, row, function], capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr

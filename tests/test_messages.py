@@ -13,7 +13,7 @@ import pytest
 from public_calls import public_functions, public_methods
 
 import symgrad as sg
-from symgrad.resident import tensor_from_storage
+from symgrad.device_tensor import tensor_from_storage
 
 INTERNAL = re.compile(r"\b(SymbolicScalar|SymbolicInt|DeviceTensor|PooledTensor|DonatedPlaceholder|BufferSlice|PooledBuffer|PoolState|Exact"
     r"|ArrayBackend|TensorBackend|TracedStorage|Capture|Call|Leaf|ArrayImpl|RngInput|EffectfulProgram)\b")

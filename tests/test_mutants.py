@@ -69,7 +69,7 @@ def test_faults_parse_and_differ_in_one_statement(module):
 
 
 def test_a_seed_draws_the_same_faults():
-    first, again, other = ([*itertools.islice(draw(tool.ROOT, ("compiler/graph",), seed), 5)] for seed in (1, 1, 2))
+    first, again, other = ([*itertools.islice(draw(tool.ROOT, ("compiler/ir",), seed), 5)] for seed in (1, 1, 2))
     assert first == again != other
 
 

@@ -9,7 +9,7 @@ from typing import Any
 from symgrad.compiler.drawing.boxes import sketch
 from symgrad.compiler.drawing.mermaid import mermaid
 from symgrad.compiler.drawing.svg import svg
-from symgrad.compiler.graph.ir import Graph
+from symgrad.compiler.ir.graph import Graph
 
 _WRITERS = {"svg": svg, "mermaid": mermaid}
 _LIMITS = {"svg": 1000, "mermaid": 300}

@@ -10,9 +10,9 @@ from collections import Counter
 from dataclasses import dataclass
 from typing import Any
 
-from symgrad.compiler.graph.fold import number
-from symgrad.compiler.graph.ir import INPUT, LITERAL, OUTPUT, Graph, Value, row_of, type_text
-from symgrad.compiler.graph.printer import application, attribute, value_names
+from symgrad.compiler.ir.fold import number
+from symgrad.compiler.ir.graph import INPUT, LITERAL, OUTPUT, Graph, Value, row_of, type_text
+from symgrad.compiler.ir.printer import application, attribute, value_names
 from symgrad.errors import GraphError
 
 _ANY_ORDER = {

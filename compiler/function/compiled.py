@@ -13,37 +13,37 @@ from typing import Any
 
 import numpy as np
 
-from symgrad.compiler.collector import gc_paused
-from symgrad.compiler.function.eagerly import EagerFallback
-from symgrad.compiler.function.inspection import Inspection
-from symgrad.compiler.function.methods import DerivativeMethods
+from symgrad.compiler.function.derivatives import DerivativeMethods
+from symgrad.compiler.function.descriptor import FunctionWrapper
+from symgrad.compiler.function.eager_fallback import EagerFallback
+from symgrad.compiler.function.inspect.inspection import Inspection
 from symgrad.compiler.function.recompiles import Recompiles, TraceLog
-from symgrad.compiler.function.wrapping import FunctionWrapper
-from symgrad.compiler.lines import warn
+from symgrad.compiler.guards.alias import alias_conflict
+from symgrad.compiler.guards.host_rng import HostRngSnapshot
+from symgrad.compiler.guards.names import compares_argument_identity, find_state_guards
+from symgrad.compiler.inputs.names import tensor_names
+from symgrad.compiler.inputs.pytree import flatten, static_values
+from symgrad.compiler.inputs.requires_grad import trace_for_derivatives
+from symgrad.compiler.inputs.signature import Call, Signature, Spec, tensor_types
+from symgrad.compiler.inputs.wrt import WrtSelection
 from symgrad.compiler.options import DEFAULT, Options
-from symgrad.compiler.progress import compiling, stage
-from symgrad.compiler.running.fastpath import FastPath, call_key
-from symgrad.compiler.running.program import CACHE_MISS, PureProgram
-from symgrad.compiler.running.returns import convert_results
-from symgrad.compiler.running.state import EffectfulProgram
-from symgrad.compiler.running.stepping import make_step_fast_path
-from symgrad.compiler.running.target import make_target, unflattener
-from symgrad.compiler.tracing.aliases import alias_conflict
-from symgrad.compiler.tracing.capture import is_tracing
-from symgrad.compiler.tracing.choice import WrtSelection
-from symgrad.compiler.tracing.effects import Effects, has_escaped_tensors
-from symgrad.compiler.tracing.naming import tensor_names
-from symgrad.compiler.tracing.randomness import HostRngSnapshot
-from symgrad.compiler.tracing.reading import compares_argument_identity, find_state_guards
-from symgrad.compiler.tracing.requiring import trace_for_derivatives
-from symgrad.compiler.tracing.results import no_tensor_error
-from symgrad.compiler.tracing.signature import Call, Signature, Spec, tensor_types
-from symgrad.compiler.tracing.trace import Trace, trace
-from symgrad.compiler.tracing.tree import flatten, static_values
+from symgrad.compiler.runtime.effectful_program import EffectfulProgram
+from symgrad.compiler.runtime.executables import make_target, unflattener
+from symgrad.compiler.runtime.fast_path import FastPath, call_key
+from symgrad.compiler.runtime.program import CACHE_MISS, PureProgram
+from symgrad.compiler.runtime.return_types import convert_results
+from symgrad.compiler.runtime.step_fast_path import make_step_fast_path
+from symgrad.compiler.support.collector import gc_paused
+from symgrad.compiler.support.progress import compiling, stage
+from symgrad.compiler.support.source_lines import warn
+from symgrad.compiler.trace.effects import Effects, has_escaped_tensors
+from symgrad.compiler.trace.results import no_tensor_error
+from symgrad.compiler.trace.trace import Trace, trace
+from symgrad.compiler.trace.tracer import is_tracing
+from symgrad.device_tensor import restore_residency
 from symgrad.errors import EffectError, GraphError, TraceError
 from symgrad.graph import next_sequence
 from symgrad.mode import compiled_functions, local
-from symgrad.resident import restore_residency
 from symgrad.tensor import Tensor, wrap
 from symgrad.views import protect
 
@@ -351,21 +351,21 @@ class Compiled(DerivativeMethods, Inspection, FunctionWrapper):
         """The function on jax arrays, in any pytrees: for jax.jit, jax.grad, jax.vmap and libraries built on them. Its derivatives are our
         closed forms: as a jax.custom_vjp, or with mode="jvp" as a jax.custom_jvp, which has forward mode, too. Tensors that the function
         captures are constants, read at each call; under jax.jit that is when JAX traces it."""
-        from symgrad.compiler.xla.as_jax import JaxFunction
+        from symgrad.compiler.interop.as_jax import JaxFunction
 
         return JaxFunction(self.signature, self.options, mode)
 
     def as_torch(self) -> Any:
         """The function on PyTorch's tensors on the CPU, differentiable there to every order: forward and backward are kernels. Tensors of
         ours that it captures are constants, read at each call."""
-        from symgrad.compiler.function.as_torch import TorchFunction
+        from symgrad.compiler.interop.as_torch import TorchFunction
 
         return TorchFunction(self, self.signature.function)
 
     def export(self, path: str | os.PathLike[str], /, *args: Any, **kwargs: Any) -> None:
         """Write the programs for such arguments (or specs; without any, the latest ones) to a file that `load_compiled` reads: forward,
         VJP and gradient as StableHLO, with types, formula, and the tensors that the function captures."""
-        from symgrad.compiler.artifact.export import export
+        from symgrad.compiler.export.writer import export
 
         export(self, path, args, kwargs)
 

@@ -11,11 +11,11 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from symgrad import func
-from symgrad.compiler.lines import user_line
-from symgrad.compiler.running.returns import convert_results, kinds_of
-from symgrad.compiler.tracing.choice import select_wrt, selected_tangents
-from symgrad.compiler.tracing.signature import Signature, is_data
-from symgrad.compiler.tracing.tree import flatten, leaves_like, unflatten
+from symgrad.compiler.inputs.pytree import flatten, leaves_like, unflatten
+from symgrad.compiler.inputs.signature import Signature, is_data
+from symgrad.compiler.inputs.wrt import select_wrt, selected_tangents
+from symgrad.compiler.runtime.return_types import convert_results, kinds_of
+from symgrad.compiler.support.source_lines import user_line
 from symgrad.errors import TraceError
 from symgrad.mode import is_tracing, local
 from symgrad.tensor import Tensor

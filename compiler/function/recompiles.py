@@ -7,9 +7,9 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from symgrad.compiler.lines import warn
-from symgrad.compiler.tracing.signature import Call, storage_or_spec
-from symgrad.compiler.tracing.tree import static_values, structure_key
+from symgrad.compiler.inputs.pytree import static_values, structure_key
+from symgrad.compiler.inputs.signature import Call, storage_or_spec
+from symgrad.compiler.support.source_lines import warn
 from symgrad.ops.promotion import default_float
 
 logger = logging.getLogger("symgrad.compile")

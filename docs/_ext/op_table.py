@@ -15,12 +15,12 @@ from typing import Any
 import numpy as np
 
 import symgrad  # noqa: F401  (enters the rows)
-from symgrad.compiler.differentiate import pull
-from symgrad.compiler.formula import lower
-from symgrad.compiler.formula.printing import FormulaLatexPrinter
-from symgrad.compiler.graph.builder import apply, xp
-from symgrad.compiler.graph.fold import filled
-from symgrad.compiler.graph.ir import Graph, Value, input_value
+from symgrad.compiler.autodiff.pull import pull
+from symgrad.compiler.ir.builder import apply, xp
+from symgrad.compiler.ir.fold import filled
+from symgrad.compiler.ir.graph import Graph, Value, input_value
+from symgrad.compiler.symbolic import lower
+from symgrad.compiler.symbolic.printing import FormulaLatexPrinter
 from symgrad.errors import FormulaError
 from symgrad.ops.promotion import kind
 from symgrad.ops.spec import Meta, Row

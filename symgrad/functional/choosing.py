@@ -13,7 +13,7 @@ from symgrad.functional.elementwise import alias
 from symgrad.functional.names import METHODS, method_inplace, public
 from symgrad.ops.foreign import python_number
 from symgrad.ops.promotion import kind, result_type, written
-from symgrad.ops.weak import is_symbolic_scalar
+from symgrad.ops.symbolic_scalar import is_symbolic_scalar
 from symgrad.tensor import Tensor
 from symgrad.typing import Operand
 

@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from symgrad.coercion import beside, tensor_list
-from symgrad.computed import fixed, is_computed
+from symgrad.computed_options import fixed, is_computed
 from symgrad.dispatch import tensors as ops
 from symgrad.errors import require
 from symgrad.functional.einsum import contract

@@ -9,7 +9,7 @@ import numpy as np
 
 from symgrad.application import constant
 from symgrad.coercion import NUMBERS, beside, tensor_argument
-from symgrad.computed import fixed, is_computed
+from symgrad.computed_options import fixed, is_computed
 from symgrad.dispatch import tensors as ops
 from symgrad.functional.names import METHODS, coerced, into, method, method_inplace, mistyped, public
 from symgrad.ops.exact import is_exact, root

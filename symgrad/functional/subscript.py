@@ -10,7 +10,7 @@ import numpy as np
 
 from symgrad.application import view_of
 from symgrad.coercion import stored
-from symgrad.computed import gathered, is_computed, known
+from symgrad.computed_options import gathered, is_computed, known
 from symgrad.dispatch import tensors as ops
 from symgrad.escapes import INDICES, MASK, SCALAR_MASK, before_escape
 from symgrad.functional.names import METHODS

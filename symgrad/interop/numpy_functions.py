@@ -22,7 +22,7 @@ from symgrad.interop import (  # noqa: F401  (entering the adapters)
     numpy_grids,
     numpy_linalg,
     numpy_polynomials,
-    numpy_questions,
+    numpy_predicates,
     numpy_reductions,
     numpy_sets,
     numpy_shapes,

@@ -14,7 +14,7 @@ from symgrad.lines import user_line
 from symgrad.mode import local
 from symgrad.ops.foreign import elementwise_array
 from symgrad.ops.promotion import kind, promote_types
-from symgrad.ops.weak import is_symbolic_scalar
+from symgrad.ops.symbolic_scalar import is_symbolic_scalar
 from symgrad.tensor import Tensor, wrap
 from symgrad.views import store, tracked
 

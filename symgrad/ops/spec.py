@@ -53,7 +53,7 @@ class Row:
     pullback: Callable[..., Any] | None = None
     """All rules at once, for a user's Function: `pullback(backend, node, g, needs)` gives one cotangent for each argument."""
     foreign: Any = None
-    """What the name in the jax column of an imported function stands for: see `symgrad.compiler.xla.from_jax`."""
+    """What the name in the jax column of an imported function stands for: see `symgrad.compiler.interop.from_jax`."""
     attrs: tuple[str, ...] = ()
     """Names of the keyword arguments."""
     may_copy: bool = False

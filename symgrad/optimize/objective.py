@@ -11,8 +11,8 @@ import numpy as np
 
 from symgrad.compiler.api import compile
 from symgrad.compiler.function.compiled import Compiled
-from symgrad.compiler.tracing.capture import user_line
-from symgrad.compiler.tracing.tree import flatten, static_values
+from symgrad.compiler.inputs.pytree import flatten, static_values
+from symgrad.compiler.trace.tracer import user_line
 from symgrad.errors import describe
 from symgrad.functional import cat
 from symgrad.optimize.packing import Packing

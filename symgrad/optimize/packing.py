@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from symgrad.compiler.tracing.tree import flatten, paths, structure_key, unflatten
+from symgrad.compiler.inputs.pytree import flatten, paths, structure_key, unflatten
 from symgrad.errors import describe
 from symgrad.from_data import as_tensor
 from symgrad.ops.promotion import kind

@@ -19,11 +19,11 @@ from tensorboard.compat.proto.tensor_shape_pb2 import TensorShapeProto
 from tensorboard.compat.proto.versions_pb2 import VersionDef
 from tensorboard.compat.tensorflow_stub.dtypes import as_dtype
 
-from symgrad.compiler.graph.ir import INPUT, LITERAL, OUTPUT, Graph, Value
-from symgrad.compiler.graph.printer import attribute
-from symgrad.compiler.tracing.capture import Capture
-from symgrad.compiler.tracing.signature import Signature
-from symgrad.compiler.tracing.trace import trace
+from symgrad.compiler.inputs.signature import Signature
+from symgrad.compiler.ir.graph import INPUT, LITERAL, OUTPUT, Graph, Value
+from symgrad.compiler.ir.printer import attribute
+from symgrad.compiler.trace.trace import trace
+from symgrad.compiler.trace.tracer import Capture
 from symgrad.mode import local
 from symgrad.tensor import Tensor
 

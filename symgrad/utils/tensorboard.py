@@ -25,7 +25,7 @@ try:
 except ImportError as error:
     raise ImportError("symgrad.utils.tensorboard needs the package tensorboard: pip install 'symgrad[tensorboard]'") from error
 
-from symgrad.compiler.graph.ir import Graph
+from symgrad.compiler.ir.graph import Graph
 from symgrad.errors import require
 from symgrad.utils import pictures, summaries
 from symgrad.utils.graph_def import draw, draw_graph

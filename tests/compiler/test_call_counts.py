@@ -16,8 +16,8 @@ import call_counts
 import pytest
 
 from symgrad.compiler.function import compiled
-from symgrad.compiler.running.fastpath import FastPath, FastPathEntry
-from symgrad.compiler.running.target import LaunchTarget
+from symgrad.compiler.runtime.executables import LaunchTarget
+from symgrad.compiler.runtime.fast_path import FastPath, FastPathEntry
 
 CEILINGS = {
     # phase: (calls, files)                         bb326fd had

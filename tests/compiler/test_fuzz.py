@@ -9,15 +9,15 @@ from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
 import pytest
+from derivative_modes import _tensors
 from fuzzing.campaign import Campaign
 from fuzzing.generate import Settings, generate
 from fuzzing.program import leaves
-from lives import _tensors
 
 import symgrad as sg
-from symgrad.compiler.graph import custom
-from symgrad.compiler.graph.builder import xp
-from symgrad.compiler.tracing import box, capture as capture_module
+from symgrad.compiler.ir import custom
+from symgrad.compiler.ir.builder import xp
+from symgrad.compiler.trace import storage, tracer as capture_module
 
 SMALL = Settings(most=4)
 pytestmark = pytest.mark.filterwarnings("ignore::UserWarning")
@@ -122,13 +122,13 @@ FAULTS = {
     "what a Function gives back is not summed": without_unbroadcast,
     "the backward of Functions is not followed": deaf_functions,
     "a write through a view is lost": lambda patch: patch.setattr(
-        box.TracedStorage, "write", lambda self, value, quiet=False: lost(self, value, quiet), raising=True
+        storage.TracedStorage, "write", lambda self, value, quiet=False: lost(self, value, quiet), raising=True
     ),
     "operands are swapped": lambda patch: patch.setattr(xp, "sub", lambda x, y, sub=xp.sub: sub(y, x)),
 }
 START = {"what a Function gives back is not summed": 3380}
 """Where a fault that few programs meet is looked for."""
-assign = box.TracedStorage.write
+assign = storage.TracedStorage.write
 
 
 def lost(self, value, quiet):

@@ -11,8 +11,8 @@ import pytest
 from public_calls import RECIPES, call_of, called, fresh, public_functions, public_methods
 
 import symgrad as sg
-from symgrad.buffers import BufferSlice, PooledBuffer, PoolState
-from symgrad.resident import is_on_device, pooled_tensor, tensor_from_storage
+from symgrad.device_buffers import BufferSlice, PooledBuffer, PoolState
+from symgrad.device_tensor import is_on_device, pooled_tensor, tensor_from_storage
 from symgrad.utils.data import DataLoader, TensorDataset, default_collate
 
 NAMES = dict([*public_functions(), *public_methods()])

@@ -28,7 +28,7 @@ FORMS = {
 FACTORS = ("alpha", "beta", "value")
 """Options whose default is a whole number, and which are any numbers."""
 SIZES = ("scale_factor",)
-"""Numbers that decide sizes: see `test_values.py`."""
+"""Numbers that decide sizes: see `test_tensor_likes.py`."""
 
 
 def options(name, f, args):

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from symgrad.compiler.xla.emit import _mentions
+from symgrad.compiler.backends.xla.emit import _mentions
 from symgrad.mode import local
 from symgrad.ops import activation, normalization
 from symgrad.ops.table import TABLE

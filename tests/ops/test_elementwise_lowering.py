@@ -7,11 +7,11 @@ import itertools
 import numpy as np
 import pytest
 
-from symgrad.compiler.differentiate import vjp
-from symgrad.compiler.graph import builder
-from symgrad.compiler.graph.interpreter import evaluate
-from symgrad.compiler.graph.ir import Graph, input_value
-from symgrad.compiler.xla.kernel import XlaKernel
+from symgrad.compiler.autodiff.pull import vjp
+from symgrad.compiler.backends.xla.kernel import XlaKernel
+from symgrad.compiler.ir import builder
+from symgrad.compiler.ir.graph import Graph, input_value
+from symgrad.compiler.ir.interpret import evaluate
 from symgrad.ops.table import TABLE
 from symgrad.testing.rows import exact, ones, outputs_of, rules_of
 from symgrad.testing.samples import samples

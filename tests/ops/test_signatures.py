@@ -16,8 +16,8 @@ from row_programs import PROGRAMS
 import symgrad as sg
 import symgrad.nn.functional as F
 from symgrad import ops
-from symgrad.compiler.graph.printer import text
-from symgrad.compiler.tracing.trace import trace
+from symgrad.compiler.ir.printer import text
+from symgrad.compiler.trace.trace import trace
 from symgrad.mode import Observer, local
 from symgrad.ops.table import TABLE
 from symgrad.tensor import wrap

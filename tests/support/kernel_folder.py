@@ -4,7 +4,7 @@ import numpy as np
 
 import symgrad as sg
 from symgrad.compiler import cache
-from symgrad.compiler.xla import cache as hook
+from symgrad.compiler.backends.xla import compilation_cache as hook
 
 X = np.linspace(-1, 1, 6, dtype=np.float32).reshape(2, 3)
 

@@ -7,8 +7,8 @@ import functools
 import numpy as np
 from row_samples import caught
 
-from symgrad.compiler.graph.builder import apply
-from symgrad.compiler.graph.ir import Graph, input_value
+from symgrad.compiler.ir.builder import apply
+from symgrad.compiler.ir.graph import Graph, input_value
 from symgrad.ops.table import TABLE
 from symgrad.testing.samples import samples
 

@@ -10,7 +10,7 @@ import sys
 import numpy as np
 
 import symgrad as sg
-from symgrad.compiler.xla.export import Loaded
+from symgrad.compiler.export.stablehlo import Loaded
 from symgrad.errors import FileError
 from symgrad.ops.spec import Meta
 

@@ -9,10 +9,10 @@ import ml_dtypes
 import numpy as np
 from row_functions import WITHOUT_DERIVATIVE, Case, cases
 
-from symgrad.compiler.differentiate import grad, jvp
-from symgrad.compiler.graph.builder import apply, xp
-from symgrad.compiler.graph.ir import Graph, input_value
-from symgrad.compiler.graph.verify import verify
+from symgrad.compiler.autodiff.pull import grad, jvp
+from symgrad.compiler.ir.builder import apply, xp
+from symgrad.compiler.ir.graph import Graph, input_value
+from symgrad.compiler.ir.verify import verify
 from symgrad.errors import GraphError
 from symgrad.ops.promotion import kind
 from symgrad.ops.table import TABLE

@@ -17,8 +17,8 @@ from tensorboard.util.tensor_util import make_ndarray
 
 import symgrad as sg
 from symgrad import nn
-from symgrad.compiler.graph.builder import xp
-from symgrad.compiler.graph.ir import Graph, input_value
+from symgrad.compiler.ir.builder import xp
+from symgrad.compiler.ir.graph import Graph, input_value
 from symgrad.utils.tensorboard import SummaryWriter
 
 

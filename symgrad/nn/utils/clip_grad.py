@@ -8,7 +8,7 @@ from types import GeneratorType
 from typing import Any, TypeAlias
 
 from symgrad.autograd import no_grad
-from symgrad.computed import fixed, is_computed
+from symgrad.computed_options import fixed, is_computed
 from symgrad.from_data import tensor
 from symgrad.functional import stack
 from symgrad.linalg import vector_norm

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from lives import LIVES, Derivatives, weighted
+from derivative_modes import LIVES, Derivatives, weighted
 
 import symgrad as sg
 from fuzzing.program import Program, leaves

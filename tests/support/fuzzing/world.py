@@ -11,13 +11,13 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
-from lives import EAGER
+from derivative_modes import EAGER
 
 import symgrad as sg
 from fuzzing.asked import asked, compiled_lives, is_asked
 from fuzzing.program import Leaf, Program, as_called, leaves
-from symgrad.compiler.graph.interpreter import evaluate
-from symgrad.compiler.graph.ir import Graph
+from symgrad.compiler.ir.graph import Graph
+from symgrad.compiler.ir.interpret import evaluate
 from symgrad.mode import Mode, Observer, local
 
 REFUSALS = (

@@ -10,7 +10,7 @@ import numpy as np
 import sympy as sp
 
 import symgrad as sg
-from symgrad.compiler.formula.indices import size
+from symgrad.compiler.symbolic.notations.index_algebra import size
 from tests.support.notation.elements import Elements
 from tests.support.notation.grammar import NotationError, parse
 from tests.support.notation.matrices import Matrices

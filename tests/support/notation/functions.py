@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from scipy import special
 
-from symgrad.compiler.formula.element.registry import OUTPUTS
+from symgrad.compiler.ir.elements.registry import OUTPUTS
 from symgrad.ops.table import TABLE
 
 ELEMENTWISE = {

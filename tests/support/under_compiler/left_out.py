@@ -4,7 +4,7 @@ SUITE = tuple(
     f"tests/{name}"
     for name in (
         "functional/", "nn/", "ops/", "autograd/", "test_views.py", "test_tensor.py", "test_creation.py", "test_conversion.py",
-        "test_random.py", "test_promotion.py", "test_special_points.py", "test_calling.py", "test_dtypes.py", "test_spine.py",
+        "test_random.py", "test_promotion.py", "test_special_points.py", "test_argument_errors.py", "test_dtypes.py", "test_core_rows.py",
         "interop/test_numpy.py",
     )
 )  # fmt: skip
@@ -72,8 +72,8 @@ _BY_REASON = {
         autograd/test_backward.py::test_replacing_data_between_the_passes_keeps_the_old_values
         interop/test_numpy.py::test_writing_the_result_somewhere
         test_conversion.py::TestLeavingForNumPy::test_numpy_shares_memory
-        test_spine.py::test_gradient
-        test_spine.py::test_gradient_of_the_gradient
+        test_core_rows.py::test_gradient
+        test_core_rows.py::test_gradient_of_the_gradient
     """,
     _THREADS: "autograd/test_threads.py::test_one_graph_differentiated_in_many_threads",
     _GENERATOR: "test_random.py::test_a_stream_goes_back_to_a_mark",

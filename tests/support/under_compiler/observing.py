@@ -11,9 +11,9 @@ from unittest import mock
 import numpy as np
 
 import symgrad as sg
-from symgrad.compiler.graph.ir import Graph
-from symgrad.compiler.tracing.capture import Capture
-from symgrad.compiler.tracing.journal import Journal
+from symgrad.compiler.ir.graph import Graph
+from symgrad.compiler.trace.journal import Journal
+from symgrad.compiler.trace.tracer import Capture
 from symgrad.escapes import AUTOGRAD_GRAD, BACKWARD, MASK
 from symgrad.mode import current_capture, local
 from symgrad.ops.promotion import kind

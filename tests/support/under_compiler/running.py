@@ -18,8 +18,8 @@ from under_compiler.observing import Observing, Session, eps_of, observed_reads,
 
 import symgrad as sg
 from symgrad.compiler.function import compiled as function
-from symgrad.compiler.running.state import EffectfulProgram
-from symgrad.compiler.tracing import trace as tracing
+from symgrad.compiler.runtime.effectful_program import EffectfulProgram
+from symgrad.compiler.trace import trace as tracing
 from symgrad.errors import TraceError
 from symgrad.tensor import Tensor
 

@@ -1,0 +1,1 @@
+"""Derivatives and batching, graph to graph, through the rules of the op table."""

@@ -1,0 +1,149 @@
+"""Jacobians, Hessians and Hessian-vector products, graph to graph.
+
+    jacobian   the VJP or the JVP for every unit vector, whichever needs fewer; all of them at once (`symgrad.compiler.autodiff.batch`)
+               where hooks, or a Function that is not linear, see gradients, the VJP
+    hvp        the derivative of the gradient along a direction: forward over reverse
+    hessian    the Hessian-vector product for every unit vector
+
+A function of one number, or with one, needs no unit vectors; what does not depend on the direction is computed once.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from symgrad.compiler.autodiff.batch import batched
+from symgrad.compiler.autodiff.pull import chosen_inputs, fresh, grad, jvp, nonlinear, pull
+from symgrad.compiler.ir.builder import xp
+from symgrad.compiler.ir.control_flow import is_control
+from symgrad.compiler.ir.fold import filled
+from symgrad.compiler.ir.graph import Graph, Value, input_value, toposort, type_text
+from symgrad.compiler.rewrite.drop_hooks import drop_hooks, has_hooks
+from symgrad.errors import GraphError
+from symgrad.ops.promotion import kind
+from symgrad.ops.spec import Meta
+
+
+def jacobian(graph: Graph, wrt: Sequence[int] | None = None) -> Graph:
+    """A graph of the same inputs, which gives for each output, and for each of the inputs `wrt`, their Jacobian: (*output, *input)."""
+    chosen = chosen_inputs(graph, wrt)
+    require_real("a Jacobian", (*graph.outputs, *chosen))
+    found = [block for y in graph.outputs for block in _jacobian(graph, y, chosen)]
+    return Graph(graph.inputs, found, graph.labels)
+
+
+def _jacobian(graph: Graph, y: Value, chosen: Sequence[Value]) -> list[Value]:
+    if not y.size or not all(x.size for x in chosen):
+        return [_empty_or(graph, y, x) for x in chosen]
+    few = y.size <= sum(x.size for x in chosen) and not any(map(_forward_only, toposort((y,))))
+    if few or _backward_only(Graph(graph.inputs, (y,))):
+        return [xp.reshape(g, shape=(*y.shape, *x.shape)) for g, x in zip(_rows(graph, y, chosen), chosen, strict=True)]
+    return [_column(graph, y, x) for x in chosen]
+
+
+def _forward_only(v: Value) -> bool:
+    """A loop of which nobody knows how many steps to remember."""
+    return is_control(v) and v.attrs.get("max_steps", 0) is None
+
+
+def _backward_only(graph: Graph) -> bool:
+    """Whether gradients are not the transpose of what goes forward: hooks of tensors and Functions may do what they like with them."""
+    return has_hooks(graph) or nonlinear(graph) is not None
+
+
+def _empty_or(graph: Graph, y: Value, x: Value) -> Value:
+    return _jacobian(graph, y, (x,))[0] if y.size and x.size else filled(xp, 0, Meta((*y.shape, *x.shape), y.dtype))
+
+
+def _rows(graph: Graph, y: Value, chosen: Sequence[Value]) -> list[Value]:
+    """The cotangents of the inputs for every unit cotangent of y, one after the other."""
+    if y.size == 1:
+        return pull({y: filled(xp, 1, Meta(y.shape, y.dtype))}, chosen)
+    g = input_value(len(graph.inputs), y.shape, y.dtype)
+    return batched(pull({y: g}, chosen), {g: units(y)}, y.size)
+
+
+def _column(graph: Graph, y: Value, x: Value) -> Value:
+    """The tangents of y for every unit tangent of x, side by side."""
+    pushed = jvp(Graph(graph.inputs, (y,), graph.labels), (x.attrs["index"],))
+    tangent = pushed.inputs[-1]
+    if x.size == 1:
+        (column,) = batched(pushed.outputs, {tangent: filled(xp, 1, Meta((1, *x.shape), x.dtype))}, 1)
+    else:
+        (column,) = batched(pushed.outputs, {tangent: units(x)}, x.size)
+    flat = xp.reshape(column, shape=(x.size, y.size))
+    return xp.reshape(xp.transpose(flat, dim0=0, dim1=1), shape=(*y.shape, *x.shape))  # type: ignore[no-any-return]
+
+
+def units(v: Value) -> Value:
+    """Every unit vector of a value's shape, in order."""
+    return xp.reshape(xp.eye(rows=v.size, columns=v.size, dtype=v.dtype), shape=(v.size, *v.shape))  # type: ignore[no-any-return]
+
+
+def hvp(graph: Graph, wrt: Sequence[int] | None = None) -> Graph:
+    """A graph of the same inputs and a direction for each of `wrt`, which gives the derivative of the gradient along it."""
+    chosen = [x.attrs["index"] for x in chosen_inputs(graph, wrt)]
+    pushed = jvp(grad(graph, chosen), chosen)
+    labels = (*graph.labels, *(fresh("v" if len(chosen) == 1 else f"v_{graph.labels[i]}", graph.labels) for i in chosen))
+    return Graph(pushed.inputs, pushed.outputs, labels)
+
+
+def hessian(graph: Graph, wrt: Sequence[int] | None = None) -> Graph:
+    """A graph of the same inputs, which gives for each output the Hessians (*output, *first, *second) for every pair of inputs `wrt`."""
+    chosen = chosen_inputs(graph, wrt)
+    require_real("a Hessian", (*graph.outputs, *chosen))
+    found = [block for y in graph.outputs for block in _hessian(graph, y, chosen)]
+    return Graph(graph.inputs, found, graph.labels)
+
+
+def _hessian(graph: Graph, y: Value, chosen: Sequence[Value]) -> list[Value]:
+    """The blocks for every pair of inputs; of one without elements there is nothing to compute."""
+    computed = [i for i, x in enumerate(chosen) if x.size and y.size]
+    blocks = _blocks(graph, y, [chosen[i] for i in computed]) if computed else {}
+    places = {i: k for k, i in enumerate(computed)}
+    found = []
+    for i, first in enumerate(chosen):
+        for j, second in enumerate(chosen):
+            shape = *y.shape, *first.shape, *second.shape
+            known = i in places and j in places
+            found.append(xp.reshape(blocks[places[i], places[j]], shape=shape) if known else filled(xp, 0, Meta(shape, y.dtype)))
+    return found
+
+
+def _is_symmetric(y: Value) -> bool:
+    """Whether the derivatives of y are those of a function: a Function's backward, a hook or detach() may say something else."""
+    return not any(v.op == "detach" or (v.row is not None and v.row.pullback is not None) for v in toposort((y,)))
+
+
+def _blocks(graph: Graph, y: Value, chosen: Sequence[Value]) -> dict[tuple[int, int], Value]:
+    """The Hessians (y, first, second) of flat inputs, row by row; of two that are each other's transposes the first is computed."""
+    symmetric = _is_symmetric(y)
+    seed = filled(xp, 1, Meta(y.shape, y.dtype)) if y.size == 1 else input_value(len(graph.inputs), y.shape, y.dtype)
+    inputs = graph.inputs if y.size == 1 else (*graph.inputs, seed)
+    slopes = drop_hooks(Graph(inputs, pull({y: seed}, chosen))).outputs
+    blocks: dict[tuple[int, int], Value] = {}
+    for i, (x, slope) in enumerate(zip(chosen, slopes, strict=True)):
+        start = i if symmetric else 0
+        direction = input_value(len(graph.inputs) + 1, x.shape, x.dtype)
+        if x.size == 1:
+            along = pull({slope: filled(xp, 1, Meta(x.shape, x.dtype))}, chosen[start:])
+            along = [xp.reshape(v, shape=(1, *v.shape)) for v in along]
+        else:
+            along = batched(pull({slope: direction}, chosen[start:]), {direction: units(x)}, x.size)
+        if y.size != 1:
+            along = batched(along, {seed: units(y)}, y.size)
+        for j, block in enumerate(along, start=start):
+            blocks[i, j] = xp.reshape(block, shape=(y.size, x.size, chosen[j].size))
+    return blocks | {(j, i): xp.transpose(block, dim0=1, dim1=2) for (i, j), block in blocks.items() if (j, i) not in blocks}
+
+
+def require_real(what: str, values: Sequence[Value]) -> None:
+    """Whole numbers have no derivatives, and those of complex ones are no array."""
+    for v in values:
+        if kind(v.dtype) == "c":
+            raise GraphError(
+                f"{what} of complex numbers is no array of derivatives, got {type_text(v)}: differentiate in the real and imaginary parts"
+                " (view_as_real), or use vjp and jvp"
+            )
+        if kind(v.dtype) != "f":
+            raise GraphError(f"only floating-point outputs have {what}, got {type_text(v)}")

@@ -1,0 +1,289 @@
+"""Derivatives, graph to graph: the chain rule along the shared values, each step by the rules of the op table.
+
+    vjp    outputs, their cotangents  ->  the cotangents of inputs
+    jvp    the transpose of the vjp: differentiate it in the cotangent
+
+A derivative is a graph like any other, so any order is a repetition.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+from itertools import count
+from typing import Any
+
+from symgrad.compiler.ir.builder import apply, xp
+from symgrad.compiler.ir.control_flow import is_control
+from symgrad.compiler.ir.custom import CUSTOM
+from symgrad.compiler.ir.fold import filled
+from symgrad.compiler.ir.graph import INPUT, LITERAL, OUTPUT, Graph, Value, input_value, output, row_of, toposort, type_text
+from symgrad.compiler.rewrite.drop_hooks import drop_hooks
+from symgrad.errors import GraphError
+from symgrad.ops.promotion import kind
+from symgrad.ops.shapes import unbroadcast
+from symgrad.ops.spec import Meta, Row
+from symgrad.ops.variants import variant
+
+
+def pull(cotangents: Mapping[Value, Value], wrt: Sequence[Value]) -> list[Value]:
+    """The cotangents of `wrt`, given those of some values that depend on them."""
+    pending: dict[Value, Value] = {}
+    order = toposort(cotangents)
+    on_the_way = dependents(order, wrt, is_differentiable)
+    for value, g in cotangents.items():
+        _receive(pending, value, g)
+    wanted: dict[Value, Value | None] = dict.fromkeys(wrt)
+    for value in reversed(order):
+        if value in wanted:
+            wanted[value] = pending.get(value)
+        if value in on_the_way and value.op not in (INPUT, OUTPUT):
+            try:
+                _pull_one(value, pending, on_the_way)
+            except GraphError as error:
+                error.value = value if error.value is None else error.value  # who knows which line of the user's it is from can say so
+                raise
+    zeros = {v: filled(xp, 0, Meta(v.shape, v.dtype)) for v, g in wanted.items() if g is None}
+    return [zeros[v] if v in zeros else wanted[v] for v in wrt]  # type: ignore[misc]
+
+
+def dependents(order: Iterable[Value], wrt: Sequence[Value], by: Callable[[Value, int], bool] = lambda value, i: True) -> set[Value]:
+    """The values that depend on `wrt`, `by` those of their arguments that count."""
+    found = set(wrt)
+    for value in order:
+        if any(a in found and by(value, i) for i, a in enumerate(value.args)):
+            found.add(value)
+    return found
+
+
+def differentiable_inputs(graph: Graph) -> set[int]:
+    """The inputs, by position, in which some output has a derivative."""
+    reached = {v for v in graph.outputs if isinstance(v.dtype, tuple) or kind(v.dtype) in "fc"}
+    for value in reversed(graph.values):
+        if value in reached:
+            reached.update(a for i, a in enumerate(value.args) if a is not None and is_differentiable(value, i))
+    return {i for i, x in enumerate(graph.inputs) if x in reached}
+
+
+def is_differentiable(value: Value, i: int) -> bool:
+    """Whether there is a derivative of a value in one of its arguments: a cotangent never goes where there is none."""
+    return value.row is None or value.row.pullback is not None or value.row.rule(i) is not None
+
+
+def _receive(pending: dict[Value, Value], value: Value, g: Value) -> None:
+    pending[value] = pending[value] + g if value in pending else g  # type: ignore[operator]
+
+
+def _pull_one(value: Value, pending: dict[Value, Value], on_the_way: set[Value]) -> None:
+    """Hand the cotangent of an application to its arguments."""
+    row = variant(row_of(value), (a for a in value.args if a is not None))
+    g, out = _cotangent_and_result(value, pending)
+    if g is None:
+        return
+    if row.pullback is not None:
+        return _pull_jointly(value, row.pullback, (g, out), pending, on_the_way)
+    weak = row.elementwise and row.policy not in ("each", "same")  # numbers stay weak, as in eager rules, where these take numbers
+    args = tuple(a.value if weak and a is not None and a.op == LITERAL else a for a in value.args)
+    for arg, result in contributions(value, row, args, g, out, on_the_way):
+        _receive(pending, arg, xp.cast(result, dtype=arg.dtype))
+
+
+def contributions(value: Value, row: Row, args: Sequence[Any], g: Any, out: Any, on_the_way: set[Value]) -> Iterator[tuple[Value, Value]]:
+    """What the rules of an application, called with `args` for its arguments, give to those that are on the way."""
+    if row.prepare is not None:
+        g = row.prepare(xp, g, out, *args, **value.attrs)
+    for i, arg in enumerate(value.args):
+        rule = row.rule(i) if arg in on_the_way else None
+        if rule is None or kind(arg.dtype) not in "fc":
+            continue
+        attrs = {"index": i, **value.attrs} if row.variadic else value.attrs
+        result = rule(xp, g, out, *args, **attrs)
+        if result is not None:
+            yield arg, result if result.shape == arg.shape else unbroadcast(xp, result, arg.shape)
+
+
+class _GraphBackend:
+    """What a pullback is told, as the backward pass does."""
+
+    raw = False
+    xp = xp
+
+    def __init__(self, out: Any) -> None:
+        self.out = out
+
+    def arguments(self, value: Value) -> tuple[Any, Any]:
+        return value.args, self.out
+
+
+def _pull_jointly(value: Value, pullback: Callable[..., Any], end: Any, pending: dict[Value, Value], on_the_way: set[Value]) -> None:
+    """The same for a row that has all its rules in one: a loop or a branch."""
+    if "line" in value.attrs:
+        raise GraphError(
+            f"{value.op} is a Function of the user's, and no graph can follow its backward: {value.attrs['line']}. Or give it a static"
+            " method symbolic(*args): its meaning as an expression of SymPy's, for symbols in place of tensors"
+        )
+    import symgrad.compiler.loops.vjp  # noqa: F401  (enters the rules, which are made with this file)
+
+    g, out = end
+    needs = [a in on_the_way and kind(a.dtype) in "fc" for a in value.args]
+    for arg, result in zip(value.args, pullback(_GraphBackend(out), value, g, needs), strict=True):
+        if result is not None:
+            _receive(pending, arg, result)
+
+
+def _cotangent_and_result(value: Value, pending: dict[Value, Value]) -> tuple[Any, Any]:
+    """The cotangent and the result of an application, as its rules want them."""
+    if not isinstance(value.dtype, tuple):
+        return pending.pop(value, None), value
+    outs = tuple(output(value, i) for i in range(len(value.dtype)))
+    gs = tuple(pending.pop(o, None) for o in outs)
+    return (gs if any(g is not None for g in gs) else None), outs
+
+
+def vjp(graph: Graph, wrt: Sequence[int] | None = None) -> Graph:
+    """A graph of the same inputs and a cotangent for each output, which gives the cotangents of the inputs `wrt` (by position)."""
+    start = len(graph.inputs)
+    cotangents = [input_value(start + i, v.shape, v.dtype) for i, v in enumerate(graph.outputs)]
+    names = ["g"] if len(cotangents) == 1 else [f"g{i}" for i in range(len(cotangents))]
+    labels = (*graph.labels, *(fresh(name, graph.labels) for name in names))
+    return Graph((*graph.inputs, *cotangents), pull(_sum_by_output(graph, cotangents), chosen_inputs(graph, wrt)), labels)
+
+
+def _sum_by_output(graph: Graph, cotangents: Sequence[Value]) -> dict[Value, Value]:
+    total: dict[Value, Value] = {}
+    for v, g in zip(graph.outputs, cotangents, strict=True):
+        if kind(v.dtype) in "fc":
+            _receive(total, v, g)
+    return total
+
+
+def grad(graph: Graph, wrt: Sequence[int] | None = None) -> Graph:
+    """A graph of the same inputs, which gives the gradients of its single scalar output in the inputs `wrt`."""
+    y = require_one_number(graph)
+    seed = filled(xp, 1, Meta(y.shape, y.dtype))
+    return Graph(graph.inputs, pull({y: seed}, chosen_inputs(graph, wrt)), graph.labels)
+
+
+def require_one_number(graph: Graph) -> Value:
+    """The single output of a graph, of which there is a gradient."""
+    if len(graph.outputs) != 1 or graph.outputs[0].size != 1:
+        given = ", ".join(type_text(v) for v in graph.outputs)
+        raise GraphError(f"grad can be implicitly created only for scalar outputs, got {given}: return one number, such as a sum")
+    (y,) = graph.outputs
+    if kind(y.dtype) == "c":
+        raise GraphError(f"grad can be implicitly created only for real scalar outputs, got {type_text(y)}: return a real one, or use vjp")
+    if kind(y.dtype) not in "fc":
+        raise GraphError(f"only floating-point outputs have a gradient, got {type_text(y)}")
+    return y
+
+
+def jvp(graph: Graph, wrt: Sequence[int] | None = None) -> Graph:
+    """A graph of the same inputs and a tangent for each of `wrt`, which gives the tangents of the outputs. Hooks do not see tangents."""
+    graph = drop_hooks(graph)
+    if (value := nonlinear(graph)) is not None:
+        error = GraphError("the backward of a Function is not linear in the gradient, so that no forward derivative follows from it")
+        error.value = value
+        raise error
+    chosen = chosen_inputs(graph, wrt)
+    labels = (*graph.labels, *(fresh(f"d{graph.labels[v.attrs['index']]}", graph.labels) for v in chosen))
+    if any(map(is_control, graph.values)):
+        from symgrad.compiler.loops.jvp import pushforward
+
+        tangents, results = pushforward(graph, [v.attrs["index"] for v in chosen])
+        return Graph((*graph.inputs, *tangents), results, labels)
+    start = len(graph.inputs)
+    tangents = [input_value(start + i, v.shape, v.dtype) for i, v in enumerate(chosen)]
+    seeds = [input_value(start + len(chosen) + i, v.shape, v.dtype) for i, v in enumerate(graph.outputs)]
+    pulled = pull(_sum_by_output(graph, seeds), chosen)  # linear in the seeds, so that its transpose does not depend on them
+    total: dict[Value, Value] = {}
+    for v, t in zip(pulled, tangents, strict=True):
+        _receive(total, v, t)
+    return Graph((*graph.inputs, *tangents), _at_ones(pull(total, seeds), seeds), labels)
+
+
+def nonlinear(graph: Graph) -> Value | None:
+    """A Function of the user's whose backward is not linear, if there is one: a JVP is the transpose of a VJP that is."""
+    functions = (v for v in graph.values if v.row is CUSTOM)
+    return next((v for v in functions if not _is_linear(v.attrs["backward"], v.attrs["results"])), None)
+
+
+@lru_cache(maxsize=1024)
+def _is_linear(backward: Graph, results: int) -> bool:
+    """Whether the derivative of a backward in its first `results` inputs, the cotangents, does not depend on them."""
+    cotangents = backward.inputs[:results]
+    start = len(backward.inputs)
+    seeds = {v: input_value(start + i, v.shape, v.dtype) for i, v in enumerate(backward.outputs)}
+    return not set(cotangents) & set(toposort(pull(seeds, cotangents)))
+
+
+def _at_ones(values: list[Value], seeds: Sequence[Value]) -> list[Value]:
+    """The values, which do not depend on the seeds: where rules read them all the same (their shape; 0 as an exception), 1 will do."""
+    order = toposort(values)
+    read = set(seeds) & set(order)
+    if not read:
+        return values
+    new: dict[Value, Any] = {}
+    for v in order:
+        args: tuple[Any, ...] = tuple(None if a is None else new[a] for a in v.args)
+        if v in read:
+            new[v] = filled(xp, 1, Meta(v.shape, v.dtype))
+        elif v.op == OUTPUT:
+            new[v] = args[0][v.attrs["index"]]
+        else:
+            new[v] = v if v.row is None else apply(row_of(v), args, dict(v.attrs))
+    return [new[v] for v in values]
+
+
+@dataclass(frozen=True)
+class Derivative:
+    """A derivative of some order as a linear form: its own indices are those of the last input in `wrt`, and each earlier index is that of
+    a direction, an input of the shape of what was differentiated there. With a direction that is 1 at one place it is one slice."""
+
+    wrt: tuple[int, ...]
+    value: Value
+    directions: tuple[Value, ...]
+
+
+def derivatives(graph: Graph, wrt: Sequence[int], order: int) -> list[Derivative]:
+    """The derivatives of the graph's only output in the inputs `wrt`, from order 1 to `order`; of those that are equal by symmetry the
+    first. Directions are numbered after the inputs; what is a number needs none."""
+    free = count(len(graph.inputs))
+    found: list[Derivative] = []
+    level = [Derivative((), graph.outputs[0], ())]
+    for _ in range(order):
+        level = [d for previous in level for d in _next(previous, graph, wrt, free)]
+        found += level
+    return found
+
+
+def _next(previous: Derivative, graph: Graph, wrt: Sequence[int], free: Iterable[int]) -> list[Derivative]:
+    y, directions = previous.value, previous.directions
+    if previous.wrt:  # hooks see the first gradient only, as in a Hessian
+        (y,) = drop_hooks(Graph((*graph.inputs, *directions), (y,))).outputs
+    if y.size == 1:
+        seed = filled(xp, 1, Meta(y.shape, y.dtype))
+    else:
+        seed = input_value(next(iter(free)), y.shape, y.dtype)
+        directions = (*directions, seed)
+    later = [i for i in wrt if not previous.wrt or wrt.index(i) >= wrt.index(previous.wrt[-1])]
+    pulled = pull({y: seed}, [graph.inputs[i] for i in later])
+    return [Derivative((*previous.wrt, i), g, directions) for i, g in zip(later, pulled, strict=True)]
+
+
+def chosen_inputs(graph: Graph, wrt: Sequence[int] | None) -> list[Value]:
+    if wrt is None:
+        return [x for x in graph.inputs if kind(x.dtype) in "fc"]
+    for i in wrt:
+        if kind(graph.inputs[i].dtype) not in "fc":
+            raise GraphError(f"{graph.labels[i]} is {type_text(graph.inputs[i])}: only floating-point inputs have a derivative")
+    return [graph.inputs[i] for i in wrt]
+
+
+def fresh(name: str, taken: Sequence[str]) -> str:
+    while name in taken:
+        name += "_"
+    return name
+
+
+__all__ = ["Derivative", "derivatives", "grad", "jvp", "pull", "vjp"]

@@ -1,0 +1,1 @@
+"""Back ends: graphs as source and kernels, on NumPy and on XLA."""

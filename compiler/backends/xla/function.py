@@ -1,0 +1,76 @@
+"""A graph as a Python function on jax arrays: what the emitted source defines."""
+
+from __future__ import annotations
+
+import ast
+import functools
+from collections.abc import Callable
+from typing import Any
+
+from symgrad.compiler.backends.xla.emit import default_name, module
+from symgrad.compiler.ir.graph import Graph, walk
+from symgrad.compiler.ir.verify import verify
+from symgrad.compiler.loops.simplify import merge_loops
+from symgrad.compiler.rewrite.decompose import decompose
+from symgrad.compiler.rewrite.legalize_dtypes import legalize_dtypes
+from symgrad.compiler.rewrite.legalize_empty import legalize_small_reductions
+from symgrad.compiler.rewrite.matvec import matvec_without_transpose
+from symgrad.compiler.rewrite.round_constants import fold_constants
+from symgrad.compiler.rewrite.upcast_half import widen_half
+from symgrad.errors import GraphError
+
+_NARROW = {"int64": "int32", "uint64": "uint32", "float64": "float32", "complex128": "complex64"}
+
+
+def is_wide(dtype: Any) -> bool:
+    """Whether JAX has the type only where 64 bits are enabled."""
+    return bool(dtype.itemsize == 16 or (dtype.itemsize == 8 and dtype.kind != "c"))
+
+
+def lowered(graph: Graph) -> Graph:
+    """The graph in rows that have a lowering."""
+    import jax
+
+    graph = verify(
+        legalize_dtypes(fold_constants(matvec_without_transpose(decompose(legalize_small_reductions(widen_half(merge_loops(graph))),
+        lambda row: row.jax is None))))
+    )
+    for v in walk(graph):
+        name_in_jax = default_name(v)
+        if name_in_jax is not None and not hasattr(jax.numpy, name_in_jax):
+            raise GraphError(f"row {v.op!r} has no lowering to JAX: give it a jax column, or a composition of rows that have one")
+    return graph
+
+
+def function(graph: Graph, name: str, narrow: bool = False) -> Callable[..., Any]:
+    """What the source of a lowered graph defines; if `narrow`, with types of 32 bits in place of those of 64."""
+    tree = _Narrow().visit(module(graph, name)) if narrow else module(graph, name)
+    scope: dict[str, Any] = {v.row.foreign.name: v.row.foreign for v in walk(graph) if v.row is not None and v.row.foreign is not None}
+    exec(compile(tree, f"<symgrad {graph.hash[:12]}>", "exec"), scope)  # our own syntax tree, never text
+    return _as_emitted(scope[name])
+
+
+def _as_emitted(source: Callable[..., Any]) -> Callable[..., Any]:
+    """The source means what it says, however strict the user has set JAX: it relies on broadcasting, and casts where that is needed."""
+    import jax
+
+    @functools.wraps(source)
+    def run(*arrays: Any) -> Any:
+        with jax.numpy_rank_promotion("allow"), jax.numpy_dtype_promotion("standard"):
+            return source(*arrays)
+
+    return run
+
+
+class _Narrow(ast.NodeTransformer):
+    """jnp.float64 -> jnp.float32, 'float64' -> 'float32'"""
+
+    def visit_Attribute(self, node: ast.Attribute) -> ast.expr:
+        if isinstance(node.value, ast.Name) and node.value.id == "jnp":
+            node.attr = _NARROW.get(node.attr, node.attr)
+        return self.generic_visit(node)  # type: ignore[return-value]
+
+    def visit_Constant(self, node: ast.Constant) -> ast.expr:
+        if isinstance(node.value, str):
+            node.value = _NARROW.get(node.value, node.value)
+        return node

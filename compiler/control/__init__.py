@@ -1,1 +1,0 @@
-"""Loops and branches: rows whose attributes hold graphs."""

@@ -1,1 +1,0 @@
-"""What derive() gives: formulas of a function and of its derivatives, step by step, and certified."""

@@ -1,0 +1,41 @@
+"""compile(retrace=True): functions whose structure is decided by Python at every call, by random numbers or by any other state.
+
+The Python code runs at every call, without computing anything: that gives the graph of this call, and a graph that was seen before has
+its kernel already. So each structure is compiled once, and chosen before the numbers are touched.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from symgrad.compiler.function.compiled import Compiled
+from symgrad.compiler.inputs.names import tensor_names
+from symgrad.compiler.inputs.pytree import LEAF, unflatten
+from symgrad.compiler.runtime.program import PureProgram
+from symgrad.compiler.trace.trace import trace
+from symgrad.compiler.trace.tracer import is_tracing
+from symgrad.graph import next_sequence
+
+
+class Retraced(Compiled):
+    """A compiled function that finds its program by running the Python code on types alone."""
+
+    def __call__(self, /, *args: Any, **kwargs: Any) -> Any:
+        if is_tracing():
+            return self.signature.function(*args, **kwargs)
+        call = self._bound(args, kwargs)
+        function = self.signature.caller(call)
+        known = self.signature.names(), tensor_names(self.signature.function)
+        traced = trace(function, call.leaves, call.labels, *known, abstract=True, requires_grad=call.requires_grad)
+        traced.capture.journal.clear()
+        graph = traced.graph
+        program = self._programs.get(graph)
+        if program is None:
+            self.traces.note(call, ["another structure"])
+            program = self._programs[graph] = PureProgram(traced, call, self._name, self.options)
+        self._latest = program
+        since = next_sequence()
+        results = program.operation(*call.tensors(), *traced.captured)
+        result = results[0] if traced.structure is LEAF else unflatten(traced.structure, results)
+        self._protect(result, call, since)
+        return self._convert_results(result, call, program.requires_grad)

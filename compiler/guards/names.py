@@ -1,0 +1,374 @@
+"""What Python code reads besides its arguments: closure cells and globals, and what it finds there by name.
+
+A function, and the functions that it calls by name, are looked through for the names that stand in their code. Of objects, classes and
+modules of the user's that such names stand for, or that are arguments, the attributes with names in the code are looked at; of lists,
+dictionaries, sets and the like, and of small arrays, what is in them. Default arguments and those of a `functools.partial` are names, too.
+What is found in other ways (an attribute whose name is computed, files, the environment) is not.
+"""
+
+from __future__ import annotations
+
+import array
+import enum
+import functools
+import inspect
+import io
+import operator
+import re
+import sys
+import types
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator
+from typing import Any
+
+import numpy as np
+
+from symgrad.compiler.guards.code_names import attribute_names, compares_identity, global_names, text_names, used_names
+from symgrad.compiler.guards.state import (
+    COMPARED_BY_VALUE,
+    MISSING,
+    ArrayGuard,
+    ContainerGuard,
+    IteratorGuard,
+    LargeArrayGuard,
+    NameGuard,
+    StateGuard,
+    read_or_missing,
+)
+from symgrad.compiler.inputs.pytree import has_attribute
+from symgrad.tensor import Tensor
+
+_FUNCTIONS = (types.FunctionType, types.MethodType, types.BuiltinFunctionType)
+_NAMESPACES = (("types", "SimpleNamespace"), ("argparse", "Namespace"))
+_MAX_FUNCTIONS = 200
+"""Functions, and objects, that are looked through."""
+_contained = operator.attrgetter("cell_contents")  # no function of ours: it is read before every run
+_MAX_ITEMS = 64
+"""Of longer lists and dictionaries only the identity counts: those are data."""
+_MAX_DEPTH = 3
+"""Containers in containers that are looked into."""
+_MAX_ITEMS_COMPARED = 10_000
+"""Longer ones are not even compared after the trace."""
+_MAX_BYTES = 65536
+"""Larger arrays are not compared before each run; comparing this many bytes takes 1.2 microseconds."""
+_CONTAINERS = (list, dict, set, deque, bytearray, array.array)
+_CONSTRUCTORS = frozenset(("__new__", "__init__", "__post_init__"))
+_NOT_COMPUTING = frozenset((
+    "__repr__", "__str__", "__del__", "__setattr__", "__delattr__", "__init_subclass__", "__class_getitem__", "__copy__", "__deepcopy__",
+    "__reduce__", "__reduce_ex__", "__getstate__", "__setstate__", "__getnewargs__", "__dir__", "__sizeof__", "__set_name__",
+))  # fmt: skip
+"""Special methods that do not compute."""
+
+def find_state_guards(function: Any, given: Iterable[tuple[str, Any]] = ()) -> list[StateGuard]:
+    """What a function, and the user's functions that it calls by name, read; of a method, the attributes of its object, too, and those of
+    `given` objects."""
+    return _Search().run(function, given)
+
+
+def compares_argument_identity(function: Any) -> bool:
+    """Whether a function, or one of the user's that it calls by name, may find out which of its arguments are the same object."""
+    search = _Search()
+    search.run(function, ())
+    return search.compares_identity
+
+
+class _Search:
+    def __init__(self) -> None:
+        self.compares_identity = False
+        self.found: dict[Any, NameGuard] = {}
+        self.keys: set[Any] = set()
+        self.seen: set[int] = set()
+        self.waiting: list[Any] = []
+        self.read: set[str] = set()
+        """Names of attributes in the code."""
+        self.text: set[str] = set()
+        """Names that the code has as strings, for getattr() and hasattr()."""
+        self.used: set[str] = set()
+        """Names that the code does more with than to write into what they stand for."""
+        self.objects: dict[int, tuple[str, Any]] = {}
+        self.looked: set[tuple[int, str]] = set()
+
+    def run(self, function: Any, given: Iterable[tuple[str, Any]]) -> list[StateGuard]:
+        self.waiting += _functions(function)
+        for key, title, read in _attributes(function):
+            self.found[key] = NameGuard(title, read, attribute=True)
+        owner = function.__self__ if isinstance(function, types.MethodType) else function
+        for title, x in (*given, (getattr(owner, "__name__", owner.__class__.__name__), owner)):
+            self._into(title, x)
+        for key, title, read in _partial_arguments(function) if isinstance(function, functools.partial) else ():
+            self._value(key, title, read)
+        while self.waiting or self._look():
+            self._function()
+        contents = [c for name in self.found.values() if self._is_read(name) for c in self._contents(name)]
+        return [*self.found.values(), *contents]
+
+    def _contents(self, name: NameGuard) -> Iterator[StateGuard]:
+        used = name.title.endswith((" of a partial", ".__self__")) or re.split(r"[ .]", name.title)[-1] in self.used
+        for found in _container_guards(name.title, name.value):
+            if isinstance(found, LargeArrayGuard) and not used:
+                continue
+            if isinstance(found, ContainerGuard) and not used:
+                found.guarded, found.decides = False, False
+            yield found
+
+    def _function(self) -> None:
+        if not self.waiting:
+            return
+        f = self.waiting.pop()
+        if id(f.__code__) in self.seen or len(self.seen) >= _MAX_FUNCTIONS:
+            return
+        self.seen.add(id(f.__code__))
+        self.compares_identity = self.compares_identity or compares_identity(f.__code__)
+        self.read.update(attribute_names(f.__code__))
+        self.text.update(text_names(f.__code__))
+        self.used.update(used_names(f.__code__))
+        for key, title, read in _reads(f):
+            self._value(key, title, read)
+
+    def _value(self, key: Any, title: str, read: Callable[[], Any], attribute: bool = False) -> None:
+        if key in self.keys:
+            return
+        self.keys.add(key)
+        value = read_or_missing(read)
+        self._into(title, value)
+        if key in self.found or value is MISSING or _is_conventional(title, value):
+            return
+        self.found[key] = NameGuard(title, read, attribute)
+        self.waiting += _functions(value)
+
+    def _missing(self, title: str, x: Any, name: str) -> None:
+        """An attribute that an object does not have of its own, and may get."""
+        own = getattr(x, "__dict__", None)
+        if own is not None and name not in own and ("missing", id(x), name) not in self.found:
+            self.found["missing", id(x), name] = NameGuard(f"{title}.{name}", functools.partial(own.get, name, MISSING), attribute=True)
+
+    def _into(self, title: str, x: Any, depth: int = 0) -> None:
+        """Look into an object; also into those in containers, of bound methods, and among the arguments of a partial."""
+        self._object(title, x)
+        if isinstance(x, (list, tuple, dict, set, frozenset, deque)) and len(x) <= _MAX_ITEMS and depth < _MAX_DEPTH:
+            for key, part in x.items() if isinstance(x, dict) else enumerate(x):
+                self._into(f"{title}[{key!r}]", part, depth + 1)
+            return
+        if depth:
+            self.waiting += _functions(x)
+        owner = getattr(x, "__self__", None) if isinstance(x, _FUNCTIONS) else None
+        if owner is not None and not isinstance(owner, types.ModuleType):
+            self._value((id(x), "__self__"), f"{title}.__self__", functools.partial(getattr, x, "__self__"))
+        for key, label, read in _partial_arguments(x) if isinstance(x, functools.partial) else ():
+            self._value(key, label, read)
+
+    def _object(self, title: str, x: Any) -> None:
+        if _is_module(x):
+            for module in x.modules():
+                if _is_user_code(type(module).__module__):
+                    self.objects.setdefault(id(module), (module.__class__.__name__, module))
+                    self._method(type(module), "forward")
+        elif len(self.objects) < _MAX_FUNCTIONS and id(x) not in self.objects and _is_searched(x):
+            self.objects[id(x)] = re.sub(r"^(global|closure cell|default argument) ", "", title), x
+            cls = x if isinstance(x, type) else type(x)
+            for name in _special_methods(cls, made=isinstance(x, type)) if not has_attribute(x, "__wrapped__") else ():
+                self._methods(cls, name)
+
+    def _look(self) -> bool:
+        """Look at attributes that the code names; whether there is more to do."""
+        before = len(self.looked)
+        for title, x in list(self.objects.values()):
+            for name in self.read:
+                if (id(x), name) not in self.looked:
+                    self.looked.add((id(x), name))
+                    self._attribute(title, x, name)
+        return bool(self.waiting) or len(self.looked) > before
+
+    def _attribute(self, title: str, x: Any, name: str) -> None:
+        own = getattr(x, "__dict__", {})
+        if name in own:
+            if not (_is_module(x) and type(own[name]) in COMPARED_BY_VALUE):  # else a part of its makeup
+                self._value((id(x), name), f"{title}.{name}", functools.partial(own.get, name, MISSING), attribute=True)
+        elif isinstance(x, (type, types.ModuleType)) or name in _slots(type(x)):
+            self._value((id(x), name), f"{title}.{name}", functools.partial(getattr, x, name, MISSING), attribute=True)
+        else:
+            self._of_class(title, x, name)
+
+    def _of_class(self, title: str, x: Any, name: str) -> None:
+        """A method, or what a class has for all its objects: each may get one of its own."""
+        there = inspect.getattr_static(type(x), name, MISSING)
+        if isinstance(there, (types.FunctionType, staticmethod, classmethod, property, functools.cached_property)):
+            self._methods(type(x), name)
+            self.found.setdefault(("class", id(x)), NameGuard(f"{title}.__class__", functools.partial(type, x), attribute=True))
+        elif there is not MISSING and not hasattr(type(there), "__get__"):
+            self._value((id(x), name), f"{title}.{name}", functools.partial(getattr, x, name, MISSING), attribute=True)
+        elif there is not MISSING:
+            self._methods(type(there), "__get__")
+        is_the_users = there is not MISSING and _is_user_code(str(type(x).__module__)) and not isinstance(there, functools.cached_property)
+        if is_the_users or (there is MISSING and name in self.text):
+            self._missing(title, x, name)
+
+    def _methods(self, cls: type, name: str) -> None:
+        """Follow a method of a class, and the methods of its bases that `super()` may call."""
+        self._method(cls, name)
+        for base in cls.__mro__:
+            self.waiting += _functions(_unwrapped(base.__dict__.get(name)))
+
+    def _method(self, cls: type, name: str) -> None:
+        """A method of the user's, which may be replaced in the class that has it."""
+        base = next((base for base in cls.__mro__ if name in base.__dict__), None)
+        if base is not None and _is_user_code(str(base.__module__)):
+            read: Any = base.__dict__.get
+            self._value((base, name), f"{base.__name__}.{name}", functools.partial(read, name, MISSING), attribute=True)
+
+    def _is_read(self, name: NameGuard) -> bool:
+        return not name.attribute or name.title.rpartition(".")[2] in self.read
+
+
+def _is_module(x: Any) -> bool:
+    return not isinstance(x, type) and has_attribute(x, "named_parameters")
+
+
+def _is_searched(x: Any) -> bool:
+    """An object, a class or a module of the user's own."""
+    if isinstance(x, types.FunctionType) or has_attribute(x, "__wrapped__"):
+        return bool(getattr(x, "__dict__", None)) and _is_user_code(str(x.__module__))
+    if isinstance(x, (*COMPARED_BY_VALUE, *_FUNCTIONS, Tensor, list, dict, tuple, set, enum.Enum)):
+        return False
+    if isinstance(x, types.ModuleType):
+        return _is_user_code(x.__name__)
+    cls = x if isinstance(x, type) else type(x)
+    return (cls.__module__, cls.__name__) in _NAMESPACES or _is_user_code(str(cls.__module__))
+
+
+def _special_methods(cls: type, made: bool) -> set[str]:
+    """What Python calls without its name in the code: `__call__`, `__getitem__`, `__mul__`; if objects are made, `__init__`, too. Not what
+    a dataclass has generated, which reads every field."""
+    passed_over = _NOT_COMPUTING if made else _NOT_COMPUTING | _CONSTRUCTORS
+    bases = [base for base in cls.__mro__ if _is_user_code(str(base.__module__))]
+    found = {(name, x) for base in bases for name, x in base.__dict__.items() if isinstance(x, types.FunctionType)}
+    return {
+        name for name, x in found
+        if name.startswith("__") and name.endswith("__") and name not in passed_over and x.__code__.co_filename != "<string>"
+    }  # fmt: skip
+
+
+def _unwrapped(method: Any) -> Any:
+    """The function in a property, a static method or a class method."""
+    if isinstance(method, property):
+        return method.fget
+    if isinstance(method, functools.cached_property):
+        return method.func
+    return method.__func__ if isinstance(method, (staticmethod, classmethod)) else method
+
+
+@functools.cache
+def _is_user_code(module: str) -> bool:
+    """Not of Python, nor installed: libraries have no settings that a function would read by the way."""
+    file = getattr(sys.modules.get(module), "__file__", None)
+    if module.partition(".")[0] in (*sys.stdlib_module_names, "symgrad") and module != "__main__":
+        return False
+    return module == "__main__" or file is None or "-packages" not in file
+
+
+def _container_guards(title: str, value: Any, depth: int = 0) -> Iterator[StateGuard]:
+    if isinstance(value, np.ndarray):
+        if value.dtype != object:
+            yield ArrayGuard(title, value) if value.nbytes <= _MAX_BYTES else LargeArrayGuard(title, value)
+        return
+    if isinstance(value, Iterator) and not isinstance(value, io.IOBase) and not _is_user_code(type(value).__module__):
+        yield IteratorGuard(title, value)
+    if not isinstance(value, (*_CONTAINERS, tuple)) or len(value) > _MAX_ITEMS_COMPARED:
+        return
+    if not isinstance(value, tuple):
+        yield ContainerGuard(title, value, guarded=len(value) <= _MAX_ITEMS)
+    if len(value) > _MAX_ITEMS:
+        return
+    for key, part in value.items() if isinstance(value, dict) else enumerate(value):
+        if depth < _MAX_DEPTH:
+            yield from _container_guards(f"{title}[{key!r}]", part, depth + 1)
+
+
+def _attributes(function: Any) -> Iterator[tuple[Any, str, Callable[[], Any]]]:
+    """Of the object whose method it is, or which is called like a function; a module is looked at as a whole."""
+    owner = function.__self__ if isinstance(function, types.MethodType) else function
+    if isinstance(owner, (types.FunctionType, type)) or has_attribute(owner, "__wrapped__"):
+        return
+    if has_attribute(owner, "named_parameters"):
+        yield id(owner), "self", lambda: owner
+    elif not _is_library(type(owner)):
+        yield from _own_attributes(owner)
+
+
+def _own_attributes(owner: Any) -> Iterator[tuple[Any, str, Callable[[], Any]]]:
+    for name, value in getattr(owner, "__dict__", {}).items():
+        if not isinstance(value, types.ModuleType):
+            yield (id(owner), name), f"{owner.__class__.__name__}.{name}", functools.partial(owner.__dict__.get, name, MISSING)
+
+
+def _slots(cls: type) -> list[str]:
+    found: list[str] = []
+    for base in cls.__mro__:
+        given = base.__dict__.get("__slots__", ())
+        found += [given] if isinstance(given, str) else given
+    return found
+
+
+def _is_conventional(title: str, value: Any) -> bool:
+    """Whether a name stands for what everybody calls so: an imported module, or a function or class of a library by its own name."""
+    if isinstance(value, types.ModuleType):
+        return title.startswith("global ")
+    return _is_ours(value) and re.split(r"[ .]", title)[-1] == getattr(value, "__name__", None)
+
+
+def _is_ours(x: Any) -> bool:
+    """A function or class of this package, of Python, or of NumPy and the like."""
+    return isinstance(x, (type, *_FUNCTIONS)) and _is_library(x)
+
+
+def _is_library(x: Any) -> bool:
+    return str(x.__module__).partition(".")[0] in ("symgrad", "numpy", "jax", "functools", "builtins")
+
+
+def _functions(x: Any) -> Iterator[Any]:
+    """The Python functions behind something that is called."""
+    x = x.__wrapped__ if not isinstance(x, types.FunctionType) and has_attribute(x, "__wrapped__") else x
+    if isinstance(x, functools.partial):
+        yield from _functions(x.func)
+        return
+    if isinstance(x, types.MethodType):
+        x = x.__func__
+    if isinstance(x, types.FunctionType) and not _is_ours(x):
+        yield x
+        if hasattr(x, "__wrapped__"):
+            yield from _functions(x.__wrapped__)
+    elif _is_module(x):
+        for module in x.modules():
+            forward = getattr(type(module).forward, "__wrapped__", type(module).forward)
+            if isinstance(forward, types.FunctionType) and not _is_ours(forward):
+                yield forward
+
+
+def _reads(f: Any) -> Iterator[tuple[Any, str, Callable[[], Any]]]:
+    for name, cell in zip(f.__code__.co_freevars, f.__closure__ or (), strict=False):
+        yield id(cell), f"closure cell {name}", functools.partial(_contained, cell)
+    for name, value in _defaults(f).items():
+        if isinstance(value, Tensor):
+            continue  # an input already: as an argument that was left out, or as a captured tensor
+        yield (id(f), name), f"default argument {name}", functools.partial(_default, f, name)
+    space = f.__globals__
+    for name in global_names(f.__code__):
+        if name in space:
+            yield (id(space), name), f"global {name}", functools.partial(space.get, name, MISSING)
+
+
+def _defaults(f: Any) -> dict[str, Any]:
+    """Default arguments by name."""
+    count, given = f.__code__.co_argcount, f.__defaults__ or ()
+    return dict(zip(f.__code__.co_varnames[count - len(given) : count], given, strict=True)) | (f.__kwdefaults__ or {})
+
+
+def _default(f: Any, name: str) -> Any:
+    return _defaults(f).get(name, MISSING)
+
+
+def _partial_arguments(x: Any) -> Iterator[tuple[Any, str, Callable[[], Any]]]:
+    for i in range(len(x.args)):
+        yield (id(x), i), f"argument {i} of a partial", functools.partial(x.args.__getitem__, i)
+    for name in x.keywords:
+        yield (id(x), name), f"argument {name} of a partial", functools.partial(x.keywords.get, name, MISSING)

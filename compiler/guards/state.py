@@ -1,0 +1,253 @@
+"""What Python code depends on besides its arguments: names that it reads, and what the modules that it calls consist of.
+
+Numbers, strings and the like are compared by value, everything else (a tensor, a module, a function) by identity. Which names there are is
+found by `symgrad.compiler.guards.names`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from symgrad.compiler.inputs.pytree import has_attribute
+from symgrad.compiler.support.source_lines import warn
+from symgrad.device_tensor import has_grad
+from symgrad.tensor import Tensor
+
+COMPARED_BY_VALUE = (bool, int, float, complex, str, bytes, type(None))
+_GUARDED_GROUPS = ("_parameters", "_buffers", "_modules", "_forward_pre_hooks", "_forward_hooks", "_backward_hooks", "_backward_pre_hooks")
+MISSING = object()
+_MUTATION_WARNING = "is changed while the function is traced. Python code runs then, and not again: a compiled call leaves it as it is"
+
+
+def is_unchanged(now: Any, before: Any) -> bool:
+    """Whether a value is what it was: numbers by type and bits, so that 0.0 is not -0.0, and NaN is NaN."""
+    if now is before:
+        return True
+    if type(before) not in COMPARED_BY_VALUE or type(now) is not type(before):
+        return False
+    return repr(now) == repr(before) if isinstance(before, (float, complex)) else bool(now == before)
+
+
+def describe_change(before: Any, now: Any) -> str:
+    """What has become of a value, in words."""
+    if type(before) in COMPARED_BY_VALUE and type(now) in COMPARED_BY_VALUE:
+        return f"{before!r} -> {now!r}"
+    return "gone" if now is MISSING else f"another {now.__class__.__name__}"
+
+
+def read_or_missing(read: Callable[[], Any]) -> Any:
+    """What stands for a name."""
+    try:
+        return read()
+    except ValueError:  # a closure cell is empty
+        return MISSING
+
+
+class NameGuard:
+    """A closure cell or a global: called before each run, it says whether it is what it was."""
+
+    guarded = True
+
+    def __init__(self, title: str, read: Callable[[], Any], attribute: bool = False) -> None:
+        self.title, self.read, self.attribute = title, read, attribute
+        self.value = read_or_missing(read)
+        self.plain = type(self.value) in COMPARED_BY_VALUE
+        self.module_guard = (
+            ModuleGuard(self.value) if not isinstance(self.value, type) and has_attribute(self.value, "named_parameters") else None
+        )
+        """Of a module: its attributes may be read without it being called."""
+
+    def __call__(self) -> bool:
+        return is_unchanged(read_or_missing(self.read), self.value)
+
+    def describe(self, *_: Any) -> str:
+        return f"{self.title}: {describe_change(self.value, read_or_missing(self.read))}"
+
+    def current_values(self) -> list[Any]:
+        """What is there now."""
+        return [read_or_missing(self.read)]
+
+    def warn(self) -> None:
+        """The traced code itself has changed it. An object may keep a list or the like of its own, as long as it decides nothing."""
+        if self.attribute and not self.plain:
+            return
+        warn(f"{self.title} {_MUTATION_WARNING}; keep it in a tensor that is written in place, or leave the function eager")
+
+
+class ContainerGuard:
+    """What is in a list, a dictionary, a set or the like that the function reads, in order."""
+
+    attribute = plain = False
+    module_guard = None
+
+    def __init__(self, title: str, value: Any, guarded: bool = True) -> None:
+        self.title, self.value, self.items = title, value, self._entries(value)
+        self.guarded = guarded
+        """Whether it is compared before each run, or only after the trace."""
+        self.decides = True
+        """Whether results may depend on it: not on a list that the code only appends to."""
+
+    @staticmethod
+    def _entries(value: Any) -> list[tuple[Any, Any]]:
+        return list(value.items() if isinstance(value, dict) else enumerate(value))
+
+    def __call__(self) -> bool:
+        if len(self.value) != len(self.items):
+            return False
+        entries = self.value.items() if isinstance(self.value, dict) else enumerate(self.value)
+        for (key, now), (before, item) in zip(entries, self.items, strict=False):  # a plain loop, since it runs at every call
+            if (now is not item and not is_unchanged(now, item)) or (key is not before and key != before):
+                return False
+        return True
+
+    def describe(self, *_: Any) -> str:
+        if len(self.value) != len(self.items):
+            return f"{self.title}: {len(self.items)} -> {len(self.value)} entries"
+        for (key, now), (before, item) in zip(self._entries(self.value), self.items, strict=False):
+            if key != before:
+                return f"{self.title}: another order"
+            if not is_unchanged(now, item):
+                place = "" if isinstance(self.value, set) else f"[{key!r}]"
+                return f"{self.title}{place}: {describe_change(item, now)}"
+        return f"{self.title}: as it was"
+
+    def current_values(self) -> list[Any]:
+        return list(self.value.values() if isinstance(self.value, dict) else self.value)
+
+    def warn(self) -> None:
+        """Warn that the traced code itself has changed it."""
+        if self.decides:
+            warn(f"{self.title} {_MUTATION_WARNING}; keep numbers in a tensor that is written in place, or leave the function eager")
+
+
+class IteratorGuard:
+    """An iterator that the code names. Whether it was advanced cannot be asked, and there is nothing else to do with one."""
+
+    attribute = plain = guarded = False
+    module_guard = None
+
+    def __init__(self, title: str, value: Any) -> None:
+        self.title, self.value = title, value
+
+    def __call__(self) -> bool:
+        return False
+
+    def describe(self, *_: Any) -> str:
+        return f"{self.title}: advanced"
+
+    def current_values(self) -> list[Any]:
+        return []
+
+    def warn(self) -> None:
+        warn(
+            f"{self.title} is an iterator. It is advanced when the function is traced, and not again: a compiled call repeats what it gave;"
+            " call next() before, and pass the result as an argument, or leave the function eager"
+        )
+
+
+class ArrayGuard:
+    """The numbers in an array of NumPy's that the function reads as Python numbers; one that is an input of the program needs no guard."""
+
+    attribute = plain = False
+    guarded = True
+    module_guard = None
+
+    def __init__(self, title: str, value: Any) -> None:
+        self.title, self.value, self.content = title, value, value.tobytes()
+
+    def __call__(self) -> bool:
+        return bool(self.value.tobytes() == self.content)
+
+    def describe(self, *_: Any) -> str:
+        return f"{self.title}: other numbers in an array"
+
+    def current_values(self) -> list[Any]:
+        return []
+
+    def warn(self) -> None:
+        warn(f"{self.title} {_MUTATION_WARNING}; make it a tensor that is written in place, or leave the function eager")
+
+
+class LargeArrayGuard(ArrayGuard):
+    """An array that is too large to be compared before each run, and may be an input of the program."""
+
+    guarded = False
+
+    def __init__(self, title: str, value: Any) -> None:
+        self.title, self.value = title, value
+
+    def __call__(self) -> bool:
+        return False
+
+    def warn(self) -> None:
+        warn(
+            f"{self.title} is a NumPy array of {self.value.nbytes} bytes that is read when the function is traced, and"
+            " not again: changes are not seen. Make it a tensor with sg.from_numpy, which is read at every call"
+        )
+
+
+StateGuard = NameGuard | ContainerGuard | ArrayGuard | IteratorGuard
+
+
+class GradPresenceGuard:
+    """Whether a tensor that the function captures has a gradient in its `.grad`; or, if the program has that in it, still the same."""
+
+    def __init__(self, tensor: Tensor, name: str | None, same: bool) -> None:
+        self.tensor, self.name = tensor, tensor.name or name or "a tensor that the function captures"
+        self.grad = tensor._grad if same else None
+
+    def __call__(self) -> bool:
+        return has_grad(self.tensor) if self.grad is None else self.tensor._grad is self.grad
+
+    def describe(self, before: bool, now: bool) -> str:
+        changed = "a gradient -> none" if not has_grad(self.tensor) else "another gradient" if before else "none -> a gradient"
+        return f".grad of {self.name}: {changed}"
+
+
+class ModuleGuard:
+    """What a module consists of: its parameters, buffers, submodules and hooks, each by identity, and plain values among its attributes."""
+
+    def __init__(self, module: Any) -> None:
+        self.module, self.own = module, module.__dict__
+        self.parts = [(group, dict(self.own[group])) for group in _GUARDED_GROUPS if group in self.own]
+        self.plain = {name: value for name, value in self.own.items() if type(value) in COMPARED_BY_VALUE}
+        self.forward = self._forward()
+
+    def _forward(self) -> tuple[Any, Any]:
+        """What a call runs: its own `forward`, if somebody has replaced it, and that of its class."""
+        return self.own.get("forward"), getattr(type(self.module), "forward", None)
+
+    def __call__(self) -> bool:
+        return self.explain_failure() is None
+
+    def tensors(self) -> list[Tensor]:
+        """Its parameters and buffers."""
+        return [x for _, parts in self.parts for x in parts.values() if isinstance(x, Tensor)]
+
+    def explain_failure(self) -> str | None:
+        """What is no longer as it was."""
+        own, title = self.own, type(self.module).__name__
+        for name, value in self.plain.items():
+            now = own.get(name, MISSING)
+            if now is not value and not is_unchanged(now, value):
+                return f"training: {value} -> {now}" if name == "training" else f"{title}.{name}: {value!r} -> {now!r}"
+        if self._forward() != self.forward:
+            return f"{title}.forward: another function"
+        for group, parts in self.parts:
+            now = own[group]
+            if now.keys() != parts.keys():
+                return f"{title}: other {group.strip('_').replace('_', ' ')}"
+            for name, part in parts.items():
+                if now[name] is not part:
+                    return f"{title}.{name}: another {now[name].__class__.__name__}"
+        return None
+
+    def describe(self, *_: Any) -> str:
+        return str(self.explain_failure())
+
+    def finalize(self) -> None:
+        """After the trace: what the module's own code has changed cannot be held fixed. It is not done again by a program."""
+        for name in [name for name, value in self.plain.items() if not is_unchanged(self.own.get(name, MISSING), value)]:
+            del self.plain[name]
+            warn(f"{type(self.module).__name__}.{name} {_MUTATION_WARNING}; make it a buffer, or leave the function eager")

@@ -1,0 +1,456 @@
+"""How the arguments of a user's function become the inputs of a graph.
+
+Tensors and arrays are inputs, and so are Python floats where a function is compiled; everything else is part of the program.
+"""
+
+from __future__ import annotations
+
+import difflib
+import functools
+import inspect
+import math
+import sys
+import weakref
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from fractions import Fraction
+from operator import index
+from typing import Any
+
+import numpy as np
+
+from symgrad import dtypes
+from symgrad.compiler.guards.alias import aliased_pairs
+from symgrad.compiler.inputs.pytree import LEAF, flatten, paths, static_values, structure_key, unflatten
+from symgrad.compiler.inputs.wrt import NamedArgument, named_arguments
+from symgrad.compiler.options import Options
+from symgrad.compiler.trace.tracer import user_line
+from symgrad.device_tensor import is_donated, storage_of
+from symgrad.errors import TraceError, describe
+from symgrad.mode import local
+from symgrad.ops.foreign import elementwise_array, native
+from symgrad.ops.promotion import default_float
+from symgrad.tensor import Tensor, wrap
+
+_WIDEST: dict[type, Any] = {float: np.float64, complex: np.complex128, int: np.int64, bool: np.bool_}
+
+
+class Spec:
+    """A tensor of which only shape and dtype are known."""
+
+    def __init__(self, shape: int | Iterable[int], dtype: Any = None) -> None:
+        self.shape = _shape(shape)
+        self.dtype = default_float() if dtype is None else dtypes.numpy_type(dtype)
+
+    def __repr__(self) -> str:
+        return f"spec({self.shape}, dtype={self.dtype})"
+
+
+def _shape(shape: Any) -> tuple[int, ...]:
+    """The sizes of a spec: integers, none of them negative."""
+    try:
+        found = tuple(index(n) for n in (shape if isinstance(shape, Iterable) else (shape,)))
+    except TypeError:
+        raise TypeError(f"a spec's shape is an integer or a tuple of integers, such as spec((3, 4)), got {shape!r}") from None
+    if any(not 0 <= n <= sys.maxsize for n in found):
+        raise ValueError(f"a spec's sizes are known and not negative, got {found}: formulas and kernels are made for one shape")
+    return found
+
+
+def array_of(x: Any) -> Any:
+    """The array of a tensor; arrays and specs are themselves."""
+    return x._array if isinstance(x, Tensor) else x
+
+
+def storage_or_spec(x: Any) -> Any:
+    """What has the shape and dtype of a tensor, wherever its numbers are; arrays and specs are themselves."""
+    return storage_of(x) if isinstance(x, Tensor) else x
+
+
+def is_data(x: Any) -> bool:
+    """Whether an argument becomes an input of the graph whatever anybody says."""
+    return isinstance(x, (Tensor, np.ndarray, Spec))
+
+
+class NumberLeaf:
+    """A Python number that becomes an input: its place is a leaf, of its own type."""
+
+    __slots__ = ("number",)
+
+    def __init__(self, number: Any) -> None:
+        self.number = number
+
+
+@dataclass(frozen=True)
+class Call:
+    """The arguments of one call: what becomes inputs, and the rest."""
+
+    leaves: tuple[Any, ...]
+    labels: tuple[str, ...]
+    structure: Any
+    scalar_types: tuple[type | None, ...] = ()
+    """Of each leaf, which kind of Python number it was; None for tensors and arrays. Empty: there are no numbers."""
+    effects: bool = False
+    """Whether it matters which leaves ask for gradients, and which share memory."""
+
+    kinds: frozenset[type] = frozenset()
+    """np.ndarray and Tensor, as far as they occur among the leaves as they were given. Numbers are neither."""
+    complete: bool = True
+    """Whether all leaves were given: no default is a tensor."""
+    given: tuple[tuple[Any, ...], dict[str, Any]] = ((), {})
+    """Arguments and keyword arguments as the caller wrote them."""
+    mode_override: Any = None
+    """What `autograd_mode` returns, if it is decided: for a derivative, the inputs that it is taken in require grad."""
+    captured_with_grad: tuple[Tensor, ...] = ()
+    """Captured tensors that require grad while the call is traced, since a derivative is taken in them."""
+
+    def key(self) -> Any:
+        """What a graph of this call depends on, besides the values of its inputs."""
+        return self._key
+
+    @functools.cached_property
+    def _key(self) -> Any:
+        types = tuple([(m.shape, m.dtype) for m in map(storage_or_spec, self.leaves)])
+        return types, structure_key(self.structure), self.scalar_types, self.autograd_mode(), default_float()
+
+    def autograd_mode(self) -> Any:
+        """What traced code may ask besides values and types: who wants gradients, whether ops are recorded, and who shares memory."""
+        if self.mode_override is not None or not self.effects:
+            return self.mode_override
+        return self.requires_grad, local.mode.recording, aliased_pairs([storage_or_spec(x) for x in self.leaves]), ()
+
+    @property
+    def requires_grad(self) -> tuple[bool, ...]:
+        """Which leaves require grad, by themselves or for a derivative."""
+        if self.mode_override is not None:
+            return self.mode_override[0]  # type: ignore[no-any-return]
+        return tuple(isinstance(x, Tensor) and x.requires_grad for x in self.leaves)
+
+    def differentiated(self, chosen: Iterable[int] = (), captured: Sequence[Tensor] = ()) -> Call:
+        """The call as it is traced for a derivative: recorded, and the `chosen` inputs, leaves and then captured tensors, require grad."""
+        inputs = set(chosen)
+        asked = tuple(required or i in inputs for i, required in enumerate(self.requires_grad))
+        lifted = tuple(t for i, t in enumerate(captured, len(asked)) if i in inputs and not t.requires_grad)
+        return replace(self, mode_override=(asked, True, (), tuple(map(id, lifted))), captured_with_grad=lifted)
+
+    def tensors(self) -> list[Tensor]:
+        return [x if isinstance(x, Tensor) else wrap(x) for x in self.leaves]
+
+    def as_given(self, tensors: Sequence[Tensor]) -> list[Any]:
+        """Tensors in the places of the leaves, with Python numbers where such were given."""
+        return [t if cls is None else cls(t.item()) for t, cls in zip(tensors, self.scalar_types or (None,) * len(tensors), strict=True)]
+
+    @property
+    def plain(self) -> bool:
+        """Whether the leaves are the arguments themselves."""
+        return self.complete and not self.scalar_types and all(part is LEAF for part in self.structure.values())
+
+    @property
+    def numbers_alone(self) -> bool:
+        """Whether all data are Python numbers."""
+        return (
+            not self.kinds
+            and (bool(self.scalar_types) or any(isinstance(x, tuple(_WIDEST)) for x in static_values(self.structure, "").values()))
+        )
+
+    def without_values(self) -> Call:
+        """The same call of which only shapes and dtypes are known."""
+        return replace(
+            self, leaves=tuple(Spec(m.shape, m.dtype) for m in map(storage_or_spec, self.leaves)), mode_override=self.autograd_mode(),
+            given=((), {})
+        )
+
+
+_MAX_KEPT_BYTES = 4096
+"""Bytes of an argument that are worth keeping."""
+
+
+class ExampleArguments:
+    """The arguments of a call: copies of small ones, others for as long as the caller keeps them."""
+
+    __slots__ = ("_refs",)
+
+    def __init__(self, call: Call) -> None:
+        self._refs = [_keep_or_weakref(x) for x in call.leaves]
+
+    def __call__(self) -> list[Any] | None:
+        """The arguments; None if one is gone, or was donated."""
+        found = [ref() for ref in self._refs]
+        return None if any(x is None or isinstance(x, Spec) or (isinstance(x, Tensor) and is_donated(x)) for x in found) else found
+
+
+def _keep_or_weakref(x: Any) -> Callable[[], Any]:
+    if isinstance(x, Spec):
+        return lambda: x
+    held = storage_or_spec(x)
+    if held.dtype.itemsize * math.prod(held.shape) > _MAX_KEPT_BYTES or (isinstance(x, Tensor) and is_donated(x)):
+        return weakref.ref(x)
+    copy = np.array(held)
+    tensor = isinstance(x, Tensor)
+    return lambda: wrap(copy) if tensor else copy
+
+
+class Signature:
+    """A function that can be called with the leaves of a call in place of its arguments."""
+
+    def __init__(self, function: Callable[..., Any], options: Options | None = None) -> None:
+        if not callable(function):
+            raise TypeError(f"expected a function of tensors, got {describe(function)}")
+        _refuse_kind(function)
+        self.function = function
+        self.signature = inspect.signature(getattr(function, "forward", function))  # a module's own arguments, not *args
+        self.options = options
+        """As compile() got them; None where only tensors are inputs."""
+        if options is not None:
+            self._check_names("static", options.static)
+            self._check_names("dynamic", options.dynamic)
+            self._check_names("buckets", [name for name, _ in options.buckets])
+            for name in options.static & options.dynamic:
+                raise ValueError(f"{name!r} is named in static and in dynamic: an argument is part of the program or an input, not both")
+
+    def __str__(self) -> str:
+        return f"{getattr(self.function, '__name__', type(self.function).__name__)}({', '.join(self.signature.parameters)})"
+
+    def _check_names(self, option: str, names: Iterable[str]) -> None:
+        parameters = self.signature.parameters
+        if any(p.kind is p.VAR_KEYWORD for p in parameters.values()):
+            return
+        for name in sorted(names):
+            if name not in parameters:
+                close = difflib.get_close_matches(name, parameters, 1)
+                hint = f": did you mean {close[0]!r}?" if close else f": its arguments are {', '.join(parameters) or 'none'}"
+                raise ValueError(f"{option}={name!r}: {self} has no such argument{hint}")
+
+    def named_arguments(self, call: Call) -> list[NamedArgument]:
+        """The arguments of a call as they were given, for `choose`."""
+        parameters = self.signature.parameters
+        return named_arguments((name, parameters[name].kind, part) for name, part in call.structure.items())
+
+    @property
+    def trains(self) -> bool:
+        """Whether the function is a module with parameters that require grad."""
+        parameters = getattr(self.function, "parameters", None)
+        return parameters is not None and any(p.requires_grad for p in parameters())
+
+    def names(self) -> dict[int, str]:
+        """What the parameters of a module are called, by their ids."""
+        parameters = getattr(self.function, "named_parameters", None)
+        return {} if parameters is None else {id(p): name for name, p in parameters()}
+
+    def bind(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Call:
+        try:
+            bound = self.signature.bind(*args, **kwargs)
+        except TypeError as error:
+            hint = "; wrt= says in which arguments to differentiate" if "argnums" in kwargs else ""
+            raise TypeError(f"{self}: {error}{hint}") from None
+        given = dict(bound.arguments) if self.options is None else self._converted(bound.arguments)
+        bound.arguments = given
+        bound.apply_defaults()  # a default that is left out cannot change: it is part of the program
+        leaves, structure = flatten(dict(bound.arguments), lambda x: is_data(x) or isinstance(x, NumberLeaf))
+        labels = [path for name, part in structure.items() for path in self._labels(name, part)]
+        scalar_types: tuple[type | None, ...] = ()
+        kinds = frozenset(np.ndarray if isinstance(x, np.ndarray) else Tensor for x in leaves if not isinstance(x, NumberLeaf))
+        if any(isinstance(x, NumberLeaf) for x in leaves):
+            scalar_types = tuple(type(x.number) if isinstance(x, NumberLeaf) else None for x in leaves)
+            leaves = [np.asarray(x.number, _WIDEST[type(x.number)]) if isinstance(x, NumberLeaf) else x for x in leaves]
+        complete = not any(paths(part, name) for name, part in structure.items() if name not in given)
+        return Call(tuple(leaves), tuple(labels), structure, scalar_types, self.options is not None, kinds, complete, (args, kwargs))
+
+    def with_floats(self, args: tuple[Any, ...], kwargs: dict[str, Any], wrt: Any) -> tuple[tuple[Any, ...], dict[str, Any]]:
+        """The arguments of a derivative with floats in place of Python integers where it is taken in those: in an argument that `wrt` names
+        and that has no other data, or in all of them if none has."""
+        try:
+            given = self.signature.bind(*args, **kwargs)
+        except TypeError:  # `bind` has words for it
+            return args, kwargs
+        names = list(given.arguments)
+        asked = names if wrt is None else [x for x in (wrt if isinstance(wrt, (tuple, list)) else (wrt,)) if not isinstance(x, bool)]
+        chosen = {names[x] if isinstance(x, int) and x < len(names) else str(x).partition(".")[0] for x in asked} & given.arguments.keys()
+        if wrt is None and _has_data(given.arguments):
+            return args, kwargs
+        for name in chosen:
+            if not _has_data(given.arguments[name]):
+                leaves, structure = flatten(given.arguments[name], lambda x: isinstance(native_number(x), int))
+                given.arguments[name] = unflatten(structure, [float(x) for x in leaves])
+        return given.args, given.kwargs
+
+    def _converted(self, arguments: Mapping[str, Any]) -> dict[str, Any]:
+        """The arguments with JAX's arrays as NumPy's, and numbers that are inputs marked."""
+        assert self.options is not None
+        result = {}
+        alone = not flatten(dict(arguments), lambda x: is_data(x) or _foreign(x))[0]
+        for name, argument in arguments.items():
+            if self.signature.parameters[name].kind is inspect.Parameter.VAR_KEYWORD:
+                result[name] = {k: self._argument(k, v, alone) for k, v in argument.items()}
+            else:
+                result[name] = self._argument(name, argument, alone)
+        return result
+
+    def _argument(self, name: str, argument: Any, alone: bool) -> Any:
+        assert self.options is not None
+        if name in self.options.static:
+            found, structure = flatten(argument, is_data)
+            if found:
+                raise TypeError(f"static={name!r}: the argument is or has {describe(found[0])}, and tensors are always inputs of a program")
+            return argument
+        if isinstance(argument, Tensor):
+            return argument
+        taken = (bool, int) if name in self.options.dynamic else ()
+        leaves, structure = flatten(argument, lambda x: is_data(x) or isinstance(x, (float, complex, *taken, np.generic)) or _is_foreign(x))
+        if not leaves:
+            return argument
+        return unflatten(structure, [_leaf(x, name, taken, alone) for x in leaves])
+
+    def _labels(self, name: str, part: Any) -> list[str]:
+        star = self.signature.parameters[name].kind is inspect.Parameter.VAR_KEYWORD
+        return [path.partition(".")[2] for path in paths(part, name)] if star else paths(part, name)
+
+    def caller(self, call: Call) -> Callable[[Sequence[Tensor]], Any]:
+        """The function of the call's leaves. What it does to the containers that it gets would be lost, and is refused."""
+
+        def run(tensors: Sequence[Tensor]) -> Any:
+            given = unflatten(call.structure, tensors)
+            bound = inspect.BoundArguments(self.signature, dict(given))
+            try:
+                result = self.function(*bound.args, **bound.kwargs)
+            except AttributeError as error:
+                _explain(error, bound.arguments)
+                raise
+            _refuse_changes(call, given, tensors)
+            return result
+
+        run.scalar_types = call.scalar_types  # type: ignore[attr-defined]
+        run.numbers_alone = call.numbers_alone  # type: ignore[attr-defined]
+        return run
+
+
+def native_number(x: Any) -> Any:
+    """A Python number, also for a fraction and for a number of NumPy's or SymPy's; None for anything else, a bool among it."""
+    if isinstance(x, np.generic):
+        x = x.item()
+    elif not isinstance(x, (int, float, complex, Fraction)):
+        x = native(x)
+    x = float(x) if isinstance(x, Fraction) else x
+    return x if isinstance(x, (int, float, complex)) and not isinstance(x, bool) else None
+
+
+def _has_data(tree: Any) -> bool:
+    """Whether there is something in a tree to differentiate in, besides integers."""
+
+    def is_leaf(x: Any) -> bool:
+        return is_data(x) or _foreign(x) or isinstance(native_number(x), (float, complex))
+
+    return bool(flatten(tree, is_leaf)[0])
+
+
+def _is_foreign(x: Any) -> bool:
+    """An array of another library, or a number of SymPy's."""
+    return _foreign(x) or (native_number(x) is not None and not isinstance(x, (int, float, complex)))
+
+
+def is_jax_array(x: Any) -> bool:
+    """Whether it is an array of JAX's, if anybody has imported that."""
+    jax = sys.modules.get("jax")
+    return jax is not None and isinstance(x, jax.Array)
+
+
+def _foreign(x: Any) -> bool:
+    """An array of JAX's; other libraries' arrays are refused."""
+    if is_jax_array(x):
+        return True
+    return hasattr(type(x), "__dlpack__") and hasattr(type(x), "__array__")
+
+
+def _leaf(x: Any, name: str, taken: tuple[type, ...], alone: bool) -> Any:
+    """What becomes of an argument. A NumPy number keeps its type where there are no tensors and arrays; beside those it is weak, as in
+    eager code."""
+    if isinstance(x, np.ndarray):
+        return _array_of_numpy(x, name)
+    if is_data(x):
+        return x
+    if isinstance(x, np.inexact) and alone:
+        array = np.asarray(x)
+        array.flags.writeable = False  # what is written to it would be lost
+        return wrap(array)
+    if isinstance(x, np.generic):  # taken as the Python number of the same value, as ops on tensors do
+        x = x.item()
+    elif native_number(x) is not None:
+        x = native_number(x)
+    if isinstance(x, (float, complex, *taken)):
+        cls: Any = next(c for c in (bool, int, float, complex) if isinstance(x, c))
+        return NumberLeaf(cls(x))
+    jax = sys.modules.get("jax")
+    if jax is not None and isinstance(x, jax.Array):
+        return _array_of_jax(x, name, jax)
+    if _foreign(x):
+        raise TypeError(f"{name} is or has {describe(x)} of another library: pass sg.from_dlpack({name})")
+    return x
+
+
+def _array_of_numpy(x: Any, name: str) -> Any:
+    elementwise_array(x)
+    try:
+        dtypes.of(x.dtype)
+    except TypeError:
+        known = ", ".join(d.name for d in dtypes.ALL)
+        raise TypeError(f"{name} is or has {describe(x)}, which is no type of tensors: pass an array of {known}") from None
+    if x.dtype.isnative:
+        return x
+    native = x.astype(x.dtype.newbyteorder("="))
+    native.flags.writeable = False  # what is written to a copy would be lost
+    return native
+
+
+def _array_of_jax(x: Any, name: str, jax: Any) -> Any:
+    try:
+        return wrap(np.asarray(x))  # read-only: a function that writes to it is refused
+    except jax.errors.TracerArrayConversionError:
+        raise TypeError(f"{name} has no value: JAX traces the caller. Under jax.jit, grad or vmap use compile(f).as_jax()") from None
+
+
+def _refuse_kind(function: Any) -> None:
+    """What is called like a function, and gives no tensors when it is called."""
+    name = getattr(function, "__qualname__", function.__class__.__name__)
+    if isinstance(function, np.ufunc):
+        raise TypeError(f"expected a function of tensors, got NumPy's {function.__name__}: compile symgrad's function of that name")
+    if isinstance(function, type):
+        raise TypeError(f"expected a function of tensors, got the class {name}: compile an object of it, or its method")
+    if inspect.iscoroutinefunction(function):
+        raise TypeError(f"{name} is async: compile the function that computes, and call that from the async one")
+    if inspect.isgeneratorfunction(function) or inspect.isasyncgenfunction(function):
+        raise TypeError(f"{name} is a generator, which runs after it has returned: return a list or tuple of tensors instead")
+
+
+def _refuse_changes(call: Call, given: Any, tensors: Sequence[Any]) -> None:
+    """A function got copies of the containers among its arguments."""
+    ours = set(map(id, tensors))
+    leaves, structure = flatten(given, lambda x: id(x) in ours or is_data(x))
+    same = len(leaves) == len(tensors) and all(a is b for a, b in zip(leaves, tensors, strict=True))
+    if same and structure_key(structure) == structure_key(call.structure):
+        return
+    which = ", ".join(name for name in given if structure_key(structure[name]) != structure_key(call.structure[name])) or "the tensors"
+    raise TraceError(
+        f"{user_line()}: the function changes {which} in a container among its arguments, which a program cannot do again at every call;"
+        " return what is new, or leave the function eager"
+    )
+
+
+def _explain(error: AttributeError, arguments: Mapping[str, Any]) -> None:
+    """Says which method may have been meant; who passed 2 or a list to a function of tensors is told that it stayed what it was."""
+    if isinstance(error.obj, Tensor) and (close := difflib.get_close_matches(error.name or "", dir(Tensor), 3)):
+        error.args = (f"{error}; did you mean {' or '.join(map(repr, close))}?",)
+        error.name = None  # Python would suggest it again
+    for name, x in arguments.items():
+        if x is error.obj and not isinstance(x, Tensor):
+            error.add_note(f"{name} is {describe(x)}: only tensors and arrays become inputs of the graph; pass tensor(...)")
+
+
+def tensor_types(args: tuple[Any, ...], recording: bool) -> Any:
+    """What a program depends on, if all arguments are tensors."""
+    found: list[Any] = [recording]
+    for a in args:
+        if not isinstance(a, Tensor):
+            return None
+        held = storage_of(a)
+        found += (held.shape, held.dtype, a.requires_grad)
+    return tuple(found)

@@ -1,0 +1,1 @@
+"""Compiled functions among other libraries: JAX and PyTorch."""

@@ -1,0 +1,246 @@
+"""A symgrad function as a pure function on jax arrays, whose derivatives are our closed forms.
+
+It is traced once for each structure and each types of its arguments, out of their shapes and dtypes alone, so it is at home under jax.jit,
+vmap and grad, where there are no values. With mode="vjp" its rule is a custom_vjp: the VJP of the graph, as our own graph. With
+mode="jvp" it is a custom_jvp, which JAX can also transpose. The rules are such functions themselves, of the second kind, so
+derivatives of every order, forward over reverse too, are ours.
+"""
+
+from __future__ import annotations
+
+import functools
+import inspect
+import warnings
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from symgrad.compiler.autodiff import pull as differentiate
+from symgrad.compiler.backends.xla.function import function, lowered
+from symgrad.compiler.guards.guard import Guards
+from symgrad.compiler.inputs.names import tensor_names
+from symgrad.compiler.inputs.signature import Signature, Spec
+from symgrad.compiler.ir.graph import Graph
+from symgrad.compiler.ir.verify import verify
+from symgrad.compiler.options import Options
+from symgrad.compiler.rewrite.stable import stabilise
+from symgrad.compiler.trace.trace import Trace, trace
+from symgrad.compiler.trace.tracer import user_line
+from symgrad.errors import TraceError, describe
+from symgrad.ops.promotion import default_float, kind
+from symgrad.tensor import Tensor
+
+_MODES = ("vjp", "jvp")
+_ARRAYS = (jax.Array, np.ndarray, np.generic, Tensor, float, complex)
+"""What is data among the leaves of the arguments, tracers among them; whole numbers, truth values and all else are settings."""
+
+
+class JaxFunction:
+    """Call it with jax arrays, in any pytrees: it gives jax arrays, in what containers the function returns."""
+
+    def __init__(self, signature: Signature, options: Options, mode: str) -> None:
+        if mode not in _MODES:
+            raise ValueError(f'mode={mode!r}: derivatives come by "vjp" (reverse mode) or by "jvp" (forward mode, which JAX can transpose)')
+        self.signature, self.options, self.mode = signature, options, mode
+        self._entries: dict[Any, _Entry] = {}
+        functools.update_wrapper(self, signature.function, updated=())
+
+    def __repr__(self) -> str:
+        return f"<{self.signature} on jax arrays, with its {self.mode.upper()}>"
+
+    def __call__(self, /, *args: Any, **kwargs: Any) -> Any:
+        bound = self.signature.signature.bind(*args, **kwargs)
+        bound.apply_defaults()
+        found, tree = jax.tree_util.tree_flatten_with_path(tuple(bound.arguments.values()))
+        names = tuple(bound.arguments)
+        leaves = [(_label(names, path), self._leaf(names[path[0].idx], leaf)) for path, leaf in found]
+        wide = is_wide()
+        key = tree, names, wide, tuple(_key(leaf) for _, leaf in leaves), default_float()
+        entry = self._entries.get(key)
+        if entry is None or not entry.check_guards():
+            entry = self._entries[key] = _Entry(self, tree, names, leaves, wide)
+        return entry([leaf for _, leaf in leaves])
+
+    def _leaf(self, name: str, x: Any) -> Any:
+        """An array, or a setting as it is."""
+        data = isinstance(x, (*_ARRAYS, int) if name in self.options.dynamic else _ARRAYS)
+        if not data or name in self.options.static:
+            return x
+        if isinstance(x, jax.Array):
+            _check_type(name, x)
+            return x
+        return jnp.array(x._array if isinstance(x, Tensor) else x)  # a copy: the memory may be written to while JAX reads it
+
+
+def is_wide() -> bool:
+    """Whether there are 64-bit types, as the user has set JAX up here and now."""
+    return bool(jax.dtypes.canonicalize_dtype(np.float64) == np.float64)
+
+
+def _check_type(name: str, x: Any) -> None:
+    if jnp.issubdtype(x.dtype, jax.dtypes.extended):
+        raise TypeError(f"{user_line()}: {name} has the type {x.dtype}, which symgrad has no operations for; pass numbers")
+
+
+def _label(names: Sequence[str], path: Sequence[Any]) -> str:
+    """`params.w`: the argument, and the way to the leaf in it."""
+    words = (getattr(p, "key", getattr(p, "idx", getattr(p, "name", p))) for p in path[1:])
+    return ".".join((names[path[0].idx], *map(str, words)))
+
+
+def _key(leaf: Any) -> Any:
+    if isinstance(leaf, jax.Array):
+        return "array", leaf.shape, str(leaf.dtype)
+    try:
+        hash(leaf)
+    except TypeError:
+        return "object", id(leaf)  # the entry keeps it alive
+    return type(leaf), leaf
+
+
+class _Entry:
+    """One trace: the function on arrays, and what is around it."""
+
+    def __init__(self, owner: JaxFunction, tree: Any, names: tuple[str, ...], leaves: Sequence[tuple[str, Any]], wide: bool) -> None:
+        self.settings = {i: leaf for i, (_, leaf) in enumerate(leaves) if not isinstance(leaf, jax.Array)}
+        self.results: Any = None
+        arrays = [(label, Spec(leaf.shape, leaf.dtype)) for label, leaf in leaves if isinstance(leaf, jax.Array)]
+        signature = owner.signature
+
+        def run(tensors: Sequence[Tensor]) -> Any:
+            given = iter(tensors)
+            filled = [self.settings[i] if i in self.settings else next(given) for i in range(len(leaves))]
+            values = jax.tree_util.tree_unflatten(tree, filled)
+            bound = inspect.BoundArguments(signature.signature, dict(zip(names, values, strict=True)))
+            return self._result_tensors(signature.function(*bound.args, **bound.kwargs))
+
+        traced = trace(
+            run, [spec for _, spec in arrays], [label for label, _ in arrays], signature.names(), tensor_names(signature.function)
+        )
+        self.captured, self.guards = traced.captured, Guards(traced)
+        if not wide:
+            _warn_of_rounding(str(signature), traced)
+        graph = verify(stabilise(traced.graph))
+        self.function = Differentiable(graph, getattr(owner, "__name__", "function"), not wide).by(owner.mode)
+
+    def _result_tensors(self, result: Any) -> list[Tensor]:
+        """The tensors among the results; the rest is remembered as it is."""
+        leaves, tree = jax.tree_util.tree_flatten(result)
+        self.results = tree, [None if isinstance(x, Tensor) else x for x in leaves]
+        tensors = [x for x in leaves if isinstance(x, Tensor)]
+        if not tensors:
+            raise TraceError(f"{user_line()}: the function must return a tensor or tensors, got {describe(result)}")
+        return tensors
+
+    def check_guards(self) -> bool:
+        return self.guards.check()
+
+    def __call__(self, leaves: Sequence[Any]) -> Any:
+        arrays = [leaf for leaf in leaves if isinstance(leaf, jax.Array)]
+        given = iter(self.function(*arrays, *(jnp.array(t._array) for t in self.captured)))
+        tree, others = self.results
+        return jax.tree_util.tree_unflatten(tree, [next(given) if x is None else x for x in others])
+
+
+def _warn_of_rounding(name: str, traced: Trace) -> None:
+    captured = traced.graph.labels[len(traced.graph.labels) - len(traced.captured) :]
+    rounded = [label for label, t in zip(captured, traced.captured, strict=True) if t._array.dtype in (np.float64, np.complex128)]
+    if rounded:
+        warnings.warn(
+            f"{user_line()}: {name} computes with {', '.join(rounded)} in 64 bits, and JAX is set to 32 (jax_enable_x64 is off), so it is"
+            " rounded; call it under jax.enable_x64(True), or give the function tensors of float32",
+            stacklevel=6,
+        )
+
+
+class Differentiable:
+    """A graph as a function of jax arrays, which gives a tuple of them; `by` says which rule its derivatives have."""
+
+    def __init__(self, graph: Graph, name: str, narrow: bool) -> None:
+        self.graph, self.name, self.narrow = graph, name, narrow
+        self.single = len(graph.outputs) == 1
+        self.plain = jax.jit(self._typed(function(lowered(graph), "forward", narrow)), inline=True)
+        self.floats = [i for i, v in enumerate(graph.outputs) if kind(v.dtype) in "fc"]
+        self.wrt = tuple(i for i, x in enumerate(graph.inputs) if kind(x.dtype) in "fc")
+
+    def by(self, mode: str) -> Any:
+        return self.by_vjp if mode == "vjp" else self.by_jvp
+
+    def _typed(self, function: Callable[..., Any]) -> Callable[..., tuple[Any, ...]]:
+        """The function with results in the types that the graph promises, as far as JAX has them."""
+        types = [v.dtype for v in self.graph.outputs]
+
+        def run(*arrays: Any) -> tuple[Any, ...]:
+            results = function(*arrays)
+            several = (results,) if self.single else results
+            return tuple(r.astype(jax.dtypes.canonicalize_dtype(t)) for r, t in zip(several, types, strict=True))
+
+        run.__name__ = run.__qualname__ = self.name
+        return run
+
+    @functools.cached_property
+    def _of_floats(self) -> Graph:
+        """The graph without the results that have no derivative."""
+        return Graph(self.graph.inputs, (self.graph.outputs[i] for i in self.floats), self.graph.labels)
+
+    def _derived(self, graph: Graph, suffix: str) -> Differentiable:
+        return Differentiable(verify(graph), f"{self.name}_{suffix}", self.narrow)
+
+    @functools.cached_property
+    def _transpose(self) -> Differentiable:
+        return self._derived(differentiate.vjp(self._of_floats, self.wrt), "vjp")
+
+    @functools.cached_property
+    def _pushed(self) -> dict[tuple[int, ...], Differentiable]:
+        return {}
+
+    def _push(self, wrt: tuple[int, ...]) -> Differentiable:
+        if wrt not in self._pushed:
+            self._pushed[wrt] = self._derived(differentiate.jvp(self._of_floats, wrt), "jvp")
+        return self._pushed[wrt]
+
+    @functools.cached_property
+    def by_vjp(self) -> Any:
+        """JAX refuses forward mode here, but not within the rule: what it calls has both."""
+
+        def forward(*xs: Any) -> Any:
+            return self.by_jvp(*xs), xs
+
+        def backward(xs: Any, gs: Any) -> Any:
+            if not self.floats:
+                return (None,) * len(xs)
+            pulled = self._transpose.by_jvp(*xs, *(_conjugate(gs[i]) for i in self.floats))
+            found = dict(zip(self.wrt, map(_conjugate, pulled), strict=True))
+            return tuple(found.get(i) for i in range(len(xs)))
+
+        rule = jax.custom_vjp(self.plain)
+        rule.defvjp(forward, backward)
+        return rule
+
+    @functools.cached_property
+    def by_jvp(self) -> Any:
+        rule = jax.custom_jvp(self.plain)
+        zero = jax.custom_derivatives.SymbolicZero
+
+        def push(xs: Any, tangents: Any) -> Any:
+            wrt = tuple(i for i in self.wrt if not isinstance(tangents[i], zero))
+            moved = self._push(wrt).by_jvp(*xs, *(tangents[i] for i in wrt)) if wrt and self.floats else ()
+            results = rule(*xs)
+            found = dict(zip(self.floats, moved, strict=bool(moved)))
+            return results, tuple(found.get(i, _no_tangent(r)) for i, r in enumerate(results))
+
+        rule.defjvp(push, symbolic_zeros=True)
+        return rule
+
+
+def _conjugate(cotangent: Any) -> Any:
+    """Ours is the direction of steepest ascent, as PyTorch's is; JAX's is its conjugate, so that a VJP is a transpose."""
+    return jnp.conj(cotangent) if kind(cotangent.dtype) == "c" else cotangent
+
+
+def _no_tangent(x: Any) -> Any:
+    """Whole numbers do not move."""
+    return np.zeros(x.shape, jax.dtypes.float0) if kind(x.dtype) not in "fc" else jnp.zeros(x.shape, x.dtype)

@@ -1,0 +1,281 @@
+"""from_jax(): a function written in JAX as an operation on tensors, eager and in graphs.
+
+    call -> pytrees taken apart -> Imported (jaxpr, row) -> the dispatcher -> tensors, put together again
+
+JAX traces the function once for each structure of its arguments and their types. What it gives is a row of its own: eagerly its kernel
+is the jitted function, in a kernel the emitted source calls it by name, so that XLA sees one program. The rule of the row is a row of the
+same kind, jax.vjp of the function, so there are derivatives of every order.
+"""
+
+from __future__ import annotations
+
+import functools
+import inspect
+import keyword
+import re
+import threading
+from collections.abc import Callable, Iterable, Sequence
+from hashlib import blake2b
+from typing import Any
+
+import jax
+import jax.extend
+import jax.numpy as jnp
+import numpy as np
+
+from symgrad import dtypes
+from symgrad.application import apply
+from symgrad.compiler.backends.xla.function import is_wide
+from symgrad.compiler.interop.jax_errors import explained, line_of
+from symgrad.compiler.trace.tracer import is_tracing, user_line
+from symgrad.device_tensor import storage_of
+from symgrad.errors import TraceError, describe
+from symgrad.ops.promotion import kind
+from symgrad.ops.spec import Meta, Row
+from symgrad.tensor import Tensor, wrap
+
+_CALLBACKS = {"pure_callback", "io_callback"}
+_TYPES = {d.name for d in dtypes.ALL}
+_DATA = object()
+"""Stands for a tensor among the arguments of a call."""
+
+
+class JaxOperation:
+    """Call it as the function that it was made from, with tensors (or arrays) in the place of jax arrays: it gives tensors."""
+
+    def __init__(self, function: Callable[..., Any], static: Iterable[str] = ()) -> None:
+        if not callable(function):
+            raise TypeError(f"from_jax takes a function on jax arrays, got {describe(function)}")
+        self.function = function
+        self.static = frozenset((static,) if isinstance(static, str) else static)
+        self.signature = inspect.signature(function)
+        unknown = self.static - set(self.signature.parameters)
+        if unknown:
+            raise ValueError(f"static={sorted(unknown)}: the arguments are {', '.join(self.signature.parameters)}")
+        self._calls: dict[Any, tuple[Imported, Any]] = {}
+        self._lock = threading.RLock()
+        functools.update_wrapper(self, function, updated=())
+
+    def __repr__(self) -> str:
+        return f"<{_name_of(self.function)}({', '.join(self.signature.parameters)}) of JAX's, on tensors>"
+
+    def __call__(self, /, *args: Any, **kwargs: Any) -> Any:
+        bound = self.signature.bind(*args, **kwargs)
+        bound.apply_defaults()
+        found, tree = jax.tree_util.tree_flatten_with_path(tuple(bound.arguments.values()))
+        names = tuple(bound.arguments)
+        leaves = [self._leaf(names[path[0].idx], leaf) for path, leaf in found]
+        wide = _width(leaves)
+        weak = tuple(type(x) in (float, complex) and names[path[0].idx] not in self.static for path, x in found)
+        leaves = [_weak(x, wide) if w else x for x, w in zip(leaves, weak, strict=True)]
+        data = [leaf for leaf in leaves if isinstance(leaf, Tensor)]
+        if not data:
+            raise TypeError(f"{user_line()}: {_name_of(self.function)} is given no tensor: call the JAX function itself")
+        needs = tuple(kind(storage_of(t).dtype) in "fc" and (t._requires_grad or is_tracing()) for t in data)
+        key = tree, names, weak, needs, wide, tuple(_key(leaf) for leaf in leaves)
+        with self._lock:
+            if key not in self._calls:
+                self._calls[key] = self._imported(tree, names, leaves, weak, needs, wide)
+            imported, results = self._calls[key]
+        values = apply(imported.row, tuple(data), {})
+        return jax.tree_util.tree_unflatten(results, values if len(imported.types) > 1 else [values])
+
+    def _leaf(self, name: str, x: Any) -> Any:
+        """A tensor for an array, everything else as it is."""
+        if isinstance(x, Tensor) or name in self.static:
+            return x
+        if isinstance(x, jax.Array) and jnp.issubdtype(x.dtype, jax.dtypes.extended):
+            raise TypeError(f"{user_line()}: {name} has the type {x.dtype}, which tensors do not have; make it inside of the function")
+        return wrap(np.array(x)) if isinstance(x, (jax.Array, np.ndarray, np.generic)) else x
+
+    def _imported(self, tree: Any, names: Any, leaves: Sequence[Any], weak: Sequence[bool], needs: Sequence[bool], wide: bool) -> Any:
+        results: list[Any] = []
+        settings = [_DATA if isinstance(x, Tensor) else x for x in leaves]  # no tensor of this call is kept
+
+        def flat(*arrays: Any) -> list[Any]:
+            given = iter(arrays)
+            values = jax.tree_util.tree_unflatten(tree, [next(given) if x is _DATA else x for x in settings])
+            bound = inspect.BoundArguments(self.signature, dict(zip(names, values, strict=True)))
+            found, structure = jax.tree_util.tree_flatten(self.function(*bound.args, **bound.kwargs))
+            results[:] = [structure]
+            for x in found:
+                if not isinstance(x, (jax.Array, np.ndarray, np.generic, bool, int, float, complex)):
+                    raise TraceError(f"{user_line()}: {_name_of(self.function)} must return arrays, and returns {describe(x)}")
+                if jnp.issubdtype(kind := jnp.result_type(x), jax.dtypes.extended):
+                    raise TraceError(f"{user_line()}: {_name_of(self.function)} gives {kind}, which tensors do not have; use it inside")
+            return found
+
+        avals = [_aval(storage_of(x), w) for x, w in zip(leaves, weak, strict=True) if isinstance(x, Tensor)]
+        return Imported(_name_of(self.function), flat, avals, wide, needs), results[0]
+
+
+def from_jax(function: Callable[..., Any] | None = None, *, static: Iterable[str] = ()) -> Any:
+    """`function` on jax arrays as a differentiable operation on tensors; see `symgrad.compiler.api`."""
+    if function is None:
+        return lambda function: JaxOperation(function, static)
+    return JaxOperation(function, static)
+
+
+class Imported:
+    """A function of flat arrays for given types: its jaxpr, the row that stands for it, and what the emitted source calls."""
+
+    def __init__(self, name: str, flat: Callable[..., Any], avals: Sequence[Any], wide: bool, needs: Sequence[bool]) -> None:
+        self.title, self.flat, self.avals, self.wide = name, flat, tuple(avals), wide
+        self.wrt = tuple(i for i, need in enumerate(needs) if need)
+        with jax.enable_x64(wide), explained(name):
+            self.jaxpr: Any = jax.make_jaxpr(flat)(*avals)
+        self.types = tuple(Meta(tuple(a.shape), np.dtype(a.dtype)) for a in self.jaxpr.out_avals)
+        self._check()
+        self.digest = _digest(self.jaxpr)
+        self.name = f"{_identifier(name)}_{self.digest[:6]}"
+        self._run = jax.extend.core.jaxpr_as_fun(self.jaxpr)
+        self._jitted = jax.jit(self._run)
+        self._transposes: dict[tuple[int, ...], Imported] = {}
+        self._batches: dict[Any, Imported] = {}
+        self._lock = threading.RLock()
+        self.row = self._row()
+
+    def _check(self) -> None:
+        if not self.types:
+            raise TraceError(f"{user_line()}: {self.title} must return arrays, and returns none")
+        for meta in self.types:
+            if meta.dtype.name not in _TYPES:
+                raise TraceError(f"{user_line()}: {self.title} gives {meta.dtype}, which tensors do not have; cast it in the function")
+        for equation in _equations(self.jaxpr.jaxpr):
+            if equation.primitive.name in _CALLBACKS:
+                raise TraceError(
+                    f"{line_of(equation)}: {self.title} calls Python back from inside ({equation.primitive.name}), which no kernel that is"
+                    " kept or exported can do; compute it with jax.numpy, or outside of the function"
+                )
+
+    def __call__(self, *arrays: Any) -> Any:
+        """What the emitted source calls, on jax arrays."""
+        types = [jax.dtypes.canonicalize_dtype(a.dtype) for a in self.avals]
+        results = self._either(*(jnp.asarray(x, t) for x, t in zip(arrays, types, strict=True)))
+        return results[0] if len(self.types) == 1 else tuple(results)
+
+    def _kernel(self, *arrays: Any) -> Any:
+        given = [np.asarray(x, a.dtype) for x, a in zip(arrays, self.avals, strict=True)]
+        with jax.enable_x64(self.wide):
+            results = [np.array(r) for r in self._jitted(*given)]  # waits, and copies: the memory is the caller's own
+        return results[0] if len(results) == 1 else tuple(results)
+
+    def _row(self) -> Row:
+        names = tuple(f"x{i}" for i in range(len(self.avals)))
+        single = len(self.types) == 1
+        rules = tuple(_part(self.wrt.index(i)) if i in self.wrt else None for i in range(len(names)))
+        return Row(
+            f"jax.{self.title}", names, self._kernel, rules, (frozenset(names),) * len(names), "each",
+            lambda *metas: self.types[0] if single else self.types, jax=self.name, foreign=self, prepare=self._pulled,
+            outputs=len(self.types), complex="own", display=f"{self.title}Backward",
+        )  # fmt: skip
+
+    def _pulled(self, xp: Any, g: Any, out: Any, *args: Any) -> Any:
+        """The cotangents of all arguments that may want one, as the operation that jax.vjp gives."""
+        gs = g if isinstance(g, tuple) else (g,)
+        arrived = tuple(i for i, g in enumerate(gs) if g is not None and kind(self.types[i].dtype) in "fc")
+        found = xp.apply(self.transpose(arrived).row, *args, *(gs[i] for i in arrived))
+        return found if isinstance(found, tuple) else (found,)
+
+    def transpose(self, arrived: tuple[int, ...]) -> Imported:
+        """The operation that takes the arguments and the cotangents of some results to the cotangents of `wrt`."""
+        with self._lock:
+            if arrived not in self._transposes:
+                with explained(self.title, "differentiated"):
+                    self._transposes[arrived] = self._transposed(arrived)
+            return self._transposes[arrived]
+
+    def batched(self, has: tuple[bool, ...], size: int) -> Imported:
+        """The operation for many values, in front, of those arguments that have such a dimension."""
+        with self._lock:
+            if (has, size) not in self._batches:
+                mapped = jax.vmap(self._either, in_axes=tuple(0 if one else None for one in has))
+                avals = [_aval(Meta((size, *a.shape), a.dtype)) if one else _aval(a) for a, one in zip(self.avals, has, strict=True)]
+                needs = [i in self.wrt for i in range(len(avals))]
+                self._batches[has, size] = Imported(f"{self.title}_batched", mapped, avals, self.wide, needs)
+            return self._batches[has, size]
+
+    def _either(self, *arrays: Any) -> list[Any]:
+        """The program that was traced, or for other types, where JAX is set to 32 bits, the function itself."""
+        same = all(x.dtype == a.dtype for x, a in zip(arrays, self.avals, strict=True))
+        return self._run(*arrays) if same else self.flat(*arrays)  # type: ignore[no-any-return]
+
+    def _transposed(self, arrived: tuple[int, ...]) -> Imported:
+        count = len(self.avals)
+
+        def pull(*arrays: Any) -> list[Any]:
+            xs, gs = list(arrays[:count]), arrays[count:]
+
+            def moving(*chosen: Any) -> list[Any]:
+                for i, x in zip(self.wrt, chosen, strict=True):
+                    xs[i] = x
+                found = self._either(*xs)
+                return [found[i] for i in arrived]
+
+            _, back = jax.vjp(moving, *(xs[i] for i in self.wrt))
+            return [jnp.conj(x) for x in back([jnp.conj(g) for g in gs])]  # PyTorch's convention for complex numbers
+
+        gs, plain = [_aval(self.types[i]) for i in arrived], [_aval(a) for a in self.avals]
+        needs = [kind(a.dtype) in "fc" for a in (*plain, *gs)]
+        return Imported(f"{self.title}_vjp", pull, [*plain, *gs], self.wide, needs)
+
+
+def _aval(x: Any, weak: bool = False) -> Any:
+    make: Any = jax.ShapeDtypeStruct
+    return make(x.shape, x.dtype, weak_type=weak)
+
+
+def _part(i: int) -> Callable[..., Any]:
+    return lambda xp, g, out, *args: g[i]
+
+
+def _width(leaves: Sequence[Any]) -> bool:
+    """Whether the function is traced with 64 bits: where the user has them, and where an argument has."""
+    user = bool(jax.dtypes.canonicalize_dtype(np.float64) == np.float64)
+    return user or any(is_wide(storage_of(t).dtype) for t in leaves if isinstance(t, Tensor))
+
+
+def _weak(x: Any, wide: bool) -> Tensor:
+    """Python's own numbers are data if they are floats; to JAX they take on the type of what they meet."""
+    number = np.asarray(x)
+    return wrap(number if wide else number.astype(f"{number.dtype.kind}{number.itemsize // 2}"))
+
+
+def _key(leaf: Any) -> Any:
+    if isinstance(leaf, Tensor):
+        return "array", storage_of(leaf).shape, str(storage_of(leaf).dtype)
+    try:
+        hash(leaf)
+    except TypeError:
+        return "object", id(leaf)  # the traced function keeps it alive
+    return type(leaf), leaf
+
+
+def _equations(jaxpr: Any) -> Iterable[Any]:
+    """All steps of a program, and of the programs within."""
+    for equation in jaxpr.eqns:
+        yield equation
+        for parameter in equation.params.values():
+            for part in parameter if isinstance(parameter, (tuple, list)) else (parameter,):
+                inner = getattr(part, "jaxpr", part)
+                if hasattr(inner, "eqns"):
+                    yield from _equations(inner)
+
+
+def _digest(jaxpr: Any) -> str:
+    """Programs that differ have different ones."""
+    digest = blake2b(str(jaxpr.jaxpr).encode(), digest_size=16)
+    for constant in jaxpr.consts:
+        is_key = jnp.issubdtype(jnp.result_type(constant), jax.dtypes.extended)
+        digest.update(np.asarray(jax.random.key_data(constant) if is_key else constant).tobytes())
+    return digest.hexdigest()
+
+
+def _name_of(function: Any) -> str:
+    name = getattr(function, "__name__", None) or function.__class__.__name__
+    return "function" if name == "<lambda>" else str(name)
+
+
+def _identifier(name: str) -> str:
+    word = re.sub(r"[^A-Za-z0-9_]", "_", name).lstrip("_")[:40] or "function"
+    return f"f_{word}" if keyword.iskeyword(word) or word[0].isdigit() else word

@@ -1,0 +1,179 @@
+"""The third `xp`: a namespace whose ops add values to a frozen graph, so that one rule differentiates arrays and programs alike.
+
+Operands meet by the dispatcher's own promotion policy. What it does silently is written out here: a `cast` where an operand changes
+type, and a literal in the type of the computation where it is a Python number.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from symgrad.compiler.ir.fold import FOLDS, normal_attrs
+from symgrad.compiler.ir.graph import Value, application, intern, literal, output
+from symgrad.errors import GraphError, describe
+from symgrad.ops.exact import Exact, exact, is_exact
+from symgrad.ops.infix import install
+from symgrad.ops.namespace import namespace
+from symgrad.ops.promotion import FLOAT32, compute_type, kind
+from symgrad.ops.spec import Meta, Row
+from symgrad.ops.symbolic_scalar import SymbolicScalar, is_symbolic_scalar
+from symgrad.ops.table import TABLE
+from symgrad.ops.variants import is_half, rounds_number
+
+_WIDE = {bool: np.dtype(bool), int: np.dtype(np.int64), float: np.dtype(np.float64), complex: np.dtype(np.complex128)}
+"""In which type a program computes with Python numbers that are its inputs."""
+_SEVERAL = frozenset(("lerp", "addcmul", "addcdiv", "power"))
+_WIDENED = frozenset(("mul", "div", "floor_divide")) | _SEVERAL
+"""Rows that are computed in float32 for half precision: where it would round a number, and all those of several steps."""
+_NUMBERS = (bool, int, float, complex)
+_HOLDERS = {"f": ("f", "c"), "c": ("c",)}
+"""Kinds of tensors that a float and a complex number are written into as they are; integers keep their own type."""
+
+
+def apply(row: Row, args: tuple[Any, ...], attrs: dict[str, Any]) -> Any:
+    """The value of a row applied to values and Python numbers; a tuple of values for a row with several outputs."""
+    args = tuple([arg if arg.__class__ is Value else _operand(row, arg) for arg in args])
+    if row.name in _WIDENED and _loses_digits(row, args):
+        return _widened(row, args, attrs)
+    args = _meet(row, args)
+    meta = row.type(*args, **attrs)
+    if row.compose is not None and row.elementwise and row.name not in TABLE:  # a user's own: in a graph it is what it is made of
+        return xp.expand(xp.cast(row.compose(xp, *args, **attrs), dtype=meta.dtype), shape=meta.shape)
+    if row.elementwise:
+        args = _unspread(args, meta.shape)
+    attrs = normal_attrs(row.name, args, attrs, meta)
+    if not isinstance(meta, tuple):
+        simpler = FOLDS[row.name](xp, args, meta, **attrs) if row.name in FOLDS else None
+        return application(row, args, attrs, meta) if simpler is None else simpler
+    whole = application(row, args, attrs, meta)
+    return tuple(output(whole, i) for i in range(len(meta)))
+
+
+def _loses_digits(row: Row, args: tuple[Any, ...]) -> bool:
+    """Whether half precision would round a number that eager code computes with in float32."""
+    numbers = [(i, a) for i, a in enumerate(args) if a is not None and not isinstance(a, Value)]
+    if row.policy == "same" or (not numbers and row.name not in _SEVERAL):
+        return False
+    dtype = compute_type(row.policy, args)
+    if dtype is None or not is_half(dtype):
+        return False
+    return row.name in _SEVERAL or any(not rounds_number(row, i) and not _fits(a, dtype) for i, a in numbers)
+
+
+def _fits(number: Any, dtype: Any) -> bool:
+    if is_symbolic_scalar(number) or isinstance(number, (Exact, complex)):
+        return False
+    with np.errstate(all="ignore"):
+        return bool(float(np.asarray(number, dtype)) == number)
+
+
+def _widened(row: Row, args: tuple[Any, ...], attrs: dict[str, Any]) -> Any:
+    """Half precision in float32, with numbers as they are; one that eager code rounds first is rounded."""
+    dtype = compute_type(row.policy, args)
+    wide = [
+        xp.cast(a if isinstance(a, Value) else _number(a, dtype), dtype=FLOAT32) if isinstance(a, Value) or rounds_number(row, i) else a
+        for i, a in enumerate(args)
+    ]
+    return xp.cast(apply(row, tuple(wide), attrs), dtype=dtype)
+
+
+def again(v: Value, args: tuple[Any, ...]) -> Any:
+    """The row of a value applied to other arguments of the same types, of which nothing has to be found out."""
+    if v.row is not None and v.row.elementwise:
+        args = _unspread(args, v.shape)
+    if isinstance(v.dtype, tuple):
+        whole = intern(v.op, v.row, args, v.attrs, v.shape, v.dtype)
+        return tuple(output(whole, i) for i in range(len(v.dtype)))
+    simpler = FOLDS[v.op](xp, args, Meta(v.shape, v.dtype), **v.attrs) if v.op in FOLDS else None
+    return intern(v.op, v.row, args, v.attrs, v.shape, v.dtype) if simpler is None else simpler
+
+
+def detached(v: Value) -> Value:
+    """detach(v), which has the type of v."""
+    simpler = FOLDS["detach"](xp, (v,), None)
+    return intern("detach", TABLE["detach"], (v,), {}, v.shape, v.dtype) if simpler is None else simpler
+
+
+def _operand(row: Row, arg: Any) -> Any:
+    if arg is None or isinstance(arg, Value):
+        return arg
+    if isinstance(arg, np.generic):
+        return arg.item()
+    if isinstance(arg, _NUMBERS):
+        return arg
+    if is_exact(arg):
+        return exact(arg)
+    raise GraphError(f"{row.name}: a graph is built from values and numbers, got {describe(arg)}")
+
+
+def _meet(row: Row, args: tuple[Any, ...]) -> tuple[Any, ...]:
+    given = tuple([a for a in args if a is not None])
+    dtype = compute_type(row.policy, given) if given else None
+    keep_first = row.policy == "where"
+    return tuple([_typed(arg, None if keep_first and i == 0 else dtype, args[0]) for i, arg in enumerate(args)])
+
+
+def _typed(arg: Any, dtype: Any, first: Any) -> Any:
+    if arg is None:
+        return None
+    if isinstance(arg, Value):
+        return arg if dtype is None or arg.dtype == dtype else apply(TABLE["cast"], (arg,), {"dtype": dtype})
+    return _number(arg, _number_type(arg, first) if dtype is None else dtype)
+
+
+def _number_type(x: Any, first: Any) -> Any:
+    """The type of a number whose row does not say one: it is written into the first operand, and nothing of it may be lost before."""
+    wide = _WIDE[next(cls for cls in _NUMBERS if isinstance(x, cls))]
+    return first.dtype if isinstance(first, Value) and kind(first.dtype) in _HOLDERS.get(wide.kind, ()) else wide
+
+
+def _number(x: Any, dtype: Any) -> Value:
+    """A literal; an exact number is the application that it remembers, in the type of the computation. A weak one is no literal."""
+    if is_symbolic_scalar(x):
+        return apply(TABLE["cast"], (symbolic_scalar_value(x),), {"dtype": dtype})  # type: ignore[no-any-return]
+    if not isinstance(x, Exact):
+        return literal(x, dtype)
+    name, *args = x.form
+    return apply(TABLE[name], tuple(_number(a, dtype) for a in args), {})  # type: ignore[no-any-return]
+
+
+def symbolic_scalar_value(x: SymbolicScalar) -> Value:
+    """What stands for a symbolic scalar: an input, or what was computed from inputs, as wide as Python computes it."""
+    if x.value is None:
+        x.value = _computed(x.form, _WIDE[type(x.number)])
+    return x.value  # type: ignore[no-any-return]
+
+
+def _computed(form: Any, dtype: Any) -> Value:
+    if isinstance(form, Value):
+        return form if form.dtype == dtype else apply(TABLE["cast"], (form,), {"dtype": dtype})
+    if not isinstance(form, tuple):
+        return literal(form, dtype)
+    name, *operands = form
+    return apply(TABLE[name], tuple(_computed(x, dtype) for x in operands), {})  # type: ignore[no-any-return]
+
+
+def _unspread(args: tuple[Any, ...], shape: tuple[int, ...]) -> tuple[Any, ...]:
+    """Operands as they were before an `expand`, where broadcasting does the same."""
+    result = list(args)
+    for i, arg in enumerate(args):
+        if isinstance(arg, Value) and arg.op == "expand":
+            others = (a.shape for j, a in enumerate(result) if j != i and a is not None)
+            if np.broadcast_shapes(arg.args[0].shape, *others) == shape:
+                result[i] = arg.args[0]
+    return tuple(result)
+
+
+def _build(row: Row) -> Callable[..., Any]:
+    def op(*args: Any, **attrs: Any) -> Any:
+        return apply(row, args, attrs)
+
+    op.__name__ = row.name
+    return op
+
+
+xp: Any = namespace(_build)
+install(Value, xp)

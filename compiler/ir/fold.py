@@ -1,0 +1,289 @@
+"""Simplifications that hold exactly, made while a graph is built: each is an equation of real numbers that removes an operation.
+
+A fold is `fold(xp, args, meta, **attrs)`, with `meta` the type of the result, and gives the simpler value or None. Folds see operands
+that are cast already, so a value that they return needs at most to be spread to the shape of the result.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from symgrad.compiler.ir.graph import Value, is_literal, literal
+from symgrad.ops.promotion import kind
+from symgrad.ops.shapes import normalize_axis
+from symgrad.ops.spec import Meta
+from symgrad.ops.writing import write_parts
+
+Fold = Callable[..., Value | None]
+FOLDS: dict[str, Fold] = {}
+_EXACT = 256
+"""Integers up to here are exact in every float type, bfloat16 included."""
+
+
+def fold(*names: str) -> Callable[[Fold], Fold]:
+    """Enter a fold for the rows of these names."""
+    def enter(function: Fold) -> Fold:
+        FOLDS.update(dict.fromkeys(names, function))
+        return function
+
+    return enter
+
+
+def number(x: Any) -> Any:
+    """The Python number that fills a value, None if none is known to."""
+    while isinstance(x, Value) and x.op in ("expand", "reshape"):
+        x = x.args[0]
+    return x.value if is_literal(x) else None
+
+
+def filled(xp: Any, value: Any, meta: Meta) -> Value:
+    """One number, spread to a type."""
+    return xp.expand(literal(value, meta.dtype), shape=meta.shape)  # type: ignore[no-any-return]
+
+
+def _exact(*values: Any) -> bool:
+    return all(type(v) is int and abs(v) <= _EXACT for v in values)
+
+
+def _is_exact_zero(value: Any, meta: Meta) -> bool:
+    """Whether a factor is the zero of the rules, an integer. A float 0.0 is the user's: times NaN or infinity it is NaN, as eagerly."""
+    return bool(value == 0) and (type(value) is not float or kind(meta.dtype) not in "fc")
+
+
+@fold("add")
+def _add(xp: Any, args: Any, meta: Meta) -> Value | None:
+    x, y = args
+    a, b = number(x), number(y)
+    if b == 0:  # x + 0 -> x
+        return xp.expand(x, shape=meta.shape)  # type: ignore[no-any-return]
+    if a == 0:  # 0 + y -> y
+        return xp.expand(y, shape=meta.shape)  # type: ignore[no-any-return]
+    if _exact(a, b) and _exact(a + b):
+        return filled(xp, a + b, meta)
+    return None
+
+
+@fold("sub")
+def _sub(xp: Any, args: Any, meta: Meta) -> Value | None:
+    x, y = args
+    a, b = number(x), number(y)
+    if b == 0:  # x - 0 -> x
+        return xp.expand(x, shape=meta.shape)  # type: ignore[no-any-return]
+    if _exact(a, b) and _exact(a - b):
+        return filled(xp, a - b, meta)
+    if a == 0 and meta.dtype.kind not in "bu":  # 0 - y -> -y
+        return xp.expand(xp.neg(y), shape=meta.shape)  # type: ignore[no-any-return]
+    return None
+
+
+@fold("rsub")
+def _rsub(xp: Any, args: Any, meta: Meta) -> Value | None:
+    return xp.sub(args[1], args[0])  # type: ignore[no-any-return]
+
+
+@fold("mul")
+def _mul(xp: Any, args: Any, meta: Meta) -> Value | None:
+    x, y = args
+    a, b = number(x), number(y)
+    if _is_exact_zero(a, meta) or _is_exact_zero(b, meta):  # 0 * x -> 0
+        return filled(xp, 0, meta)
+    if b == 1:  # x * 1 -> x
+        return xp.expand(x, shape=meta.shape)  # type: ignore[no-any-return]
+    if a == 1:  # 1 * y -> y
+        return xp.expand(y, shape=meta.shape)  # type: ignore[no-any-return]
+    if _exact(a, b) and _exact(a * b):
+        return filled(xp, a * b, meta)
+    return None
+
+
+@fold("div")
+def _div(xp: Any, args: Any, meta: Meta) -> Value | None:
+    x, y = args
+    a, b = number(x), number(y)
+    if b == 1:  # x / 1 -> x
+        return xp.expand(x, shape=meta.shape)  # type: ignore[no-any-return]
+    if not _exact(a, b) or b == 0:
+        return None
+    if a % b == 0:
+        return filled(xp, a // b, meta)
+    return filled(xp, a / b, meta) if b & (b - 1) == 0 else None  # 1 / 2 -> 0.5, which is exact; 1 / 3 is not
+
+
+@fold("neg")
+def _neg(xp: Any, args: Any, meta: Meta) -> Value | None:
+    (x,) = args
+    if x.op == "neg":  # -(-x) -> x
+        return x.args[0]  # type: ignore[no-any-return]
+    value = number(x)
+    return filled(xp, -value, meta) if type(value) in (int, float) and meta.dtype.kind in "ifc" else None
+
+
+@fold("tanh_backward")
+def _tanh_backward(xp: Any, args: Any, meta: Meta) -> Value | None:
+    g, y = args
+    return 1 - y * y if number(g) == 1 and y.shape == meta.shape else None
+
+
+@fold("power")
+def _power(xp: Any, args: Any, meta: Meta, *, exponent: Any) -> Value | None:
+    if exponent == 1:  # x ** 1 -> x
+        return args[0]  # type: ignore[no-any-return]
+    return filled(xp, 1, meta) if exponent == 0 else None  # x ** 0 -> 1
+
+
+@fold("where")
+def _where(xp: Any, args: Any, meta: Meta) -> Value | None:
+    c, x, y = args
+    if x is y or number(c) is True:  # where(c, x, x) -> x, where(True, x, y) -> x
+        return xp.expand(x, shape=meta.shape)  # type: ignore[no-any-return]
+    return xp.expand(y, shape=meta.shape) if number(c) is False else None  # where(False, x, y) -> y
+
+
+@fold("cast")
+def _cast(xp: Any, args: Any, meta: Meta, *, dtype: Any) -> Value | None:
+    (x,) = args
+    if x.dtype == meta.dtype:
+        return x  # type: ignore[no-any-return]
+    if kind(x.dtype) == "c" and kind(meta.dtype) in "fi":  # JAX does not drop the imaginary part without a word
+        return xp.cast(xp.real(x), dtype=dtype)  # type: ignore[no-any-return]
+    value = number(x)
+    if (_exact(value) and meta.dtype.kind not in "bu") or type(value) is bool:
+        return filled(xp, bool(value) if meta.dtype.kind == "b" else int(value), meta)
+    return None
+
+
+@fold("detach")
+def _detach(xp: Any, args: Any, meta: Meta) -> Value | None:
+    (x,) = args
+    return x if x.op == "detach" or number(x) is not None or kind(x.dtype) in "bi" else None
+
+
+@fold("reshape")
+def _reshape(xp: Any, args: Any, meta: Meta, *, shape: tuple[int, ...]) -> Value | None:
+    (x,) = args
+    if x.shape == meta.shape:
+        return x  # type: ignore[no-any-return]
+    if x.op == "reshape":  # only the last of several reshapes counts
+        return xp.reshape(x.args[0], shape=meta.shape)  # type: ignore[no-any-return]
+    return filled(xp, number(x), meta) if number(x) is not None else None
+
+
+@fold("expand")
+def _expand(xp: Any, args: Any, meta: Meta, *, shape: tuple[int, ...]) -> Value | None:
+    (x,) = args
+    if x.shape == meta.shape:
+        return x  # type: ignore[no-any-return]
+    return xp.expand(x.args[0], shape=meta.shape) if x.op == "expand" else None
+
+
+@fold("transpose")
+def _transpose(xp: Any, args: Any, meta: Meta, *, dim0: int, dim1: int) -> Value | None:
+    (x,) = args
+    if dim0 == dim1:
+        return x  # type: ignore[no-any-return]
+    if x.op == "transpose" and {x.attrs["dim0"], x.attrs["dim1"]} == {dim0, dim1}:  # (xᵀ)ᵀ -> x
+        return x.args[0]  # type: ignore[no-any-return]
+    return filled(xp, number(x), meta) if number(x) is not None else None
+
+
+@fold("t")
+def _t(xp: Any, args: Any, meta: Meta) -> Value | None:
+    return xp.transpose(args[0], dim0=0, dim1=1) if args[0].ndim == 2 else args[0]  # type: ignore[no-any-return]
+
+
+@fold("permute")
+def _permute(xp: Any, args: Any, meta: Meta, *, axes: tuple[int, ...]) -> Value | None:
+    (x,) = args
+    moved = [i for i, axis in enumerate(axes) if axis % x.ndim != i]
+    if not moved:
+        return x  # type: ignore[no-any-return]
+    return xp.transpose(x, dim0=moved[0], dim1=moved[1]) if len(moved) == 2 else None
+
+
+@fold("squeeze", "unsqueeze")
+def _squeeze(xp: Any, args: Any, meta: Meta, **attrs: Any) -> Value | None:
+    return xp.reshape(args[0], shape=meta.shape)  # type: ignore[no-any-return]
+
+
+@fold("embed")
+def _embed(xp: Any, args: Any, meta: Meta, *, shape: tuple[int, ...], index: tuple[Any, ...]) -> Value | None:
+    (x,) = args
+    turned = any(isinstance(i, slice) and i.step is not None and i.step < 0 for i in index)
+    return xp.reshape(x, shape=shape) if x.size == Value.size.fget(meta) and not turned else None  # type: ignore[attr-defined]  # all of them
+
+
+@fold("view_write")
+def _view_write(xp: Any, args: Any, meta: Meta, *, path: Any) -> Value | None:
+    """A write through a view of another type, such as z.real, is made of writes that change no type."""
+    base, value = args
+    return write_parts(xp, base, value, path)  # type: ignore[no-any-return]
+
+
+@fold("amax", "amin")
+def _amax(xp: Any, args: Any, meta: Meta, *, axis: tuple[int, ...], keepdims: bool) -> Value | None:
+    (x,) = args
+    return xp.reshape(x, shape=meta.shape) if all(x.shape[i] == 1 for i in axis) else None  # the largest of one number
+
+
+@fold("sum")
+def _sum(xp: Any, args: Any, meta: Meta, *, axis: tuple[int, ...], keepdims: bool) -> Value | None:
+    (x,) = args
+    if all(x.shape[i] == 1 for i in axis) and x.dtype == meta.dtype:
+        return xp.reshape(x, shape=meta.shape)  # type: ignore[no-any-return]
+    value, count = number(x), x.size // max(Value.size.fget(meta), 1)  # type: ignore[attr-defined]
+    return filled(xp, value * count, meta) if _exact(value) and _exact(value * count) else None
+
+
+@fold("matmul")
+def _matmul(xp: Any, args: Any, meta: Meta) -> Value | None:
+    if 0 in map(number, args):  # 0 @ x -> 0
+        return filled(xp, 0, meta)
+    x, y = args
+    if _is_identity(x) and y.shape == meta.shape:  # I @ y -> y
+        return y  # type: ignore[no-any-return]
+    if _is_identity(y) and x.shape == meta.shape:  # x @ I -> x
+        return x  # type: ignore[no-any-return]
+    d = _diagonal(x)
+    return xp.reshape(d, shape=(d.size, 1)) * y if d is not None and y.ndim == 2 else None  # diag(d) @ y -> d yᵢ, row by row
+
+
+def _diagonal(x: Value) -> Value | None:
+    """The vector d of d ∘ I, which is diag(d)."""
+    if x.op != "mul":
+        return None
+    for matrix, vector in (x.args, x.args[::-1]):
+        if vector.ndim == 1 and matrix.ndim == 2:
+            inner = _diagonal(matrix)
+            if inner is not None:
+                return inner * vector  # type: ignore[no-any-return]
+            if _is_identity(matrix):
+                return vector  # type: ignore[no-any-return]
+    return None
+
+
+def _is_identity(x: Value) -> bool:
+    return x.op == "eye" and x.shape[0] == x.shape[1]
+
+
+NORMAL: dict[str, Callable[..., dict[str, Any]]] = {
+    "transpose": lambda x, dim0, dim1: dict(
+        zip(("dim0", "dim1"), sorted((normalize_axis(dim0, x.ndim), normalize_axis(dim1, x.ndim))), strict=True)
+    ),
+}
+"""Attributes in one form, so that equal operations are one value."""
+
+
+def normal_attrs(name: str, args: tuple[Any, ...], attrs: dict[str, Any], meta: Any) -> dict[str, Any]:
+    """Attributes in the one form that equal values share: sizes as they came out, axes not negative."""
+    if name in ("reshape", "expand"):
+        return {"shape": tuple(map(int, meta.shape))}
+    return NORMAL[name](*args, **attrs) if name in NORMAL else attrs
+
+
+@fold("inv")
+def _inv(xp: Any, args: Any, meta: Meta, check: bool) -> Value | None:
+    (x,) = args
+    if x.op == "transpose" and {normalize_axis(d, x.ndim) for d in x.attrs.values()} == {x.ndim - 2, x.ndim - 1}:  # (xᵀ)⁻¹ -> (x⁻¹)ᵀ
+        return xp.transpose(xp.inv(x.args[0], check=check), **x.attrs)  # type: ignore[no-any-return]
+    return None

@@ -1,0 +1,38 @@
+"""A graph run again in whichever `xp`: on arrays, as recorded tensors, or as a part of another graph."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from symgrad.application import apply, constant
+from symgrad.compiler.ir import builder
+from symgrad.compiler.ir.graph import LITERAL, OUTPUT, Graph, Value, row_of
+from symgrad.compiler.ir.runner import runner
+from symgrad.compiler.ir.subgraph import inline
+from symgrad.ops.namespace import raw
+from symgrad.tensor import Tensor
+
+
+def replay(xp: Any, graph: Graph, operands: Sequence[Any]) -> list[Any]:
+    """The outputs of a graph for these operands, as what `xp` works on."""
+    if xp is raw:
+        return runner(graph)(operands)
+    return inline(graph, operands) if xp is builder.xp else replay_recorded(graph, operands)
+
+
+def replay_recorded(graph: Graph, operands: Sequence[Tensor]) -> list[Tensor]:
+    """The outputs as tensors, computed by ordinary operations: they have a history, and whoever traces sees them."""
+    new: dict[Value, Any] = dict(zip(graph.inputs, operands, strict=True))
+    for v in graph.values:
+        if v not in new:
+            new[v] = _apply(v, tuple(None if a is None else new[a] for a in v.args))
+    return [new[v] for v in graph.outputs]
+
+
+def _apply(v: Value, args: tuple[Any, ...]) -> Any:
+    if v.op == LITERAL:
+        return constant(np.asarray(v.value, v.dtype), v.value)
+    return args[0][v.attrs["index"]] if v.op == OUTPUT else apply(row_of(v), args, dict(v.attrs))

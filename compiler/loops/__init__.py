@@ -1,0 +1,1 @@
+"""Loops and branches: derivatives, batches, random numbers, unrolling and rerolling."""

@@ -1,0 +1,1 @@
+"""Equal layers of an unrolled program become loops, or calls of one function."""

@@ -1,0 +1,144 @@
+"""The equal layers of a program: which there are, in what order they are computed, one as a graph, and the program without them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+from symgrad.compiler.ir.graph import INPUT, LITERAL, Graph, Value, input_value, intern
+from symgrad.compiler.loops.reroll.repeats import OpNumbering, levels, longest_path, periodic_runs, roots
+from symgrad.compiler.loops.reroll.segments import Carry, Column, GraphInfo, Loop, SameRepeat, Shared, find_loop
+
+MIN_REPEATS = 6
+"""Fewer equal layers stay as they are."""
+_MULTIPLES = 3
+"""Layers of which only every second or third is equal are found, too."""
+
+
+def find_loops(graph: Graph, least: int) -> list[Loop]:
+    """The chains of equal layers, none of which waits for itself."""
+    codes = OpNumbering()
+    code = {v: codes.of(v) for v in graph.values}
+    users: dict[Value, list[Value]] = {v: [] for v in graph.values}
+    for v in graph.values:
+        for a in v.args:
+            if a is not None:
+                users[a].append(v)
+    found: list[Loop] = []
+    taken: dict[Value, Loop] = {}
+    program = GraphInfo(graph.values, users, frozenset(graph.outputs), taken, code)
+    while new := _along_longest_path(graph, program, found, least):
+        found += new
+    return found
+
+
+def _along_longest_path(graph: Graph, program: GraphInfo, found: list[Loop], least: int) -> list[Loop]:
+    """More loops, along the longest way through what is not in one yet; the last first, since it takes along what only it reads."""
+    level = levels(program.values, program.in_loops)
+    path = longest_path(level)
+    new: list[Loop] = []
+    for start, stop, period in reversed(periodic_runs([program.codes[v] for v in path], least + 1)):
+        for multiple in range(1, _MULTIPLES + 1):
+            if stop - start < (least + 1) * period * multiple:
+                break
+            loop = find_loop(program, roots(path, (start, stop, period * multiple), level), least)
+            if loop is not None and in_order(graph, [*found, *new, loop]) is not None:
+                new.append(loop)
+                program.in_loops.update(dict.fromkeys(loop.place, loop))
+                break
+    return new
+
+
+def in_order(graph: Graph, loops: Sequence[Loop]) -> list[Value | Loop] | None:
+    """Values and loops, what they read first; None if a loop would have to wait for itself."""
+    owner: dict[Value, Any] = {v: loop for loop in loops for v in loop.place}
+    order: list[Value | Loop] = []
+    state: dict[Any, bool] = {}
+    stack: list[tuple[Any, bool]] = [(owner.get(v, v), False) for v in reversed(graph.outputs)]
+    while stack:
+        node, expanded = stack.pop()
+        if expanded:
+            state[node] = True
+            order.append(node)
+        elif node not in state:
+            state[node] = False
+            stack.append((node, True))
+            reads = node.external_values() if isinstance(node, Loop) else [a for a in node.args if a is not None]
+            for a in reversed(reads):
+                a = owner.get(a, a)
+                if state.get(a) is False:
+                    return None
+                if a not in state:
+                    stack.append((a, False))
+    return order
+
+
+class GraphRebuilder:
+    """The graph made anew, with something else in the place of its equal layers."""
+
+    def __init__(self, source: Graph, loops: Sequence[Loop]) -> None:
+        self.source, self.order = source, in_order(source, loops) or []
+        self.owner: dict[Value, Loop] = {v: loop for loop in loops for v in loop.place}
+        self.new: dict[Value, Value] = {}
+
+    def graph(self) -> Graph:
+        for node in self.order:
+            if isinstance(node, Loop):
+                self.replace(node)
+            else:
+                self.new[node] = self._value(node)
+        return Graph(self.source.inputs, [self.of(v) for v in self.source.outputs], self.source.labels)
+
+    def replace(self, loop: Loop) -> None:
+        """Make what stands for equal layers."""
+        raise NotImplementedError
+
+    def of(self, v: Value) -> Value:
+        """What a value has become."""
+        return self.new[v]
+
+    def _value(self, v: Value) -> Value:
+        if v.op in (INPUT, LITERAL) or all(a is None or self.of(a) is a for a in v.args):
+            return v
+        return intern(v.op, v.row, tuple(None if a is None else self.of(a) for a in v.args), v.attrs, v.shape, v.dtype)
+
+    def external_reads(self) -> Iterator[tuple[Value, bool]]:
+        """What is read outside of the repeat that computes it, or is a result, and whether by itself: else it is in a column."""
+        for v, singly in self._all_external_reads():
+            if v in self.owner:
+                yield v, singly
+
+    def _all_external_reads(self) -> Iterator[tuple[Value, bool]]:
+        for v in self.source.outputs:
+            yield v, True
+        for node in self.order:
+            if not isinstance(node, Loop):
+                yield from ((a, True) for a in node.args if a is not None)
+                continue
+            for operand in (x for operands in node.operands.values() for x in operands):
+                if isinstance(operand, Column):
+                    yield from ((v, False) for v in operand.values)
+                elif isinstance(operand, (Shared, Carry)):
+                    yield operand.value if isinstance(operand, Shared) else operand.init, True
+
+
+def loop_body(loop: Loop, inputs: Sequence[Any], results: Sequence[int], labels: Sequence[str] | None = None) -> Graph:
+    """One repeat as a graph: of what it reads, it gives these roles."""
+    ends = [input_value(i, like.shape, like.dtype) for i, like in enumerate(map(_like, inputs))]
+    known = dict(zip(inputs, ends, strict=True))
+    new: dict[int, Value] = {}
+
+    def operand(x: Any) -> Value | None:
+        if isinstance(x, SameRepeat):
+            return new[x.role]
+        if isinstance(x, Shared) and x.value.op == LITERAL:
+            return x.value
+        return None if x is None else known[x]
+
+    for role, v in loop.roles.items():
+        new[role] = intern(v.op, v.row, tuple(map(operand, loop.operands[role])), v.attrs, v.shape, v.dtype)
+    return Graph(ends, [new[r] for r in results], labels)
+
+
+def _like(x: Any) -> Value:
+    return x.init if isinstance(x, Carry) else x.values[0] if isinstance(x, Column) else x.value

@@ -1,0 +1,135 @@
+"""f(f(f(x, w₀), w₁), w₂) -> scan(f, x, stack(w₀, w₁, w₂)): equal layers become a loop.
+
+XLA's time to compile grows with the program, and faster than it where values of one layer are read in many others, as in residual nets;
+a loop has its body once. What differs from layer to layer is stacked and read slice by slice, what later code reads is stacked by the
+loop, and a stack that one loop makes for another is handed over as it is.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+from symgrad.compiler.ir.builder import apply, xp
+from symgrad.compiler.ir.control_flow import SCAN
+from symgrad.compiler.ir.graph import INPUT, LITERAL, Graph, Value
+from symgrad.compiler.loops.reroll.cost_model import is_profitable
+from symgrad.compiler.loops.reroll.layers import MIN_REPEATS, GraphRebuilder, find_loops, loop_body
+from symgrad.compiler.loops.reroll.outline import outline
+from symgrad.compiler.loops.reroll.segments import Carry, Column, Loop, Shared
+from symgrad.ops.joining import region
+
+_FEW = 4
+"""So many rows of a stack are taken one by one."""
+
+
+def roll(graph: Graph, least: int = MIN_REPEATS, pays: Callable[[Graph, Sequence[Loop]], bool] = is_profitable) -> Graph:
+    """The graph with each chain of at least `least` equal layers as a loop, if that pays; else as calls of one function."""
+    loops = find_loops(graph, least)
+    return _Builder(graph, loops).graph() if loops and pays(graph, loops) else outline(graph, loops)
+
+
+class _Builder(GraphRebuilder):
+    def __init__(self, source: Graph, loops: Sequence[Loop]) -> None:
+        super().__init__(source, loops)
+        self.read = self._read()
+        self.reverse: dict[Loop, bool] = {}
+        self.stacks: dict[tuple[Loop, int], Value] = {}
+        self.rows: dict[Value, Sequence[Value]] = {}
+
+    def _read(self) -> dict[tuple[Loop, int], dict[Value, bool]]:
+        """Of each role the values that are read outside, and whether one by one."""
+        found: dict[tuple[Loop, int], dict[Value, bool]] = {}
+        for v, singly in self.external_reads():
+            loop = self.owner[v]
+            read = found.setdefault((loop, loop.place[v][1]), {})
+            read[v] = read.get(v, False) or singly
+        return found
+
+    # values outside
+
+    def of(self, v: Value) -> Value:
+        if v not in self.new:
+            self.new[v] = self._row(v)
+        return self.new[v]
+
+    def _row(self, v: Value) -> Value:
+        """One place of a stack."""
+        loop = self.owner[v]
+        _, role = loop.place[v]
+        stack, t = self.stacks[loop, role], self.position(v)
+        if sum(self.read[loop, role].values()) <= _FEW:
+            return xp.getitem(stack, index=region(stack.shape, 0, t))  # type: ignore[no-any-return]
+        if stack not in self.rows:
+            self.rows[stack] = xp.unbind(stack, axis=0)
+        return self.rows[stack][t]
+
+    def position(self, v: Value) -> int:
+        loop = self.owner[v]
+        k, _ = loop.place[v]
+        return loop.length - 1 - k if self.reverse[loop] else k
+
+    # loops
+
+    def replace(self, loop: Loop) -> None:
+        self.reverse[loop] = reverse = self._is_backwards(loop)
+        operands = [x for operands in loop.operands.values() for x in operands]
+        carries = list(dict.fromkeys(x for x in operands if isinstance(x, Carry)))
+        columns = list(dict.fromkeys(x for x in operands if isinstance(x, Column)))
+        shared = list(dict.fromkeys(x for x in operands if isinstance(x, Shared) and x.value.op != LITERAL))
+        given = [self.of(x.init) for x in carries]
+        given += [self.stacked(x.values[::-1] if reverse else x.values) for x in columns]
+        given += [self.of(x.value) for x in shared]
+        kept = [r for r in loop.roles if self._is_kept(loop, r, carries)]
+        one = loop_body(loop, [*carries, *columns, *shared], [*(x.role for x in carries), *kept])
+        attrs = {"body": one, "carries": len(carries), "slices": len(columns), "length": loop.length, "reverse": reverse}
+        found = apply(SCAN, tuple(given), attrs)
+        for x, last in zip(carries, found, strict=False):
+            v = next((v for v in self.read.get((loop, x.role), ()) if loop.place[v][0] == loop.length - 1), None)
+            if v is not None:
+                self.new[v] = last
+        self.stacks.update({(loop, r): stack for r, stack in zip(kept, found[len(carries) :], strict=True)})
+
+    def _is_kept(self, loop: Loop, role: int, carries: Sequence[Carry]) -> bool:
+        """Whether the values of a role are stacked: not if only the last one is read, and is there anyway."""
+        read = self.read.get((loop, role), {})
+        only_last = all(loop.place[v][0] == loop.length - 1 for v in read)
+        return bool(read) and not (only_last and any(x.role == role for x in carries))
+
+    def _is_backwards(self, loop: Loop) -> bool:
+        """Whether most of what it reads is stacked the other way round."""
+        votes = 0
+        for x in (x for operands in loop.operands.values() for x in operands if isinstance(x, Column)):
+            first, last = self._rank(x.values[0]), self._rank(x.values[-1])
+            votes += (first > last) - (first < last)
+        return votes > 0
+
+    def _rank(self, v: Value) -> int:
+        return self.position(v) if v in self.owner else v.attrs["index"] if v.op == INPUT else 0
+
+    def stacked(self, values: Sequence[Value]) -> Value:
+        """Values along a new first axis. What a loop has stacked is taken as it is."""
+        parts: list[Value] = []
+        singles: list[Value] = []
+        for stack, first, last, run in self._stretches(values):
+            if stack is None:
+                singles += run
+                continue
+            parts += [xp.stack(*map(self.of, singles), axis=0)] if singles else []
+            singles = []
+            parts.append(stack if last - first == stack.shape[0] else xp.getitem(stack, index=region(stack.shape, 0, (first, last, 1))))
+        parts += [xp.stack(*map(self.of, singles), axis=0)] if singles else []
+        return parts[0] if len(parts) == 1 else xp.cat(*parts, axis=0)
+
+    def _stretches(self, values: Sequence[Value]) -> list[tuple[Value | None, int, int, list[Value]]]:
+        """Neighbours in one stack, from a place to another; other values by themselves."""
+        found: list[tuple[Value | None, int, int, list[Value]]] = []
+        for v in values:
+            loop = self.owner.get(v)
+            stack = None if loop is None else self.stacks.get((loop, loop.place[v][1]))
+            t = 0 if stack is None else self.position(v)
+            if stack is not None and found and found[-1][0] is stack and found[-1][2] == t:
+                _, first, _, run = found.pop()
+                found.append((stack, first, t + 1, [*run, v]))
+            else:
+                found.append((stack, t, t + 1, [v]))
+        return found

@@ -1,0 +1,197 @@
+"""Loops that do the same run once, and do nothing that nobody reads. For kernels.
+
+    two loops over the same, one of which has all carries of the other  ->  one loop, with the results of both
+    a carry, result, slice or operand that no result depends on         ->  left out
+
+The first is what makes value and gradient cheap: the loop that stacks what a pullback reads is the one that gives the value. A while_loop
+that is known to end is the same as the scan over all its steps, if there is one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+from symgrad.compiler.ir.builder import apply
+from symgrad.compiler.ir.control_flow import COND, SCAN, WHILE, is_control
+from symgrad.compiler.ir.graph import INPUT, OUTPUT, Graph, Value, intern, output, row_of, toposort
+from symgrad.compiler.ir.subgraph import labels, subgraph, substitute
+from symgrad.compiler.loops.vjp import bounded_step
+
+
+def merge_loops(graph: Graph) -> Graph:
+    """The graph, and the graphs within it, with each loop once and as small as it can be."""
+    if not any(map(is_control, graph.values)):
+        return graph
+    graph = _prune(_merged(graph))
+    return _merge_inside(graph)
+
+
+def _merge_inside(graph: Graph) -> Graph:
+    """The same in the bodies of loops, and in branches."""
+    new: dict[Value, Value] = {}
+    for v in graph.values:
+        args = tuple(None if a is None else new[a] for a in v.args)
+        attrs = {k: merge_loops(x) if isinstance(x, Graph) else x for k, x in v.attrs.items()} if is_control(v) else v.attrs
+        new[v] = intern(v.op, v.row, args, attrs, v.shape, v.dtype) if args or is_control(v) else v
+    return Graph(graph.inputs, (new[v] for v in graph.outputs), graph.labels)
+
+
+# the same loop twice
+
+
+@dataclass(frozen=True)
+class _Loop:
+    """A scan; or a while_loop, which has a condition and no length."""
+
+    value: Value
+    body: Graph
+    carries: int
+    slices: int
+    length: int | None
+    reverse: bool
+    condition: Value | None = None
+
+    @property
+    def kind(self) -> Any:
+        return self.length, self.reverse
+
+    def part(self, i: int) -> int:
+        """Whether an input is a carry, a slice or shared."""
+        return (i >= self.carries) + (i >= self.carries + self.slices)
+
+
+def _loop(v: Value) -> _Loop:
+    attrs = v.attrs
+    if v.op == SCAN.name:
+        return _Loop(v, attrs["body"], attrs["carries"], attrs["slices"], attrs["length"], attrs["reverse"])
+    return _Loop(v, attrs["body"], attrs["carries"], 0, None, False, attrs["condition"].outputs[0])
+
+
+def _merged(graph: Graph) -> Graph:
+    while True:
+        found = [_loop(v) for v in graph.values if is_control(v) and v.op != COND.name]
+        pairs = ((small, large) for small in found for large in found if small.value is not large.value)
+        merged = next((m for m in (_merge_pair(small, large) for small, large in pairs) if m is not None), None)
+        if merged is None:
+            return graph
+        graph = Graph(graph.inputs, substitute(graph.outputs, merged), graph.labels)
+
+
+def _merge_pair(small: _Loop, large: _Loop) -> dict[Value, Value] | None:
+    """What stands for the outputs of both loops, if the large one does what the small one does."""
+    if small.kind != large.kind:
+        if small.condition is None or large.length is None or small.value.attrs["max_steps"] != large.length:
+            return None
+        step = bounded_step(small.value.attrs["condition"], small.body, small.carries)
+        small = replace(small, body=step, length=large.length, condition=None)
+    ways = _input_map(small, large)
+    if ways is None or small.value in set(toposort([large.value])):
+        return None
+    outputs = _as_in(small, large, ways, small.body.outputs)
+    if any(y is not large.body.outputs[ways[i]] for i, y in enumerate(outputs[: small.carries])):
+        return None
+    if small.condition is not None and _as_in(small, large, ways, [small.condition])[0] is not large.condition:
+        return None
+    body = _with_results(large, outputs[small.carries :])
+    whole = intern(large.value.op, large.value.row, large.value.args, {**large.value.attrs, "body": body}, *_types(large, body))
+    places = {y: large.carries + j for j, y in enumerate(body.outputs[large.carries :])}
+    found = [*(ways[i] for i in range(small.carries)), *(places[y] for y in outputs[small.carries :])]
+    new = {output(small.value, i): output(whole, j) for i, j in enumerate(found)}
+    return new | {output(large.value, i): output(whole, i) for i in range(len(large.body.outputs))}
+
+
+def _input_map(small: _Loop, large: _Loop) -> dict[int, int] | None:
+    """For each input of the small body the one of the large body that is given the same; each carry has its own."""
+    ways: dict[int, int] = {}
+    for i, a in enumerate(small.value.args):
+        taken = set(ways.values()) if i < small.carries else ()
+        same = (j for j, b in enumerate(large.value.args) if b is a and large.part(j) == small.part(i) and j not in taken)
+        j = next(same, None)
+        if j is None:
+            return None
+        ways[i] = j
+    return ways
+
+
+def _as_in(small: _Loop, large: _Loop, ways: dict[int, int], values: Sequence[Value]) -> list[Value]:
+    """Values of the small body as values of the large one."""
+    return substitute(values, {x: large.body.inputs[ways[i]] for i, x in enumerate(small.body.inputs)})
+
+
+def _with_results(large: _Loop, results: Iterable[Value]) -> Graph:
+    given = large.body.outputs
+    more = dict.fromkeys(y for y in results if not any(y is known for known in given[large.carries :]))
+    return Graph(large.body.inputs, (*given, *more), large.body.labels)
+
+
+def _types(large: _Loop, body: Graph) -> tuple[Any, Any]:
+    new = body.outputs[len(large.body.outputs) :]
+    shapes = tuple((large.length, *y.shape) for y in new)
+    return (*large.value.shape, *shapes), (*large.value.dtype, *(y.dtype for y in new))
+
+
+# what nobody reads
+
+
+def _prune(graph: Graph) -> Graph:
+    while True:
+        smaller = _dedupe(graph)
+        if smaller == graph:
+            return graph
+        graph = smaller
+
+
+def _dedupe(graph: Graph) -> Graph:
+    used: dict[Value, set[int]] = {}
+    for v in graph.values:
+        if v.op == OUTPUT:
+            used.setdefault(v.args[0], set()).add(v.attrs["index"])
+    new: dict[Value, Any] = {}
+    for v in graph.values:
+        args = tuple(None if a is None else new[a] for a in v.args)
+        if is_control(v):
+            new[v] = _needed(v, args, sorted(used.get(v, ())))
+        elif v.op == OUTPUT and is_control(v.args[0]):
+            new[v] = args[0][v.attrs["index"]]  # type: ignore[index]
+        else:
+            new[v] = intern(v.op, v.row, args, v.attrs, v.shape, v.dtype) if args else v
+    return Graph(graph.inputs, (new[v] for v in graph.outputs), graph.labels)
+
+
+def _needed(v: Value, args: tuple[Any, ...], used: list[int]) -> dict[int, Value]:
+    """The outputs that are used, of a loop or branch that gives no others."""
+    if v.op == COND.name:
+        return _branch(v, args, used)
+    loop = _loop(v)
+    body, n, moving = loop.body, loop.carries, loop.carries + loop.slices
+    ends = [] if loop.condition is None else [loop.condition]
+    kept = set(used)
+    while True:
+        read = _read([*(body.outputs[i] for i in kept), *ends])
+        more = {i for i in read if i < n} - kept
+        if not more:
+            break
+        kept |= more
+    outputs, inputs = sorted(kept), [i for i in range(len(body.inputs)) if i in read or (i in kept and i < n)]
+    firsts, slices = [i for i in outputs if i < n], [i for i in inputs if n <= i < moving]
+    names = labels(len(firsts), len(slices), len(inputs) - len(firsts) - len(slices))
+    given = [body.inputs[i] for i in inputs]
+    attrs = {**v.attrs, "body": subgraph(given, [body.outputs[i] for i in outputs], names), "carries": len(firsts)}
+    attrs |= {"slices": len(slices)} if loop.condition is None else {"condition": subgraph(given, ends, names)}
+    results = apply(SCAN if loop.condition is None else WHILE, tuple(args[i] for i in inputs), attrs)
+    return dict(zip(outputs, results, strict=True))
+
+
+def _branch(v: Value, args: tuple[Any, ...], used: list[int]) -> dict[int, Value]:
+    branches = {name: v.attrs[name] for name in ("true", "false")}
+    read = sorted(_read([branch.outputs[i] for branch in branches.values() for i in used]))
+    names = labels(0, 0, len(read))
+    attrs = {k: subgraph([b.inputs[i] for i in read], [b.outputs[i] for i in used], names) for k, b in branches.items()}
+    return dict(zip(used, apply(row_of(v), (args[0], *(args[i + 1] for i in read)), attrs), strict=True))
+
+
+def _read(values: Sequence[Value]) -> set[int]:
+    """The inputs that values depend on, by position."""
+    return {v.attrs["index"] for v in toposort(values) if v.op == INPUT}

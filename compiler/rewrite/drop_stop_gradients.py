@@ -1,0 +1,17 @@
+"""detach(x) -> x: where nobody will ask for a derivative, it makes no difference."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from symgrad.compiler.ir.graph import Graph, Value, walk
+from symgrad.compiler.rewrite.rewrite import rewrite
+
+
+def drop_stop_gradients(graph: Graph) -> Graph:
+    """The graph without its stops of derivatives. For kernels only."""
+    return rewrite(graph, _change) if any(v.op == "detach" for v in walk(graph)) else graph
+
+
+def _change(v: Value, args: tuple[Any, ...]) -> Any:
+    return args[0] if v.op == "detach" else None

@@ -1,0 +1,187 @@
+"""A graph as an operation on tensors: a citizen of eager autograd, whose backward is a kernel too."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from functools import cached_property
+from types import MappingProxyType
+from typing import Any
+
+import numpy as np
+
+from symgrad.application import apply, make_node
+from symgrad.compiler.autodiff import pull as differentiate
+from symgrad.compiler.backends.base import Kernel, make_kernel
+from symgrad.compiler.inputs.sources import launch
+from symgrad.compiler.ir.graph import Graph
+from symgrad.compiler.ir.nan_origin import Lines, check_nans
+from symgrad.compiler.ir.verify import verify
+from symgrad.compiler.options import DEFAULT, Options
+from symgrad.compiler.rewrite.drop_hooks import drop_hooks
+from symgrad.compiler.support.progress import compiling, stage
+from symgrad.compiler.support.source_lines import at_lines
+from symgrad.device_tensor import tensor_from_storage
+from symgrad.engine import check_saved
+from symgrad.graph import Constant, Node, Output
+from symgrad.mode import local
+from symgrad.ops.spec import Meta, Row
+from symgrad.tensor import Tensor, version_cell, wrap
+
+
+class AutogradOp:
+    """A graph as an operation on tensors, recorded as one node whose backward is an operation of the same kind."""
+
+    def __init__(
+        self, graph: Graph, name: str, options: Options = DEFAULT, donated: Sequence[int] = (), lines: Lines = MappingProxyType({})
+    ) -> None:
+        self.graph, self.options = graph, options
+        self.lines = lines
+        """Where in the user's code values come from."""
+        given = donatable_inputs(graph, donated)
+        self.donates = make_kernel(graph, options=options, donated=given) if given else None
+        """The kernel for calls that nobody records: it may use the memory of donated arguments."""
+        self.single = len(graph.outputs) == 1
+        self.row = row_of_autograd_op(self, name)
+        self._transposes: dict[tuple[bool, tuple[int, ...]], AutogradOp] = {}
+        self._differentiable_inputs: set[int] | None = None
+        self._histories: dict[tuple[bool, ...], tuple[bool, ...]] = {}
+        self.resident_inputs: Sequence[int] = ()
+        """Inputs that are the same tensors at every call."""
+
+    @cached_property
+    def kernel(self) -> Kernel:
+        return make_kernel(self.graph, options=self.options, resident_inputs=self.resident_inputs)
+
+    def __call__(self, *tensors: Tensor) -> tuple[Tensor, ...]:
+        mode = local.mode
+        if mode.capture is not None:  # somebody looks on
+            results = apply(self.row, tensors, {})
+            return (results,) if self.single else results
+        recorded = mode.recording and _any_requires_grad(tensors)
+        kernel = self.kernel
+        if self.donates is not None and not recorded and len({id(t._storage) for t in tensors}) == len(tensors):
+            kernel = self.donates
+        operands, found = launch(kernel, tensors)
+        results = tuple([tensor_from_storage(r) for r in found])
+        if recorded:
+            self.record(tensors, operands, results)
+        return results
+
+    def record(
+        self, tensors: Sequence[Tensor], operands: Sequence[Any], results: Sequence[Tensor], copied: Sequence[int] = (), sure: int = 0
+    ) -> Node | None:
+        """Give the results their history, as the dispatcher does, the last ones for `sure`. All inputs are saved; what was `copied` before
+        nobody writes to."""
+        if not sure and not _any_requires_grad(tensors):
+            return None
+        recorded = self._recorded(tensors)
+        recorded = (*recorded[: len(recorded) - sure], *(True,) * sure)
+        if not any(recorded):
+            return None
+        edges = tuple([_edge(t, m) for t, m in zip(tensors, operands, strict=True)])
+        cells = tuple([version_cell(t) if i not in copied else [] for i, t in enumerate(tensors)])
+        node = make_node(self.row, edges, {}, tuple(operands), None, cells)
+        metas = [Meta(v.shape, v.dtype) for v in self.graph.outputs]
+        if self.single:
+            node.shape, node.dtype = metas[0].shape, metas[0].dtype
+        else:
+            node.shape, node.dtype = tuple(m.shape for m in metas), tuple(m.dtype for m in metas)
+        for i, (t, asked) in enumerate(zip(results, recorded, strict=True)):
+            if asked:
+                t._requires_grad, t._node = True, node if self.single else Output(node, i)
+        return node
+
+    def _recorded(self, tensors: Sequence[Tensor]) -> tuple[bool, ...]:
+        """Which results have a derivative in an input that asks for one: others are as if they were made under no_grad."""
+        requires_grad = tuple([t._requires_grad for t in tensors])
+        if requires_grad not in self._histories:
+            differentiable = [differentiate.differentiable_inputs(Graph(self.graph.inputs, [v])) for v in self.graph.outputs]
+            self._histories[requires_grad] = tuple(any(requires_grad[i] for i in inputs) for inputs in differentiable)
+        return self._histories[requires_grad]
+
+    def run(self, *arrays: Any) -> Any:
+        results = self.kernel(arrays)
+        return results[0] if self.single else tuple(results)
+
+    def check_nans(self, watch: Any, arrays: Sequence[Any]) -> None:
+        """Whoever looks for NaN is told which operation inside made one."""
+        check_nans(watch, self.graph, arrays, self.lines, self.row.name)
+
+    def type(self, *metas: Any) -> Any:
+        metas = tuple(Meta(v.shape, v.dtype) for v in self.graph.outputs)
+        return metas[0] if self.single else metas
+
+    def pullback(self, backend: Any, node: Any, g: Any, needs: Sequence[bool]) -> list[Any]:
+        check_saved(node)
+        wanted = self.wanted(needs)
+        if not wanted:
+            return [None] * len(needs)
+        if (local.mode.hooks, wanted) not in self._transposes:
+            with compiling(f"{self.row.name}, backward", self.options.verbose):
+                return self._pulled(backend, node, g, needs, wanted)
+        return self._pulled(backend, node, g, needs, wanted)
+
+    def _pulled(self, backend: Any, node: Any, g: Any, needs: Sequence[bool], wanted: tuple[int, ...]) -> list[Any]:
+        args, _ = backend.arguments(node)
+        gs = [self._zeros(i, backend) if g is None else g for i, g in enumerate((g,) if self.single else g)]
+        transpose = self.transpose(wanted)
+        # a cotangent of no dimensions may be one of NumPy's numbers, which kernels do not take for an array of the host's
+        results = transpose.kernel((*args, *map(np.asarray, gs))) if backend.raw else transpose(*args, *gs)
+        found = dict(zip(wanted, results, strict=True))
+        return [found.get(i) for i in range(len(needs))]
+
+    def wanted(self, needs: Sequence[bool]) -> tuple[int, ...]:
+        """The inputs that need a gradient and have one; others get None, not zeros, as in eager code."""
+        if self._differentiable_inputs is None:
+            self._differentiable_inputs = differentiate.differentiable_inputs(self.graph)
+        return tuple(i for i, need in enumerate(needs) if need and i in self._differentiable_inputs)
+
+    def transpose(self, wanted: tuple[int, ...]) -> AutogradOp:
+        """The operation of the inputs and a cotangent for each output, which gives the cotangents of the inputs `wanted`."""
+        key = local.mode.hooks, wanted
+        if key not in self._transposes:
+            with stage("differentiate"), at_lines(self.lines):
+                graph = verify(differentiate.vjp(self.graph if local.mode.hooks else drop_hooks(self.graph), wanted))
+            self._transposes[key] = AutogradOp(graph, f"{self.row.name}_vjp", self.options, (), self.lines)
+        return self._transposes[key]
+
+    def _zeros(self, i: int, backend: Any) -> Any:
+        v = self.graph.outputs[i]
+        return backend.value(wrap(np.zeros(v.shape, v.dtype)))
+
+
+def _any_requires_grad(tensors: Sequence[Tensor]) -> bool:
+    for t in tensors:  # noqa: SIM110  (a generator costs more)
+        if t.requires_grad:
+            return True
+    return False
+
+
+def donatable_inputs(graph: Graph, positions: Iterable[int]) -> tuple[int, ...]:
+    """The inputs whose memory fits a result: XLA can use no other. That of a single number is not worth it, and others may hold it, too."""
+    free = Counter((v.shape, v.dtype) for v in graph.outputs)
+    found = []
+    for i in positions:
+        of = graph.inputs[i].shape, graph.inputs[i].dtype
+        if free[of] and graph.inputs[i].shape:
+            free[of] -= 1
+            found.append(i)
+    return tuple(found)
+
+
+def _edge(t: Tensor, operands: Any) -> Any:
+    return t._node or (t if t._requires_grad else Constant(operands.shape, operands.dtype, t.name))
+
+
+def _never(*args: Any, **attrs: Any) -> Any:
+    raise AssertionError("a row with a pullback has no rules to call")
+
+
+def row_of_autograd_op(operation: AutogradOp, name: str) -> Row:
+    """What a recorded node knows of it."""
+    args = tuple(f"x{i}" for i in range(len(operation.graph.inputs)))
+    return Row(
+        name, args, operation.run, (_never,) * len(args), (frozenset(args),) * len(args), "each", operation.type,
+        pullback=operation.pullback, outputs=len(operation.graph.outputs), display="CompiledFunctionBackward",
+    )  # fmt: skip

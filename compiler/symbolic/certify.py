@@ -1,0 +1,274 @@
+"""certify(): a formula beside eager execution and beside numerical derivatives, and by how much they differ.
+
+Derivatives are compared along random directions, so that the number of evaluations does not grow with the number of elements: by the
+complex step, which has no rounding error to speak of, where every op of the function is analytic; else by central differences.
+
+Long computations lose digits: what lies farther apart than it should is compared with what one rounding of the arguments makes of it, and
+with how many operations follow each other. What is smaller than a type can hold with all its digits is nothing.
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from symgrad.autograd import grad
+from symgrad.compiler.ir.control_flow import is_control
+from symgrad.compiler.ir.graph import Graph, Value, nested, toposort
+from symgrad.errors import LinAlgError
+from symgrad.graph import Node, Output
+from symgrad.ops.spec import Row
+from symgrad.tensor import Tensor, wrap
+
+_DIRECTIONS = 3
+_LIMITS = {"eager": (1e-10, 1e-4), "complex step": (1e-9, 1e-3), "central differences": (1e-5, 1e-2)}
+"""How far apart may be what was computed in double precision, or in single if the function captures such numbers."""
+_ENDLESS = 1000
+"""How many steps a loop is thought to take of which nobody knows."""
+_SYMMETRIC = ("eigh", "cholesky")
+"""Rows that read one triangle of a matrix that they take for symmetric: their derivatives are those along symmetric directions."""
+_RAISED = str.maketrans("0123456789", "⁰¹²³⁴⁵⁶⁷⁸⁹")
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """One formula beside one other way to compute the same: the largest difference, relative to the largest value."""
+
+    formula: str
+    beside: str
+    difference: float
+    limit: float
+
+    @property
+    def ok(self) -> bool:
+        return self.difference <= self.limit
+
+    def __str__(self) -> str:
+        return f"{self.formula} and {self.beside}: {self.difference:.1e}{'' if self.ok else f', more than {self.limit:.0e}'}"
+
+
+@dataclass(frozen=True)
+class Certificate:
+    """What was compared; it is true if everything agrees."""
+
+    comparisons: tuple[Comparison, ...]
+
+    @property
+    def ok(self) -> bool:
+        return all(c.ok for c in self.comparisons)
+
+    def __bool__(self) -> bool:
+        return self.ok
+
+    def __str__(self) -> str:
+        lines = "\n".join(f"  {c}" for c in self.comparisons)
+        return f"{'the formula agrees' if self.ok else 'the formula does NOT agree'}; relative differences:\n{lines}"
+
+    __repr__ = __str__
+
+
+def certify(derivation: Any, source: Any, given: Sequence[Any]) -> Certificate:
+    """Compare at the arrays given; for specs, at random numbers. In double precision, unless the function captures other numbers, or
+    calls one of JAX's, which was traced for the types that it got. Square matrices outside of the domain are replaced by some inside it."""
+    rng = np.random.default_rng(0)
+    single = any(a.dtype.kind == "f" and a.dtype.itemsize < 8 for a in given[source.arguments :])
+    single = single or any(v.row is not None and v.row.foreign is not None and not v.row.foreign.wide for v in derivation.graph.values)
+    arrays = [_drawn(a, rng, single) for a in given]
+    symmetric = any(v.op in _SYMMETRIC for v in derivation.graph.values)
+    arrays = _inside(source, arrays, symmetric)
+    formulas = derivation.evaluate(arrays, wide=True)
+    bounds = _Bounds(derivation.graph, source, arrays, single)
+    value = _array(source.run(_tensors(source, arrays, False)))
+    moved = lambda arrays: _array(source.run(_tensors(source, arrays, False)))
+    found = [bounds.comparison(derivation.name, "eager", formulas[0], value, moved)]
+    for d, formula in zip(derivation._derivatives, formulas[1:], strict=True):
+        for beside, wanted, directions in _others(derivation.graph, source, arrays, d.wrt, rng, symmetric):
+            slope = functools.partial(_eager, source, wrt=d.wrt, directions=directions)
+            found.append(bounds.comparison(_name(derivation, d.wrt), beside, _along(formula, directions), wanted, slope, value))
+    worst: dict[tuple[str, str], Comparison] = {}
+    for c in sorted(found, key=lambda c: c.difference / c.limit, reverse=True):
+        worst.setdefault((c.formula, c.beside), c)
+    return Certificate(tuple(worst[key] for key in dict.fromkeys((c.formula, c.beside) for c in found)))
+
+
+class _Bounds:
+    """How far apart two ways to compute the same may be."""
+
+    def __init__(self, graph: Graph, source: Any, arrays: list[Any], single: bool) -> None:
+        self.arrays, self.single, self.arguments = arrays, single, source.arguments
+        self.type: Any = np.finfo(np.float32 if single else np.float64)
+        self.steps = _length(graph)
+
+    def comparison(
+        self, formula: str, beside: str, found: Any, wanted: Any, eager: Callable[[list[Any]], Any], value: Any = None
+    ) -> Comparison:
+        difference, limit = self._apart(found, wanted), _LIMITS[beside][self.single]
+        if beside == "central differences":  # they are made of differences of the value
+            h = 1e-2 if self.single else 1e-3
+            limit += 10 * float(self.type.eps) / h * _largest(value) / max(_largest(found), float(self.type.tiny))
+        if limit < difference < np.inf:
+            limit = max(limit, 3 * self.steps**0.5 * self._noise(eager))  # roundings go either way
+        return Comparison(formula, beside, difference, limit)
+
+    def _noise(self, eager: Callable[[list[Any]], Any]) -> float:
+        """What one rounding of the arguments does."""
+        here, eps = eager(self.arrays), float(self.type.eps)
+        changed: Callable[[Any, float], Any] = lambda a, by: (a * (1 + by)).astype(a.dtype) if a.dtype.kind == "f" else a
+        moved = ([changed(a, by) if i < self.arguments else a for i, a in enumerate(self.arrays)] for by in (eps, -eps))
+        return max(self._apart(eager(arrays), here) for arrays in moved)
+
+    def _apart(self, found: Any, wanted: Any) -> float:
+        scale = max(_largest(wanted), _largest(found), float(self.type.tiny / self.type.eps))
+        difference = _largest(np.asarray(found) - np.asarray(wanted)) / scale
+        return difference if np.isfinite(difference) else np.inf
+
+
+def _length(graph: Graph) -> int:
+    """How many operations follow each other, at most."""
+    depth: dict[Value, int] = {}
+    for v in graph.values:
+        own = max(map(_length, nested(v).values()), default=1)
+        times = v.attrs.get("length", v.attrs.get("max_steps", 1)) if is_control(v) else 1
+        depth[v] = own * (_ENDLESS if times is None else times) + max((depth[a] for a in v.args if a is not None), default=0)
+    return max((depth[v] for v in graph.outputs), default=1)
+
+
+def _largest(x: Any) -> float:
+    return float(np.max(np.abs(x), initial=0))
+
+
+def _drawn(a: Any, rng: np.random.Generator, single: bool) -> Any:
+    if not isinstance(a, np.ndarray):
+        a = rng.normal(size=a.shape).astype(a.dtype)
+    return a.astype(np.float64) if a.dtype.kind == "f" and not single else a
+
+
+def _is_square(a: Any) -> bool:
+    return bool(a.dtype.kind == "f" and a.ndim > 1 and a.shape[-1] == a.shape[-2] > 1)
+
+
+def _symmetric(a: Any) -> Any:
+    return ((a + a.swapaxes(-1, -2)) / 2).astype(a.dtype)
+
+
+def _definite(a: Any) -> Any:
+    """A Aᵀ + I"""
+    return (a @ a.swapaxes(-1, -2) + np.eye(a.shape[-1])).astype(a.dtype)
+
+
+def _inside(source: Any, arrays: list[Any], symmetric: bool) -> list[Any]:
+    """Arguments in the domain of the function: as they are, else its square matrices symmetric, else positive definite."""
+    if not any(map(_is_square, arrays[: source.arguments])):
+        return arrays
+    keep: Callable[[Any], Any] = lambda a: a
+    for change in (_symmetric, _definite) if symmetric else (keep, _definite):
+        moved = [change(a) if i < source.arguments and _is_square(a) else a for i, a in enumerate(arrays)]
+        if _has_value(source, moved):
+            return moved
+    return arrays
+
+
+def _has_value(source: Any, arrays: list[Any]) -> bool:
+    try:
+        return bool(np.all(np.isfinite(_array(source.run(_tensors(source, arrays, False))))))
+    except LinAlgError:
+        return False
+
+
+def _tensors(source: Any, arrays: list[Any], requires_grad: bool) -> list[Tensor]:
+    """Tensors of the arguments, and those that the function captures."""
+    own = [wrap(a.copy(), requires_grad and a.dtype.kind == "f") for a in arrays[: source.arguments]]
+    return [*own, *source.captured]
+
+
+def _array(t: Any) -> Any:
+    return t.detach()._array
+
+
+def _name(derivation: Any, wrt: tuple[int, ...]) -> str:
+    power = "" if len(wrt) == 1 else str(len(wrt)).translate(_RAISED)
+    return f"∂{power}{derivation.name}/{''.join(f'∂{derivation.graph.labels[i]}' for i in wrt)}"
+
+
+def _along(derivative: Any, directions: tuple[Any, ...]) -> Any:
+    """A derivative applied to directions, one for each of its last inputs."""
+    for v in reversed(directions):
+        derivative = np.tensordot(derivative, v, v.ndim) if v.ndim else derivative * v
+    return derivative
+
+
+def _others(
+    graph: Graph, source: Any, arrays: list[Any], wrt: tuple[int, ...], rng: np.random.Generator, symmetric: bool
+) -> Iterator[tuple[str, Any, tuple[Any, ...]]]:
+    """The derivative along random directions: of the eager gradient, and of the value by steps."""
+    for _ in range(_DIRECTIONS if arrays[wrt[-1]].ndim else 1):
+        directions = tuple(rng.normal(size=arrays[i].shape).astype(arrays[i].dtype) for i in wrt)
+        if symmetric:  # other directions lead out of the domain
+            directions = tuple(_symmetric(v) if _is_square(v) else v for v in directions)
+        yield "eager", _eager(source, arrays, wrt, directions), directions
+        if len(wrt) == 1 and wrt[0] < source.arguments:
+            yield *_by_steps(graph, source, arrays, wrt[0], directions[0]), directions
+
+
+def _eager(source: Any, arrays: list[Any], wrt: tuple[int, ...], directions: tuple[Any, ...]) -> Any:
+    """Forward derivatives by transposing backward, for each direction in turn."""
+    leaves = _tensors(source, arrays, True)
+    value = source.run(leaves)
+    for i, v in zip(wrt, directions, strict=True):
+        seed = wrap(np.ones(value.shape, value._array.dtype), True)
+        (pulled,) = grad(value, [leaves[i]], seed, create_graph=True, materialize_grads=True)
+        if not pulled.requires_grad:  # of x + 1 it is the seed itself, which has no node, either
+            return np.zeros(value.shape)
+        (value,) = grad(pulled, [seed], wrap(v), create_graph=True, materialize_grads=True)
+    return _array(value)
+
+
+def _by_steps(graph: Graph, source: Any, arrays: list[Any], i: int, v: Any) -> tuple[str, Any]:
+    rows = [x.row for x in toposort([graph.outputs[0]]) if x.row is not None]
+    if all("c" in row.kinds and row.complex == "analytic" for row in (*rows, *_recorded(source, arrays))):
+        try:
+            return "complex step", _complex_step(source, arrays, i, v)
+        except (RuntimeError, TypeError):  # an op that refuses complex numbers
+            return "central differences", _difference(source, arrays, i, v)
+    return "central differences", _difference(source, arrays, i, v)
+
+
+def _recorded(source: Any, arrays: list[Any]) -> Iterator[Row]:
+    """The rows between the arguments and the value in eager code: the graph has simpler ones, of a norm the root of a sum of squares."""
+    seen: set[int] = set()
+    waiting = [source.run(_tensors(source, arrays, True))._node]
+    while waiting:
+        node = waiting.pop()
+        node = node.node if isinstance(node, Output) else node
+        if isinstance(node, Node) and id(node) not in seen:
+            seen.add(id(node))
+            waiting += node.inputs
+            yield node.row
+
+
+def _complex_step(source: Any, arrays: list[Any], i: int, v: Any) -> Any:
+    """Im f(x + i h v) / h"""
+    double = arrays[i].dtype == np.float64
+    wide, step = (np.complex128, 1e-100) if double else (np.complex64, 1e-15)
+    moved = [a.astype(wide) if a.dtype.kind == "f" else a for a in arrays]
+    moved[i] = (arrays[i] + 1j * step * v).astype(wide)
+    result = _array(source.run(_tensors(source, moved, False)))
+    if result.dtype.kind != "c":
+        raise TypeError("the imaginary part was lost")
+    return result.imag / step
+
+
+def _difference(source: Any, arrays: list[Any], i: int, v: Any) -> Any:
+    """(f(x + h v) - f(x - h v)) / 2 h, extrapolated once."""
+
+    def value(h: float) -> Any:
+        moved = [(a + h * v).astype(a.dtype) if k == i else a for k, a in enumerate(arrays)]
+        return _array(source.run(_tensors(source, moved, False)))
+
+    slope: Callable[[float], Any] = lambda h: (value(h) - value(-h)) / (2 * h)
+    h = 1e-3 if arrays[i].dtype == np.float64 else 1e-2
+    return (4 * slope(h / 2) - slope(h)) / 3

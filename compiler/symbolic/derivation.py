@@ -1,0 +1,225 @@
+"""Derivation: the formulas of a value and of its derivatives, to be read, printed and run."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+from symgrad.compiler.autodiff.pull import Derivative
+from symgrad.compiler.ir.graph import Graph, type_text
+from symgrad.compiler.symbolic import FormulaProgram
+from symgrad.compiler.symbolic.label_text import latex_label
+from symgrad.compiler.symbolic.notations.index_algebra import free
+from symgrad.compiler.symbolic.printing import FormulaLatexPrinter, TextPrinter
+from symgrad.compiler.symbolic.program import Line
+from symgrad.compiler.symbolic.to_sympy import condition_of
+from symgrad.errors import FormulaError
+from symgrad.tensor import wrap
+
+_LEGENDS = {"H": "{}(t) is 1 for t > 0, else 0", "I": "{} is the identity matrix"}
+"""What our words mean: H is explained wherever it stands, others where they had to be renamed."""
+_FEW = 6
+_NUMBER = re.compile("(.*?)([0-9]{1,9})")
+_RAISED = str.maketrans("0123456789", "⁰¹²³⁴⁵⁶⁷⁸⁹")
+
+
+class Derivation:
+    """The formula of a value and of its derivatives: `d.value`, `d["w"]`, `d["w", "w"]` are SymPy's objects, `d(...)` runs them."""
+
+    def __init__(
+        self,
+        name: str,
+        program: FormulaProgram,
+        derivatives: tuple[Derivative, ...],
+        wrt: tuple[int, ...],
+        single: bool,
+        source: Any,
+        path: tuple[Any, ...],
+    ) -> None:
+        self.name = name
+        self.program = program
+        self.wrt = wrt
+        self._derivatives = derivatives
+        self._single = single
+        self._source = source
+        self._asked = len(path)
+        self._outcomes = (*path, *(True for _ in program.ends[1 + len(derivatives) + len(path) :]))
+        """How the conditions turned out that Python asked for on its way; those of the domain hold."""
+
+    @property
+    def graph(self) -> Graph:
+        return self.program.graph
+
+    @property
+    def value(self) -> Any:
+        return self.program.ends[0].expression
+
+    @property
+    def _derivative_lines(self) -> tuple[Line, ...]:
+        return self.program.ends[1 : 1 + len(self._derivatives)]
+
+    @property
+    def conditions(self) -> tuple[Any, ...]:
+        """What held on the path that Python took, and the domain: the formulas are for arguments for which it holds."""
+        asked = self.program.ends[1 + len(self._derivatives) :]
+        return tuple(condition_of(e.expression, outcome) for e, outcome in zip(asked, self._outcomes, strict=True))
+
+    @property
+    def _lines(self) -> dict[tuple[str, ...], Line]:
+        return {tuple(self.graph.labels[i] for i in d.wrt): e for d, e in zip(self._derivatives, self._derivative_lines, strict=True)}
+
+    @property
+    def derivatives(self) -> Mapping[tuple[str, ...], Any]:
+        """Every derivative by the names of the inputs that it is taken in, one after the other."""
+        return {names: line.expression for names, line in self._lines.items()}
+
+    @property
+    def gradients(self) -> Mapping[str, Any]:
+        """The first derivatives by the names of the inputs."""
+        return {names[0]: e for names, e in self.derivatives.items() if len(names) == 1}
+
+    def __getitem__(self, names: str | tuple[str, ...]) -> Any:
+        wanted = tuple(names) if isinstance(names, (tuple, list)) else (names,)
+        found = self._lines
+        if wanted not in found:
+            known = "; ".join(", ".join(names) for names in found) or "nothing: ask for wrt"
+            raise KeyError(f"{names!r}: this derivation has the derivatives in {known}")
+        return found[wanted].expression
+
+    def __call__(self, /, *args: Any, **kwargs: Any) -> Any:
+        """The value, the gradients, and the higher derivatives, computed by the formula: as tensors if `wrt` was one name, else as tuples
+        with one entry for each name; a Hessian in several is a tuple of tuples. Without derivatives, the value alone."""
+        value, *rest = self.evaluate(self._source.arrays(args, kwargs))
+        if not self._derivatives:
+            return wrap(value)
+        found = {d.wrt: a for d, a in zip(self._derivatives, rest, strict=True)}
+        order = max(len(wrt) for wrt in found)
+        return wrap(value), *(self._nested(found, value.ndim, n, ()) for n in range(1, order + 1))
+
+    def evaluate(self, arrays: Any, wide: bool = False) -> list[Any]:
+        """The arrays of value and derivatives, given one for each input of the function; `wide`, without rounding to their types."""
+        value, *rest = self.program.evaluate(arrays, wide)
+        asked = rest[len(self._derivatives) :]
+        for n, (found, outcome, condition) in enumerate(zip(asked, self._outcomes, self.conditions, strict=True)):
+            if found.item() != outcome:
+                shown = TextPrinter(self.program.labels).doprint(condition)
+                advice = "derive it again for them" if n < self._asked else "they are outside of its domain"
+                raise FormulaError(f"this formula is for {shown}, which does not hold for these arguments: {advice}")
+        return [value, *(a.reshape(self._shape(d)) for d, a in zip(self._derivatives, rest, strict=False))]
+
+    def _shape(self, d: Derivative) -> tuple[int, ...]:
+        return (*self.graph.outputs[0].shape, *(n for i in d.wrt for n in self.graph.inputs[i].shape))
+
+    def _nested(self, found: dict[tuple[int, ...], Any], lead: int, order: int, wrt: tuple[int, ...]) -> Any:
+        if order == 0:
+            return wrap(self._by_symmetry(found, lead, wrt))
+        parts = tuple(self._nested(found, lead, order - 1, (*wrt, i)) for i in self.wrt)
+        return parts[0] if self._single and len(parts) == 1 else parts
+
+    def _by_symmetry(self, found: dict[tuple[int, ...], Any], lead: int, wrt: tuple[int, ...]) -> Any:
+        """∂²f/∂y∂x is ∂²f/∂x∂y with its dimensions in the other order."""
+        order = sorted(range(len(wrt)), key=lambda p: self.wrt.index(wrt[p]))
+        sizes = [len(self.graph.inputs[wrt[p]].shape) for p in order]
+        starts = [lead + sum(sizes[:k]) for k in range(len(order))]
+        places = [order.index(p) for p in range(len(wrt))]
+        axes = [axis for k in places for axis in range(starts[k], starts[k] + sizes[k])]
+        return found[tuple(wrt[p] for p in order)].transpose([*range(lead), *axes]).copy()
+
+    def certify(self, *args: Any, **kwargs: Any) -> Any:
+        """How far the formula, eager execution and numerical derivatives lie apart: at the arguments of the derivation, or at others."""
+        from symgrad.compiler.symbolic.certify import certify
+
+        return certify(self, self._source, self._source.arrays(args, kwargs) if args or kwargs else self._source.given())
+
+    def steps(self) -> Any:
+        """The chain rule, step by step."""
+        from symgrad.compiler.symbolic.steps import Steps
+
+        return Steps(self)
+
+    def _heads(self) -> list[tuple[tuple[Any, ...], list[Any]]]:
+        """For the value and each derivative the indices of the function, and the inputs below the line: in index notation as elements."""
+        outer = self.graph.outputs[0]
+        if self.program.notation != "index":
+            return [((), [self.program.symbol(i) for i in d.wrt]) for d in (Derivative((), outer, ()), *self._derivatives)]
+        heads: list[tuple[tuple[Any, ...], list[Any]]] = [(tuple(map(free, range(outer.ndim), outer.shape)), [])]
+        for d in self._derivatives:
+            tensors = [outer, *(self.graph.inputs[i] for i in d.wrt)]
+            places: list[tuple[Any, ...]] = []
+            for n, t in enumerate(tensors):
+                start = sum(map(len, places))
+                has_own = n == len(tensors) - 1 or t.size != 1
+                places.append(tuple(free(start + p, size) for p, size in enumerate(t.shape)) if has_own else ())
+            below = zip(d.wrt, places[1:], strict=True)
+            heads.append((places[0], [self.program.symbol(i)[at] if at else self.program.symbol(i) for i, at in below]))
+        return heads
+
+    def _constants(self, show: Any) -> list[tuple[str, str]]:
+        """Labels and types of tensors that the function captured: `c1` and `float64[3, 3]`."""
+        return [(show.label(self.graph.labels[i]), type_text(self.graph.inputs[i])) for i in self._source.constants]
+
+    def __str__(self) -> str:
+        show = TextPrinter(self.program.labels, self.name)
+        (at, _), *heads = self._heads()
+        at_text: Callable[[Any], str] = lambda at: f"[{show.places(at)}]" if at else ""
+        arguments = ", ".join(shortened([show.label(label) for label in self._source.labels[: self._source.arguments]]))
+        lines = [f"{self.name}({arguments}){at_text(at)} = {show.line(self.program.ends[0])}"]
+        for (at, below), line in zip(heads, self._derivative_lines, strict=True):
+            show.letters = {}
+            power = "" if len(below) == 1 else str(len(below)).translate(_RAISED)
+            head = f"∂{power}{self.name}{at_text(at)}/{''.join(f'∂{show._print(x)}' for x in below)}"
+            lines.append(f"{head} = {show.line(line)}")
+        lines += ["for " + " and ".join(map(show.doprint, self.conditions))] if self.conditions else []
+        lines += [f"with {', '.join(f'{label}: {kind}' for label, kind in self._constants(show))}"] if self._source.constants else []
+        lines += ["where"] if self.program.lines else []
+        lines += [f"    {show.doprint(line.name)} = {show.line(line)}" for line in self.program.lines]
+        return "\n".join([*lines, *_legends(show.words)])
+
+    __repr__ = __str__
+
+    def latex(self) -> str:
+        """An `aligned` block, one line for each formula."""
+        show = FormulaLatexPrinter(self.program.labels, self.name)
+        name = latex_label(self.name)
+        (at, _), *heads = self._heads()
+        named: Callable[[Any], str] = lambda at: f"{name}_{{{show.places(at)}}}" if at else name
+        lines = [rf"{named(at)} &= {show.line(self.program.ends[0])}"]
+        for (at, below), line in zip(heads, self._derivative_lines, strict=True):
+            show.letters = {}
+            power = "" if len(below) == 1 else f"^{{{len(below)}}}"
+            under = " ".join(rf"\partial {show._print(x)}" for x in below)
+            lines.append(rf"\frac{{\partial{power} {named(at)}}}{{{under}}} &= {show.line(line)}")
+        lines += [rf"&\text{{for }} {show.doprint(condition)}" for condition in self.conditions]
+        lines += [rf"&\text{{with }} {label} \text{{: {kind}}}" for label, kind in self._constants(show)]
+        lines += [rf"{show.doprint(line.name)} &= {show.line(line)}" for line in self.program.lines]
+        return "\\begin{aligned}\n" + " \\\\\n".join(lines) + "\n\\end{aligned}"
+
+    def _repr_latex_(self) -> str:
+        return f"$$\n{self.latex()}\n$$"
+
+    def _repr_mimebundle_(self, include: Any = None, exclude: Any = None) -> dict[str, str]:
+        return {"text/plain": str(self), "text/latex": self._repr_latex_()}
+
+
+def _legends(words: Mapping[str, str]) -> list[str]:
+    """`(H(t) is 1 for t > 0, else 0)`, and what stands for words that are names of the user's."""
+    shown = {word: text for word, text in words.items() if word == "H" or (text != word and word != "pi")}
+    other = "{} is our notation for {}, which is the name of something else here"
+    return [f"({_LEGENDS.get(word, other).format(text, word)})" for word, text in shown.items()]
+
+
+def shortened(labels: Sequence[str]) -> list[str]:
+    """`ws.0, ..., ws.99` where many labels follow each other that differ in a number that counts up."""
+    runs: list[list[str]] = []
+    for label in labels:
+        if runs and _follows(runs[-1][-1], label):
+            runs[-1].append(label)
+        else:
+            runs.append([label])
+    return [part for run in runs for part in (run if len(run) <= _FEW else [run[0], "...", run[-1]])]
+
+
+def _follows(before: str, label: str) -> bool:
+    first, second = (_NUMBER.fullmatch(text) for text in (before, label))
+    return bool(first and second and first[1] == second[1] and int(second[2]) == int(first[2]) + 1)

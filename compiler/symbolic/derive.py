@@ -1,0 +1,274 @@
+"""derive(): from a function, or from a recorded result, to its formula and those of its derivatives."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+
+from symgrad.compiler.autodiff.pull import Derivative, derivatives
+from symgrad.compiler.inputs.names import tensor_names
+from symgrad.compiler.inputs.pytree import flatten, unflatten
+from symgrad.compiler.inputs.requires_grad import trace_for_derivatives
+from symgrad.compiler.inputs.signature import Call, Signature, array_of, is_data, native_number, storage_or_spec
+from symgrad.compiler.inputs.wrt import WrtSelection, select_wrt
+from symgrad.compiler.ir.graph import Graph, Value, type_text
+from symgrad.compiler.ir.verify import verify
+from symgrad.compiler.loops.unroll import unroll
+from symgrad.compiler.rewrite.domain import domain
+from symgrad.compiler.rewrite.stable import stabilise
+from symgrad.compiler.symbolic import FormulaProgram, lower
+from symgrad.compiler.symbolic.derivation import Derivation
+from symgrad.compiler.symbolic.from_tape import History, history
+from symgrad.compiler.symbolic.lower import NOTATIONS
+from symgrad.compiler.trace.trace import Trace, trace
+from symgrad.compiler.trace.tracer import PathConditions, user_line
+from symgrad.errors import FormulaError, TraceError, describe
+from symgrad.ops.foreign import elementwise_array, native
+from symgrad.ops.promotion import default_float, kind
+from symgrad.tensor import Tensor
+
+
+@dataclass(frozen=True)
+class DerivationRequest:
+    """What is asked for: derivatives in which inputs, up to which order, in which notation."""
+
+    wrt: Any = None
+    order: int = 1
+    notation: str = "auto"
+
+
+def _check(plan: DerivationRequest) -> None:
+    if isinstance(plan.order, bool) or not isinstance(plan.order, int):
+        raise TypeError(f"order must be an integer, such as 1 for gradients or 2 for Hessians, got {describe(plan.order)}")
+    if plan.order < 1:
+        raise ValueError(f"order must be 1 or more, got {plan.order!r}")
+    if plan.notation not in NOTATIONS:
+        raise ValueError(f"notation must be one of {', '.join(NOTATIONS)}, got {plan.notation!r}")
+
+
+class Deriver:
+    """Call it with arguments, tensors or specs, to get the derivation for their shapes."""
+
+    def __init__(self, function: Callable[..., Any], plan: DerivationRequest) -> None:
+        self.signature = Signature(function)
+        _check(plan)
+        self.plan = plan
+
+    def __repr__(self) -> str:
+        return f"<derive {self.signature}: call it with tensors, or with spec(shape), to see the formula>"
+
+    def __call__(self, /, *args: Any, **kwargs: Any) -> Derivation:
+        return of_call(self.signature, self.plan, args, kwargs)
+
+
+def of_call(signature: Signature, plan: DerivationRequest, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Derivation:
+    """The derivation of a function for arguments like these."""
+    try:
+        call = signature.bind(*_data(signature, args, kwargs, plan.wrt))
+        traced, wrt = _traced(signature, call, plan)
+    except (TypeError, AttributeError) as error:
+        if (advice := _advice(args, kwargs)) is None:
+            raise
+        raise TypeError(f"{error}. {advice}") from error
+    if len(traced.graph.outputs) != 1:
+        raise TraceError(f"{user_line()}: derive needs a function with one result, this one returns {len(traced.graph.outputs)}")
+    name = getattr(signature.function, "__name__", "f")
+    with _with_user_line():
+        program, found = derived(traced.graph, wrt, plan, traced.path)
+    source = CallSource(signature, call, traced.captured, plan.wrt)
+    single = isinstance(plan.wrt, (str, int))
+    return Derivation(name if name.isidentifier() else "f", program, found, wrt, single, source, traced.path.expected_outcomes)
+
+
+def _traced(signature: Signature, call: Call, plan: DerivationRequest) -> tuple[Trace, tuple[int, ...]]:
+    """A trace in which the inputs that derivatives are taken in require grad, and which these are."""
+    places = signature.named_arguments(call)
+
+    def make(call: Call) -> Trace:
+        known = signature.names(), tensor_names(signature.function)
+        return trace(
+            signature.caller(call), call.leaves, call.labels, *known, allow_branches=True, requires_grad=call.requires_grad,
+            captured_with_grad=call.captured_with_grad
+        )
+
+    def chosen(traced: Trace) -> WrtSelection:
+        return select_wrt(plan.wrt, places, traced.graph.labels, (*call.leaves, *traced.captured), len(call.leaves))
+
+    if not plan.order:
+        return make(call.differentiated()), ()
+    traced, choice = trace_for_derivatives(call, plan.wrt, places, make, chosen)
+    return traced, choice.inputs
+
+
+def of_result(result: Tensor, plan: DerivationRequest) -> Derivation:
+    """The derivation of what was recorded for a tensor."""
+    _check(plan)
+    recorded = history(result)
+    asked = plan.wrt if isinstance(plan.wrt, (tuple, list)) else () if plan.wrt is None else (plan.wrt,)
+    wrt = tuple(_leaf(recorded, x) for x in asked)
+    with _with_user_line():
+        program, found = derived(recorded.graph, wrt, DerivationRequest(None, plan.order if wrt else 0, plan.notation), PathConditions())
+    single = len(asked) == 1 and asked[0] is plan.wrt
+    return Derivation(result.name or "y", program, found, wrt, single, HistorySource(recorded), ())
+
+
+@contextmanager
+def _with_user_line() -> Iterator[None]:
+    """Formulas that there are not, with the user's line."""
+    try:
+        yield
+    except FormulaError as error:
+        raise FormulaError(f"{user_line()}: {error}") from error
+
+
+def _leaf(recorded: History, x: Any) -> int:
+    for i, (leaf, label) in enumerate(zip(recorded.leaves, recorded.graph.labels, strict=True)):
+        if leaf is x or (isinstance(x, str) and label == x):
+            return i
+    given = repr(x) if isinstance(x, str) else "this tensor"
+    raise ValueError(f"wrt={given} is no leaf of the recorded history, which begins at {', '.join(recorded.graph.labels)}")
+
+
+def derived(
+    graph: Graph, wrt: tuple[int, ...], plan: DerivationRequest, path: PathConditions
+) -> tuple[FormulaProgram, tuple[Derivative, ...]]:
+    """The formulas of a graph's value, of its derivatives, of the conditions of the path and of those of the domain, in that order."""
+    value, *conditions = stabilise(unroll(Graph(graph.inputs, (*graph.outputs, *path.values), graph.labels))).outputs
+    if wrt and kind(value.dtype) not in "fc":
+        raise TraceError(f"{user_line()}: only floating-point results have a derivative, got {type_text(value)}")
+    for i in wrt:
+        if kind(graph.inputs[i].dtype) not in "fc":
+            given = f"{graph.labels[i]} is {type_text(graph.inputs[i])}"
+            raise TraceError(f"{user_line()}: {given}: only floating-point inputs have a derivative")
+    conditions += domain(Graph(graph.inputs, (value,), graph.labels))
+    found = tuple(derivatives(Graph(graph.inputs, (value,), graph.labels), wrt, plan.order))
+    directions = sorted({x for d in found for x in d.directions}, key=lambda x: x.attrs["index"])
+    labels = (*graph.labels, *(f"direction {i}" for i in range(len(directions))))
+    outputs = (value, *(d.value for d in found), *conditions)
+    whole = verify(Graph((*graph.inputs, *directions), outputs, labels))
+    symmetric = frozenset(n for n, d in enumerate(found, start=1) if _is_symmetric(d))
+    empty: list[tuple[Value, ...]] = [()] * len(conditions)
+    return lower(whole, plan.notation, ((), *(d.directions for d in found), *empty), symmetric), found
+
+
+def _is_symmetric(d: Derivative) -> bool:
+    return len(d.wrt) == 2 and d.wrt[0] == d.wrt[1] and len(d.directions) == 1
+
+
+def _data(
+    signature: Signature, args: tuple[Any, ...], kwargs: dict[str, Any], wrt: Any, wide: bool = False
+) -> tuple[tuple[Any, ...], dict[str, Any]]:
+    """The arguments with arrays in place of numbers that are data (Python's floats, NumPy's and SymPy's) and of jax arrays. A Python float
+    takes on the type of the tensors beside it, or the default type; `wide`, it keeps all its digits."""
+    args, kwargs = signature.with_floats(args, kwargs, wrt)
+    found, _ = flatten((args, kwargs), lambda x: is_data(x) or _array_of_number(x, None) is not None)
+    beside = [x.dtype for x in map(storage_or_spec, found) if getattr(x, "dtype", None) is not None and kind(x.dtype) in "fc"]
+    dtype = None if wide else np.result_type(*beside) if beside else default_float()
+    return tuple(_with_arrays(x, dtype) for x in args), {name: _with_arrays(x, dtype) for name, x in kwargs.items()}
+
+
+def _with_arrays(argument: Any, dtype: Any) -> Any:
+    leaves, structure = flatten(argument, lambda x: _array_of_number(x, dtype) is not None)
+    return unflatten(structure, [_array_of_number(x, dtype) for x in leaves]) if leaves else argument
+
+
+def _array_of_number(x: Any, dtype: Any) -> Any:
+    elementwise_array(x)
+    if isinstance(x, np.generic):
+        return np.asarray(x)
+    number = native_number(x)
+    if isinstance(number, (float, complex)):
+        return np.asarray(number, dtype if dtype is None or isinstance(number, float) else np.result_type(dtype, np.complex64))
+    return native(x) if isinstance(native(x), np.ndarray) else None
+
+
+def _advice(args: tuple[Any, ...], kwargs: dict[str, Any]) -> str | None:
+    """What was probably meant by the first argument that looks like a shape, if there is one."""
+    for x in (*args, *kwargs.values()):
+        if isinstance(x, tuple) and x and all(isinstance(n, int) for n in x):
+            return f"derive got the tuple {x}, and tuples are no data: did you mean sg.spec({x}), a tensor of that shape?"
+    return None
+
+
+class CallSource:
+    """Where a derivation's arguments come from: calls of the function."""
+
+    def __init__(self, signature: Signature, call: Call, captured: Sequence[Tensor], wrt: Any = None) -> None:
+        self.signature, self.wrt = signature, wrt
+        self.call = call
+        self.captured = captured
+        self.labels = call.labels
+
+    def arrays(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> list[Any]:
+        """An array for each input of the graph, given arguments of the same types."""
+        call = replace(self.signature.bind(*_data(self.signature, args, kwargs, self.wrt)), effects=self.call.effects)
+        if call.key() != self.call.key():
+            raise FormulaError("this formula was derived for arguments of other shapes, dtypes or settings: derive it again for these")
+        digits = self.signature.bind(*_data(self.signature, args, kwargs, self.wrt, wide=True))
+        arrays = [array_of(x) for x in (*digits.leaves, *self.captured)]
+        if not all(isinstance(a, np.ndarray) for a in arrays):
+            raise TypeError("a formula runs on tensors: a spec has no values")
+        return arrays
+
+    def given(self) -> list[Any]:
+        """The arrays that the function was derived for; specs are left as they are."""
+        return [array_of(x) for x in (*self.call.leaves, *self.captured)]
+
+    def run(self, tensors: Sequence[Tensor]) -> Any:
+        """The function itself, on tensors in place of its arguments."""
+        return self.signature.caller(self.call)(tensors[: len(self.call.leaves)])
+
+    @property
+    def arguments(self) -> int:
+        return len(self.call.leaves)
+
+    @property
+    def constants(self) -> list[int]:
+        """Which inputs are tensors that the function captured, and that nobody differentiates in."""
+        return [i for i, t in enumerate(self.captured, start=self.arguments) if not t.requires_grad]
+
+
+class HistorySource:
+    """Where the arguments of a recorded result come from: the leaves that it began with."""
+
+    def __init__(self, recorded: History) -> None:
+        self.recorded = recorded
+        self.labels = recorded.graph.labels
+
+    def arrays(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> list[Any]:
+        """With values of the leaves by name, or none for those that they have now."""
+        if args:
+            raise TypeError("a recorded result is run with its leaves as they are now, or with values by name: formula(x=...)")
+        unknown = kwargs.keys() - set(self.labels)
+        if unknown:
+            raise TypeError(f"no leaf is called {', '.join(sorted(unknown))}: there are {', '.join(self.labels)}")
+        found = []
+        for x, leaf, label in zip(self.recorded.graph.inputs, self.recorded.leaves, self.labels, strict=True):
+            given = kwargs.get(label, leaf)
+            if given is None:
+                raise FormulaError(f"the values of the constant {label} were not kept: give them by name, formula({label}=...)")
+            array = np.asarray(array_of(given), x.dtype)
+            if array.shape != x.shape:
+                raise FormulaError(f"{label} is {type_text(x)}, got an array of shape {list(array.shape)}")
+            found.append(array)
+        return found
+
+    def given(self) -> list[Any]:
+        return self.arrays((), {})
+
+    captured: Sequence[Tensor] = ()
+
+    def run(self, tensors: Sequence[Tensor]) -> Any:
+        raise FormulaError("a recorded result has no function to compare with: use derive(function)(...).certify()")
+
+    @property
+    def arguments(self) -> int:
+        return len(self.labels)
+
+    @property
+    def constants(self) -> list[int]:
+        return [i for i, leaf in enumerate(self.recorded.leaves) if leaf is None]

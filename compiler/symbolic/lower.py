@@ -1,0 +1,60 @@
+"""From a graph to a symbolic program, in a chosen notation.
+
+    scalar     every value is a number, or an array treated element by element
+    elements   small tensors spelled out, one expression for each element
+    matrix     products, transposes and Hadamard products of matrices
+    index      elements at (i, j, ...), sums over indices, Kronecker deltas: any graph has this one
+    auto       the first that fits, of scalar, matrix, elements (if small) and index
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from sympy import PolynomialError
+
+from symgrad.compiler.ir.graph import Graph, Value
+from symgrad.compiler.rewrite.decompose import decompose
+from symgrad.compiler.rewrite.domain import within_domain
+from symgrad.compiler.symbolic.notations import elements, index, matrix, scalar
+from symgrad.compiler.symbolic.program import FormulaProgram, LoweringRequest
+from symgrad.errors import FormulaError
+
+_LOWERINGS = {"scalar": scalar.lower, "matrix": matrix.lower, "elements": elements.lower, "index": index.lower}
+_OF_SYMPY = (TypeError, ValueError, ArithmeticError, AttributeError, LookupError, NotImplementedError, PolynomialError)
+"""What SymPy and NumPy raise in the midst of an expression that they cannot make."""
+NOTATIONS = ("auto", *_LOWERINGS)
+
+
+def lower(
+    graph: Graph, notation: str = "auto", directions: Sequence[tuple[Value, ...]] = (), symmetric: frozenset[int] = frozenset()
+) -> FormulaProgram:
+    """The graph as a formula in the notation asked for; `auto` takes the first that fits.
+
+    With `directions`, some for each output, the outputs are derivatives, and get the dimensions of their directions."""
+    job = LoweringRequest(decompose(within_domain(graph)), tuple(directions) or ((),) * len(graph.outputs), symmetric)
+    if notation != "auto":
+        if notation not in _LOWERINGS:
+            raise ValueError(f"notation must be one of {', '.join(NOTATIONS)}, got {notation!r}")
+        return _written(notation, job)
+    if scalar.fits(job):
+        return _written("scalar", job)
+    for candidate in ("matrix", *(["elements"] if elements.fits(job) else [])):
+        try:
+            return _written(candidate, job)
+        except FormulaError:
+            continue
+    return _written("index", job)
+
+
+def _written(notation: str, job: LoweringRequest) -> FormulaProgram:
+    try:
+        return _LOWERINGS[notation](job)
+    except RecursionError:  # SymPy walks expressions recursively
+        raise FormulaError(f"{notation} notation: an expression is nested too deeply for SymPy; {_advice(notation)}") from None
+    except _OF_SYMPY as error:
+        raise FormulaError(f"{notation} notation: SymPy cannot write this function ({error}); {_advice(notation)}") from error
+
+
+def _advice(notation: str) -> str:
+    return "try 'index'" if notation != "index" else "try 'elements'"

@@ -1,0 +1,1 @@
+"""The notations of formulas: scalar, elements, matrix and index."""

@@ -1,0 +1,154 @@
+"""Index notation: every tensor by its element at (i, j, ...); sums over indices, Kronecker deltas, brackets for conditions on indices.
+
+It covers the whole table. A row that moves or reduces elements says in its column `element` what its element is; an elementwise row
+has its scalar meaning; what has no closed form (sort, eigh) is a function of whole tensors, and its element is written `sort(x)[i]`.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import sympy as sp
+
+from symgrad.compiler.ir.elements import ELEMENTS
+from symgrad.compiler.ir.graph import LITERAL, OUTPUT, Value, row_of
+from symgrad.compiler.symbolic import to_sympy
+from symgrad.compiler.symbolic.notations import index_algebra
+from symgrad.compiler.symbolic.notations.base import Lowering, arguments_of
+from symgrad.compiler.symbolic.notations.index_namespace import Indexing
+from symgrad.compiler.symbolic.program import FormulaProgram, LoweringRequest
+from symgrad.errors import FormulaError
+
+
+def lower(job: LoweringRequest) -> FormulaProgram:
+    """Every output as the expression of its element."""
+    run = _Indexed(job)
+    return run.program(lambda: max(run.depth.values(), default=0))
+
+
+@dataclass(frozen=True)
+class Operand:
+    """A tensor in the column `element`: call it with indices."""
+
+    lowering: _Indexed
+    value: Value
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        return self.value.shape  # type: ignore[no-any-return]
+
+    @property
+    def ndim(self) -> int:
+        return len(self.value.shape)
+
+    def __call__(self, *at: Any) -> Any:
+        return self.lowering.element(self.value, at)
+
+
+class _Indexed(Lowering):
+    notation = "index"
+
+    def __init__(self, job: LoweringRequest) -> None:
+        super().__init__(job)
+        self.unnamed = set()
+        """A name may have the indices of directions, besides its own."""
+        self.places: dict[Value, tuple[Any, ...]] = {}
+        """Those of the values that have names."""
+        self.depth: dict[Value, int] = {}
+        """How deep sums are nested in the expression of a value."""
+        self.asked = {a for v in job.graph.values if is_opaque(v) for a in arguments_of(v)}
+        """What stands in functions of whole tensors needs a name."""
+        for some in job.directions:
+            self.point(some)
+
+    def point(self, directions: tuple[Value, ...]) -> None:
+        """Each direction is 1 at one place, with indices of its own, and 0 elsewhere."""
+        start = 0
+        for d in directions:
+            places = (index_algebra.place(start + p, n) for p, n in enumerate(d.shape))
+            self.known[d] = sp.Mul(*map(sp.KroneckerDelta, own(d), places))
+            start += len(d.shape)
+
+    def finish(self, n: int, v: Value, directions: tuple[Value, ...]) -> Any:
+        """The element of a derivative: the indices of its directions come first, then its own."""
+        sizes = [n for d in directions for n in d.shape]
+        names: dict[Any, Any] = {index_algebra.place(p, n): index_algebra.free(p, n) for p, n in enumerate(sizes)}
+        names |= {i: index_algebra.free(len(sizes) + p, n) for p, (i, n) in enumerate(zip(own(v), v.shape, strict=True))}
+        return self.known[v].xreplace(names) if sizes else self.known[v]
+
+    def add_input(self, i: int, x: Value, label: str) -> Any:
+        if x in self.job.all_directions:
+            return None
+        self.name(x, f"x{i}")
+        self.set_label(x, label)
+        return self.symbols[x][0]
+
+    def name(self, v: Value, name: str) -> list[Any]:
+        """A symbol for a whole tensor: a plain one for a number. It is a function of its free indices, and of the places of directions."""
+        real = {} if v.dtype.kind == "c" else {"real": True}
+        at = (*own(v), *self.places.get(v, ()))
+        symbol = sp.IndexedBase(name, shape=tuple(map(index_algebra.size, at)), **real) if at else to_sympy.symbol(name, v.dtype)
+        element = symbol[at] if at else symbol
+        self.known[v] = to_sympy.truth(element, v.dtype)
+        self.symbols[v] = (symbol,)
+        return [element]
+
+    def kind(self, v: Value) -> Any:
+        """The places of directions, the same for all values of a form."""
+        first = self.first.get((self.forms.of(v)[0], 0))
+        e = self.known[v] if first is None else first.expression
+        self.places[v] = tuple(sorted((s for s in e.free_symbols if index_algebra.is_place(s)), key=lambda s: s.name))
+        return self.places[v]
+
+    def wants(self, v: Value, size: tuple[int, int]) -> bool:
+        return v in self.asked or super().wants(v, size)
+
+    def lower(self, v: Value) -> Any:
+        scope = Indexing(v.shape, max((self.depth.get(a, 0) for a in arguments_of(v) if a not in self.symbols), default=0))
+        e = self.expression(v, scope)
+        self.depth[v] = max(scope.depth, index_algebra.deepest(e))
+        return e
+
+    def element(self, v: Value, at: tuple[Any, ...]) -> Any:
+        """The element of `v` at given places; where a dimension has size 1 there is only one."""
+        place = (sp.Integer(0) if n == 1 else sp.sympify(i, strict=True) for i, n in zip(at, v.shape, strict=True))
+        return self.known[v].xreplace(dict(zip(own(v), place, strict=True))) if at else self.known[v]
+
+    def expression(self, v: Value, scope: Indexing) -> Any:
+        if v.op == LITERAL:
+            return to_sympy.literal(v)
+        if 0 in v.shape:  # no element: there is nothing to say
+            return sp.false if v.dtype.kind == "b" else sp.Integer(0)
+        whole, output = (v, None) if v.op != OUTPUT else (v.args[0], v.attrs["index"])
+        row, at = row_of(whole), own(v)
+        if row.elementwise:
+            return to_sympy.elementwise(v, [None if a is None else self.element(a, at[len(at) - len(a.shape) :]) for a in v.args])
+        operands = [None if a is None else Operand(self, a) for a in whole.args]
+        if (row.name, output) in ELEMENTS:
+            return ELEMENTS[row.name, output](scope, at, *operands, **whole.attrs)
+        if (row.name, None) in ELEMENTS:
+            return ELEMENTS[row.name, None](scope, at, *operands, **whole.attrs, output=output)
+        return self.opaque(whole, at, output)
+
+    def opaque(self, v: Value, at: tuple[Any, ...], output: int | None) -> Any:
+        """A function of whole tensors, each of which has a name."""
+        for a in arguments_of(v):
+            if a not in self.symbols or self.places.get(a):
+                advice = "derive one number of it, such as the sum"
+                raise FormulaError(f"this derivative has no closed form: {v.op} is applied to every slice of a tensor; {advice}")
+        whole = to_sympy.opaque(v, [None if a is None else self.symbols[a][0] for a in v.args], output)
+        return index_algebra.Element(whole, *at) if at else whole
+
+
+def own(v: Value) -> tuple[Any, ...]:
+    """The free indices of a value."""
+    return tuple(index_algebra.free(p, n) for p, n in enumerate(v.shape))
+
+
+def is_opaque(v: Value) -> bool:
+    """Whether a value is given by a function of whole tensors."""
+    whole, output = (v.args[0], v.attrs["index"]) if v.op == OUTPUT else (v, None)
+    if whole.row is None or whole.row.elementwise or isinstance(v.dtype, tuple):
+        return False
+    return (whole.op, output) not in ELEMENTS and (whole.op, None) not in ELEMENTS

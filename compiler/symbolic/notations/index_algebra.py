@@ -1,0 +1,260 @@
+"""Index notation's own symbols and functions: indices that know their range, sums that eliminate deltas, brackets for conditions.
+
+An index is an integer symbol whose name ends in the number of its values: `i0_5` is the first index of a tensor, from 0 to 4, and `j2_7`
+is bound by a sum that has sums of at most one level inside. Names depend on structure alone, so that equal sums are equal expressions.
+"""
+
+from __future__ import annotations
+
+from math import prod
+from typing import Any
+
+import sympy as sp
+from sympy.printing.precedence import PRECEDENCE
+
+from symgrad.compiler.symbolic.limits import MAX_TERMS
+
+_INDICES: dict[str, Any] = {}
+
+
+def _index(name: str) -> Any:
+    if name not in _INDICES:
+        _INDICES[name] = sp.Symbol(name, integer=True, nonnegative=True)
+    return _INDICES[name]
+
+
+def free(position: int, size: int) -> Any:
+    """The index of a tensor's dimension."""
+    return _index(f"i{position}_{size}")
+
+
+def bound(depth: int, size: int) -> Any:
+    """The index of a sum with `depth - 1` levels of sums inside."""
+    return _index(f"j{depth}_{size}")
+
+
+def place(position: int, size: int) -> Any:
+    """Where a direction is 1: an index of a derivative besides those of the input that it is taken in."""
+    return _index(f"h{position}_{size}")
+
+
+def is_place(e: Any) -> bool:
+    return is_index(e) and e.name[0] == "h"
+
+
+def is_index(e: Any) -> bool:
+    return isinstance(e, sp.Symbol) and _INDICES.get(e.name) == e
+
+
+def size(index: Any) -> int:
+    """How many values an index has: 0 to size - 1."""
+    return int(index.name.partition("_")[2])
+
+
+def interval(e: Any) -> tuple[Any, Any] | None:
+    """The smallest and the largest value of an index expression; None where it is not linear."""
+    low = high = sp.Integer(0)
+    for term in sp.Add.make_args(e):
+        scale, rest = term.as_coeff_Mul()
+        if rest == 1:
+            low, high = low + scale, high + scale
+        elif is_index(rest) and scale.is_Integer:
+            ends = (sp.Integer(0), scale * (size(rest) - 1))
+            low, high = low + min(ends), high + max(ends)
+        else:
+            return None
+    return low, high
+
+
+def _lies(e: Any, low: Any, high: Any) -> bool | None:
+    """Whether low <= e < high: always, never, or None: it depends."""
+    ends = interval(e)
+    if ends is None:
+        return None
+    if ends[0] >= low and ends[1] < high:
+        return True
+    return False if ends[1] < low or ends[0] >= high else None
+
+
+def divided(e: Any, n: int) -> tuple[Any, Any]:
+    """e // n and e % n, for an index expression."""
+    terms = [(t, t.as_coeff_Mul()[0]) for t in sp.Add.make_args(sp.sympify(e, strict=True))]
+    whole = sp.Add(*(t / n for t, scale in terms if scale.is_Integer and scale % n == 0))
+    rest = sp.Add(*(t for t, scale in terms if not (scale.is_Integer and scale % n == 0)))
+    return (whole, rest) if _lies(rest, 0, n) else (whole + Quotient(rest, sp.Integer(n)), sp.Mod(rest, n))
+
+
+class Binder:
+    """An expression that binds indices. SymPy moves choices in conditions outwards (`piecewise_fold`), and must not move them past it."""
+
+    __slots__ = ()
+
+    def has(self, *patterns: Any) -> bool:
+        return patterns != (sp.Piecewise,) and bool(super().has(*patterns))  # type: ignore[misc]
+
+
+class Sigma(Binder, sp.Sum):  # type: ignore[misc]
+    """A sum as it is given: SymPy's own would pull conditions out of it, which can take for ever."""
+
+    precedence = PRECEDENCE["Mul"]  # in a product it needs brackets, unless it comes last
+
+    def __new__(cls, body: Any, *limits: Any) -> Any:
+        sum_ = sp.Expr.__new__(cls, body, *(sp.Tuple(*limit) for limit in limits))
+        sum_.is_commutative = True
+        return sum_
+
+
+class Fold(Binder, sp.Expr):  # type: ignore[misc]
+    """max, min, product, logsumexp, all, any of a body over an index: name, body, (index, first, last)."""
+
+    is_commutative = True
+    is_real = True
+    precedence = PRECEDENCE["Mul"]
+
+    def __new__(cls, name: Any, body: Any, limits: Any) -> Any:
+        return super().__new__(cls, name, body, sp.Tuple(*limits))
+
+    @property
+    def free_symbols(self) -> Any:
+        index, *ends = self.args[2].args
+        return self.args[1].free_symbols - {index} | {s for e in ends for s in e.free_symbols}
+
+
+class Within(sp.Function):  # type: ignore[misc]
+    """[low ≤ e < high]: 1 or 0."""
+
+    is_real = True
+    is_nonnegative = True
+
+    @classmethod
+    def eval(cls, e: Any, low: Any, high: Any) -> Any:
+        found = _lies(e, low, high)
+        return None if found is None else sp.Integer(found)
+
+
+class Quotient(sp.Function):  # type: ignore[misc]
+    """e // n, of whole numbers: SymPy's floor(e/n) would be computed with fractions, which round."""
+
+    is_integer = True
+
+    @classmethod
+    def eval(cls, e: Any, n: Any) -> Any:
+        if e.is_Integer:
+            return e // n
+        return sp.Integer(0) if _lies(e, 0, n) else None
+
+
+class Element(sp.Expr):  # type: ignore[misc]
+    """One element of a tensor that a row of the table gives as a whole: sort(x)[i]."""
+
+    is_commutative = True
+
+    def _eval_is_real(self) -> Any:
+        return self.args[0].is_real
+
+    def __new__(cls, whole: Any, *at: Any) -> Any:
+        return super().__new__(cls, whole, *at)
+
+
+def total(body: Any, k: Any) -> Any:
+    """The sum of `body` over all values of the index k."""
+    if size(k) == 1:
+        return body.xreplace({k: sp.Integer(0)})
+    if k not in body.free_symbols:
+        return size(k) * body
+    sums = [f for f in sp.Mul.make_args(body) if isinstance(f, sp.Add) and any(k in d.free_symbols for d in f.atoms(sp.KroneckerDelta))]
+    if sums and prod(len(f.args) for f in sums) <= MAX_TERMS:  # a sum with a delta in it is multiplied out
+        return sp.Add(*(total(term * (body / sums[0]), k) for term in sums[0].args))
+    outer, inner = _primitive(body).as_independent(k, as_Add=False)
+    for factor in sp.Mul.make_args(inner):
+        solved = _solved(factor, k)
+        if solved is not None:
+            rest = (inner / factor).xreplace({k: solved})
+            return outer * rest * Within(solved, sp.Integer(0), sp.Integer(size(k)))
+    return outer * _renamed(_merged(inner, k))
+
+
+def _primitive(e: Any) -> Any:
+    """(2 a + 2 b) c -> 2 (a + b) c"""
+    scale, factors = sp.Integer(1), []
+    for factor in sp.Mul.make_args(e):
+        content, rest = factor.primitive() if isinstance(factor, sp.Add) else (sp.Integer(1), factor)
+        scale *= content if content.is_Integer else 1
+        factors.append(rest if content.is_Integer else factor)
+    return sp.Mul(scale, sp.Mul(*factors), evaluate=False) if scale != 1 else e
+
+
+def _merged(body: Any, k: Any) -> Any:
+    """Σ_k a Σ_l b is one sum over k and l of a b."""
+    sums = [f for f in sp.Mul.make_args(body) if isinstance(f, Sigma)]
+    if len(sums) != 1 or any(ends[0] != 0 or ends[1] != size(j) - 1 for j, *ends in sums[0].limits):
+        return Sigma(body, (k, 0, size(k) - 1))
+    return Sigma(sums[0].function * (body / sums[0]), *sums[0].limits, (k, 0, size(k) - 1))
+
+
+def _renamed(e: Any) -> Any:
+    """A sum with the names that its indices have by depth: equal sums are equal then, wherever they come from."""
+    inside = [_depth(limit[0]) for s in e.function.atoms(sp.Sum) for limit in s.limits]
+    inside += [_depth(limit[0]) for s in e.function.atoms(Fold, Last) for limit in s.args if isinstance(limit, sp.Tuple)]
+    first = max(inside, default=0) + 1
+    others = {_depth(k) for k in e.free_symbols if is_index(k) and k.name[0] == "j"}  # of sums around this one
+    while others & set(range(first, first + len(e.limits))):
+        first += 1
+    names = {limit[0]: bound(first + n, size(limit[0])) for n, limit in enumerate(e.limits)}
+    return e if all(k == name for k, name in names.items()) else e.xreplace(names)
+
+
+def _depth(index: Any) -> int:
+    return int(index.name[1:].partition("_")[0])
+
+
+def deepest(e: Any) -> int:
+    """The highest number of an index that a sum in it has: one around it needs a higher one."""
+    return max((_depth(k) for k in e.atoms(sp.Symbol) if is_index(k) and k.name[0] == "j"), default=0)
+
+
+def _solved(factor: Any, k: Any) -> Any:
+    """The only value of k for which a delta is not zero, if it is a linear expression of other indices."""
+    if not isinstance(factor, sp.KroneckerDelta):
+        return None
+    difference = sp.expand(factor.args[0] - factor.args[1])
+    scale = difference.coeff(k)
+    rest = difference - scale * k
+    return -rest / scale if scale in (1, -1) and k not in rest.free_symbols else None
+
+
+class Last(Binder, sp.Expr):  # type: ignore[misc]
+    """The value at the last index where the bracket is 1, or a default where there is none: value, bracket, default, *limits."""
+
+    is_commutative = True
+    is_real = True
+
+    def __new__(cls, value: Any, hit: Any, default: Any, *limits: Any) -> Any:
+        return super().__new__(cls, value, hit, default, *(sp.Tuple(*limit) for limit in limits))
+
+    @property
+    def free_symbols(self) -> Any:
+        inner = set().union(*(e.free_symbols for e in self.args[:3]))
+        return inner - {limit.args[0] for limit in self.args[3:]}
+
+
+def is_bracket(e: Any) -> bool:
+    """Whether a relation says that a product of brackets is not 0."""
+    return isinstance(e, sp.Ne) and e.rhs == 0 and all(isinstance(f, (Within, sp.KroneckerDelta)) for f in sp.Mul.make_args(e.lhs))
+
+
+def relation(bracket: Any) -> Any:
+    """The condition under which a product of brackets is 1."""
+    return sp.And(*(_relation(factor) for factor in sp.Mul.make_args(bracket)))
+
+
+def _relation(bracket: Any) -> Any:
+    if isinstance(bracket, sp.KroneckerDelta):
+        return sp.Eq(*bracket.args)
+    if not isinstance(bracket, Within):
+        return sp.Ne(bracket, 0)
+    e, low, high = bracket.args
+    ends = interval(e)
+    above = ends is not None and ends[0] >= low
+    below = ends is not None and ends[1] < high
+    return sp.And(sp.true if above else sp.Ge(e, low), sp.true if below else sp.Lt(e, high))

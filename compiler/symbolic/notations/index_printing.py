@@ -1,0 +1,227 @@
+"""Index notation as text and as LaTeX: letters for indices, sums and folds over them, brackets, deltas."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from functools import cached_property
+from typing import Any
+
+import sympy as sp
+
+from symgrad.compiler.ir.elements.registry import OUTPUTS
+from symgrad.compiler.symbolic.notations import index_algebra
+
+_LETTERS = "ijklmnpqrstuvabcdefgh"
+_BIG = (index_algebra.Sigma, index_algebra.Fold)
+
+
+class IndexPrinter:
+    """What both printers do. Indices of tensors are i, j, ...; a sum takes the next letter that is free where it stands."""
+
+    labels: Any
+    letters: dict[Any, str]
+    taken: set[str]
+    word: Any
+    comma: str
+
+    @cached_property
+    def free_letters(self) -> list[str]:
+        """Letters that are not the name of anything."""
+        taken = self.taken
+        return [c for c in (*_LETTERS, *(f"{c}{n}" for n in range(1, 99) for c in _LETTERS)) if c not in taken]
+
+    def letter(self, index: Any) -> str:
+        if index not in self.letters:
+            if index.name[0] == "i":
+                self.letters[index] = self.free_letters[int(index.name[1:].partition("_")[0])]
+            else:
+                taken = set(self.letters.values())
+                self.letters[index] = next(c for c in self.free_letters if c not in taken)
+        return self.letters[index]
+
+    def name_indices(self, e: Any) -> None:
+        """Tensors' indices first, then directions'."""
+        for index in sorted((s for s in e.free_symbols if index_algebra.is_index(s)), key=lambda s: (s.name[0] != "i", s.name)):
+            self.letter(index)
+
+    @contextmanager
+    def scope(self, e: Any, bound: list[Any]) -> Iterator[None]:
+        """Free indices have their letters before the bound ones take theirs."""
+        self.name_indices(e)
+        before = dict(self.letters)
+        for index in bound:
+            self.letters.pop(index, None)
+        for index in bound:
+            self.letter(index)
+        try:
+            yield
+        finally:
+            self.letters = before
+
+    def places(self, at: Any) -> str:
+        return self.comma.join(self._print(i) for i in at)  # type: ignore[attr-defined]
+
+    def limits(self, limits: Any, *bodies: Any) -> str:
+        return self.comma.join(self.limit(*limit, is_said=_is_said(limit[0], bodies)) for limit in limits)
+
+    def limit(self, k: Any, first: Any, last: Any, *, is_said: bool) -> str:
+        """`k`, or where not all values count `k ≤ i`, `k ≥ i`; the end of the range unless a tensor's size says it."""
+        name, end = self._print(k), self._print(sp.Integer(index_algebra.size(k)))  # type: ignore[attr-defined]
+        start = "" if first == 0 else f"{self._print(first)} {self.at_most} "  # type: ignore[attr-defined]
+        if last != index_algebra.size(k) - 1:
+            return f"{start}{name} {self.at_most} {self._print(last)}"  # type: ignore[attr-defined]
+        if not is_said:
+            return f"{start}{name} < {end}"
+        return name if first == 0 else f"{name} {self.at_least} {self._print(first)}"  # type: ignore[attr-defined]
+
+    at_most: str
+    at_least: str
+
+    def bounds(self, e: Any) -> str:
+        """A bracket says only what is not clear from the range of its indices."""
+        place, low, high = e.args
+        ends = index_algebra.interval(place)
+        text = self._print(place)  # type: ignore[attr-defined]
+        above = ends is not None and ends[0] >= low
+        below = ends is not None and ends[1] < high
+        if above:
+            return f"{text} < {self._print(high)}"  # type: ignore[attr-defined]
+        if below:
+            return f"{text} {self.at_least} {self._print(low)}"  # type: ignore[attr-defined]
+        return f"{self._print(low)} {self.at_most} {text} < {self._print(high)}"  # type: ignore[attr-defined]
+
+
+class IndexText(IndexPrinter):
+    """`Σ_k A[i, k]*x[k]`"""
+
+    comma, at_most, at_least = ", ", "≤", "≥"
+
+    def _print_Indexed(self, e: Any) -> str:
+        return f"{self._print(e.base)}[{self.places(e.indices)}]"  # type: ignore[attr-defined]
+
+    def _print_Element(self, e: Any) -> str:
+        return f"{self._print(e.args[0])}[{self.places(e.args[1:])}]"  # type: ignore[attr-defined]
+
+    def _print_KroneckerDelta(self, e: Any) -> str:
+        if "δ" in self.taken:
+            return f"[{' = '.join(self._print(i) for i in e.args)}]"  # type: ignore[attr-defined]
+        return f"δ[{self.places(e.args)}]"
+
+    def _print_Within(self, e: Any) -> str:
+        return f"[{self.bounds(e)}]"
+
+    def _print_Quotient(self, e: Any) -> str:
+        return f"⌊({self._print(e.args[0])})/{self._print(e.args[1])}⌋"  # type: ignore[attr-defined]
+
+    def _print_Sigma(self, e: Any) -> str:
+        with self.scope(e, [limit[0] for limit in e.limits]):
+            return f"{self.word('Σ')}_{self._under(self.limits(e.limits, e.function))} {self._body(e.function)}"
+
+    def _print_Fold(self, e: Any) -> str:
+        name, body, limits = e.args
+        with self.scope(e, [limits[0]]):
+            return f"{self.word('Π' if name.name == 'prod' else name.name)}_{self._under(self.limits([limits], body))} {self._body(body)}"
+
+    def _print_Last(self, e: Any) -> str:
+        value, hit, default, *limits = e.args
+        with self.scope(e, [limit[0] for limit in limits]):
+            shown = [self._print(part) for part in (value, hit, default)]  # type: ignore[attr-defined]
+            return f"(last_{self._under(self.limits(limits, value, hit))} {shown[0]} where {shown[1]} = 1, else {shown[2]})"
+
+    def _under(self, text: str) -> str:
+        return text if len(text) == 1 else f"{{{text}}}"
+
+    def _body(self, e: Any) -> str:
+        text = self._print(e)  # type: ignore[attr-defined]
+        return f"({text})" if isinstance(e, sp.Add) or (isinstance(e, sp.Mul) and "/" in text and _big_factor(e) is not None) else text
+
+    def _print_Mul(self, e: Any) -> str:
+        big = _big_factor(e)
+        if big is None:
+            return super()._print_Mul(e)  # type: ignore[misc, no-any-return]
+        rest = e / big
+        if rest == -1:
+            return f"-{self._print(big)}"  # type: ignore[attr-defined]
+        if sp.fraction(rest)[1] != 1 or isinstance(rest, sp.Add):
+            return super()._print_Mul(e)  # type: ignore[misc, no-any-return]
+        return f"{self._print(rest)}*{self._print(big)}"  # type: ignore[attr-defined]
+
+
+class IndexLatex(IndexPrinter):
+    r"""`\sum_{k} A_{i, k} x_{k}`"""
+
+    comma, at_most, at_least = ", ", r"\le", r"\ge"
+
+    def _print_Indexed(self, e: Any) -> str:
+        return f"{self._subscripted(self._print(e.base))}_{{{self.places(e.indices)}}}"  # type: ignore[attr-defined]
+
+    def _subscripted(self, text: str) -> str:
+        return f"{{{text}}}" if "_" in text else text
+
+    def _print_Element(self, e: Any) -> str:
+        return f"{self._print(e.args[0])}_{{{self.places(e.args[1:])}}}"  # type: ignore[attr-defined]
+
+    def _print_KroneckerDelta(self, e: Any, exp: Any = None) -> str:
+        if r"\delta" in self.taken:
+            return rf"\left[{' = '.join(self._print(i) for i in e.args)}\right]"  # type: ignore[attr-defined]
+        return rf"\delta_{{{self.places(e.args)}}}"
+
+    def _print_Quotient(self, e: Any, exp: Any = None) -> str:
+        return rf"\left\lfloor \frac{{{self._print(e.args[0])}}}{{{self._print(e.args[1])}}} \right\rfloor"  # type: ignore[attr-defined]
+
+    def _print_Within(self, e: Any, exp: Any = None) -> str:
+        return rf"\left[{self.bounds(e)}\right]"
+
+    def _print_Sigma(self, e: Any) -> str:
+        with self.scope(e, [limit[0] for limit in e.limits]):
+            return rf"\sum_{{{self.limits(e.limits, e.function)}}} {self._body(e.function)}"
+
+    def _print_Fold(self, e: Any, exp: Any = None) -> str:
+        name, body, limits = e.args
+        sign = {"prod": r"\prod", "max": r"\max", "min": r"\min"}.get(name.name, rf"\operatorname*{{{name.name}}}")
+        with self.scope(e, [limits[0]]):
+            return rf"{sign}_{{{self.limits([limits], body)}}} {self._body(body)}"
+
+    def _print_Last(self, e: Any) -> str:
+        value, hit, default, *limits = e.args
+        with self.scope(e, [limit[0] for limit in limits]):
+            shown = [self._print(part) for part in (value, hit, default)]  # type: ignore[attr-defined]
+            sign = rf"\operatorname*{{last}}_{{{self.limits(limits, value, hit)}}}"
+            return rf"\begin{{cases}} {sign} {shown[0]} & {shown[1]} = 1 \\ {shown[2]} & \text{{otherwise}} \end{{cases}}"
+
+    def _body(self, e: Any) -> str:
+        text = self._print(e)  # type: ignore[attr-defined]
+        return rf"\left({text}\right)" if isinstance(e, sp.Add) else text
+
+    def _needs_mul_brackets(self, expr: Any, first: bool = False, last: bool = False) -> bool:
+        if isinstance(expr, _BIG):
+            return not last
+        return super()._needs_mul_brackets(expr, first, last)  # type: ignore[misc, no-any-return]
+
+
+def _is_said(k: Any, bodies: Any) -> bool:
+    """Whether an index stands alone as the place in some tensor, and all such dimensions have its size."""
+    sizes = {n for body in bodies for n in _sizes(k, body)}
+    return sizes == {index_algebra.size(k)}
+
+
+def _sizes(k: Any, body: Any) -> Iterator[int]:
+    for e in body.atoms(sp.Indexed, index_algebra.Element):
+        at = e.indices if isinstance(e, sp.Indexed) else e.args[1:]
+        shape = e.base.shape if isinstance(e, sp.Indexed) else e.args[0].func.application.shape
+        yield from (int(n) for n, place in zip(shape, at, strict=True) if place == k)
+
+
+def _big_factor(e: Any) -> Any:
+    """The only sum or fold among the factors of a product."""
+    found = [f for f in e.args if isinstance(f, _BIG)]
+    return found[0] if len(found) == 1 else None
+
+
+def function_name(application: Any) -> str:
+    """`argsort` for the second output of sort, `jax.f.1` for that of an imported function."""
+    name: str = application.row.name
+    if application.row.foreign is not None and application.index is not None:
+        return f"{name}.{application.index}"
+    return name if application.index is None or name not in OUTPUTS else OUTPUTS[name][application.index]

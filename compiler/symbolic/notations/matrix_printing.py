@@ -1,0 +1,221 @@
+"""Matrix notation as text and as LaTeX: products, transposes and sums of matrices, and arithmetic on their elements.
+
+How tightly an expression holds together decides on its brackets:
+
+    0   sums, and products with a minus sign     A x - b
+    1   products and quotients of elements       x ∘ y, x ⊘ y
+    2   products of matrices, and with numbers   2 A x
+    3   powers                                   x^∘2, Aᵀ
+    4   everything else                          x, exp(A x)
+
+A reader of the text needs nothing but this table: tests read every formula back.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Callable
+from typing import Any
+
+import sympy as sp
+
+from symgrad.compiler.symbolic.notations.matrix_algebra import Det, Elementwise, Entry, Rows, Total, parted
+
+SUM, ELEMENTS, PRODUCT, POWER, ATOM = range(5)
+_KINDS = ((sp.Add, sp.MatAdd), sp.HadamardProduct, (sp.Mul, sp.MatMul), (sp.Pow, sp.HadamardPower, sp.Transpose, sp.Inverse))
+
+
+class MatrixPrinter:
+    """What the text and the LaTeX of matrix notation have in common.
+
+    The variables of an elementwise function stand for matrices (`inserted`). An expression of such variables is a matrix, too: its
+    products, quotients and powers are those of elements.
+    """
+
+    bracket: str
+    circle: str
+    slash: str
+    ones: str
+    inserted: dict[Any, Any]
+    _print: Callable[..., str]
+    _as_ordered_terms: Callable[..., list[Any]]
+    sized = False
+    """Whether 𝟏 and I are written with their sizes, which nothing else in the formula says."""
+
+    def raised_elements(self, base: str, exponent: str) -> str:
+        """The power of every element."""
+        raise NotImplementedError
+
+    def level(self, e: Any) -> int:
+        """How tightly an expression holds together, by the table above."""
+        if isinstance(e, Elementwise):
+            return self.level(self.opened(e))
+        if e in self.inserted:
+            return self.level(self.inserted[e])
+        if isinstance(e, Entry):  # a number that is written as a product of matrices
+            return ELEMENTS
+        if isinstance(e, sp.OneMatrix) and 1 not in e.shape:
+            return PRODUCT
+        if e.is_Rational:
+            return SUM if e < 0 else ATOM if e.is_Integer else PRODUCT
+        if isinstance(e, (sp.Mul, sp.Pow)) and self.is_matrix(e):
+            return self.level_of_elements(e)
+        return next((level for level, kinds in enumerate(_KINDS) if isinstance(e, kinds)), ATOM)
+
+    def level_of_elements(self, e: Any) -> int:
+        if isinstance(e, sp.Mul):
+            return SUM if e.could_extract_minus_sign() else ELEMENTS
+        return ELEMENTS if _divides(e) else ATOM if e.exp == sp.Rational(1, 2) else POWER
+
+    def inside(self, e: Any, level: int) -> str:
+        """In brackets, unless it holds together more tightly than `level`."""
+        text = self._print(e)
+        return text if self.level(e) > level else self.bracket % text
+
+    def opened(self, e: Any) -> Any:
+        """The expression of an elementwise function, whose variables are printed as its matrices from here on."""
+        self.inserted.update(zip(e.function.variables, e.matrices, strict=True))
+        return e.function.expr
+
+    def is_matrix(self, e: Any) -> bool:
+        return bool(self.inserted) and not self.inserted.keys().isdisjoint(e.free_symbols)
+
+    def _print_Elementwise(self, e: Any) -> str:
+        return self._print(self.opened(e))
+
+    def _print_MatMul(self, e: Any) -> str:
+        scale, factors = parted(e)
+        shown = [self._one_factor(f) for f in factors]
+        return " ".join(shown) if scale == 1 else f"-{' '.join(shown)}" if scale == -1 else f"{self.scale(scale)} {' '.join(shown)}"
+
+    def _one_factor(self, f: Any) -> str:
+        return self.ones_product(f) if isinstance(f, sp.OneMatrix) else self.inside(f, ELEMENTS)
+
+    def ones_product(self, e: Any) -> str:
+        """A matrix of ones as a factor: 𝟏 is a column."""
+        column, row = (self.sized_text(self.ones, n) for n in e.shape)
+        row = self.transposed_text(row)
+        return row if e.shape[0] == 1 else column if e.shape[1] == 1 else f"{column} {row}"
+
+    def sized_text(self, text: str, n: Any) -> str:
+        """𝟏₃ where the size is not clear."""
+        return text + self.subscript(n) if self.sized else text
+
+    def subscript(self, n: Any) -> str:
+        raise NotImplementedError
+
+    def transposed_text(self, text: str) -> str:
+        raise NotImplementedError
+
+    def scale(self, e: Any) -> str:
+        """A number before a product of matrices."""
+        return self._print(e) if e.is_Rational else self.inside(e, ELEMENTS)
+
+    def _print_MatAdd(self, e: Any) -> str:
+        terms = sorted(e.args, key=lambda t: (isinstance(t, sp.MatMul) and bool(t.args[0].is_negative), isinstance(t, sp.Transpose)))
+        return signed_sum([self.term(t) for t in terms])
+
+    def term(self, e: Any) -> str:
+        return self._print(e)
+
+    def _print_HadamardProduct(self, e: Any) -> str:
+        return self.circle.join(self.inside(f, PRODUCT) for f in e.args)
+
+    def _print_HadamardPower(self, e: Any) -> str:
+        return self.raised_elements(self.inside(e.base, POWER), self.inside(e.exp, PRODUCT))
+
+    def _print_Mul(self, e: Any) -> str:
+        return self.product_of_elements(e) if self.is_matrix(e) else super()._print_Mul(e)  # type: ignore[misc]
+
+    def product_of_elements(self, e: Any) -> str:
+        """`-2 (x ∘ y ⊘ z)`"""
+        if e.could_extract_minus_sign():
+            return f"-{self.inside(-e, SUM)}"
+        numbers, matrices = _split(self, e)
+        scale = sp.Mul(*numbers)
+        factors, others = [f for f in matrices if not _divides(f)], [1 / f for f in matrices if _divides(f)]
+        if not factors:
+            return f"{self.inside(scale, ELEMENTS)}{self.slash}{self._divisor(others)}"
+        text = self.circle.join(self.inside(f, PRODUCT) for f in factors)
+        if others:
+            text += self.slash + self._divisor(others)
+        if scale == 1:
+            return text
+        return f"{self.scale(scale)} {text if len(factors) + len(others) == 1 else self.bracket % text}"
+
+    def _divisor(self, factors: list[Any]) -> str:
+        text = self.circle.join(self.inside(f, PRODUCT) for f in factors)
+        return text if len(factors) == 1 else self.bracket % text
+
+    def _print_Pow(self, e: Any, **options: Any) -> str:
+        return self.power_of_elements(e) if self.is_matrix(e) else super()._print_Pow(e, **options)  # type: ignore[misc]
+
+    def power_of_elements(self, e: Any) -> str:
+        if _divides(e):
+            return self.product_of_elements(e)
+        if e.exp == sp.Rational(1, 2):
+            return self.root(e.base)
+        return self.raised_elements(self.inside(e.base, POWER), self.inside(e.exp, PRODUCT))
+
+    def root(self, e: Any) -> str:
+        raise NotImplementedError
+
+    def _print_Add(self, e: Any, order: Any = None) -> str:
+        if not self.is_matrix(e):
+            return super()._print_Add(e, order)  # type: ignore[misc, no-any-return]
+        return signed_sum([self._print(term) for term in self._as_ordered_terms(e, None)])
+
+
+def says_sizes(e: Any) -> bool:
+    """Whether a reader finds the sizes of all matrices of ones, given the shape of the result and those of names."""
+    if not isinstance(e, sp.Basic) or not e.has(sp.OneMatrix, sp.Identity):
+        return True
+    return all(_is_clear(part) for part in sp.preorder_traversal(e))
+
+
+def _is_clear(e: Any) -> bool:
+    """Whether the sizes that are summed over in an operation are said by one of its operands."""
+    if isinstance(e, (Total, sp.Trace, Det)):
+        return all(_said(e.args[0]))
+    if isinstance(e, Rows):
+        return _said(e.args[1])[1]
+    if isinstance(e, sp.MatMul):
+        factors = parted(e)[1]
+        return all(_said(a)[1] or _said(b)[0] for a, b in itertools.pairwise(factors))
+    return True
+
+
+def _said(e: Any) -> tuple[bool, bool]:
+    """Whether the numbers of rows and of columns of a matrix follow from the names in it."""
+    if isinstance(e, (sp.OneMatrix, sp.ZeroMatrix, sp.Identity)):
+        rows, columns = (False, False)
+    elif isinstance(e, (sp.Transpose, sp.Inverse)):
+        columns, rows = _said(e.arg)
+    elif isinstance(e, sp.DiagMatrix):
+        rows = columns = _said(e.args[0])[0]
+    elif isinstance(e, sp.MatMul):
+        factors = parted(e)[1]
+        rows, columns = _said(factors[0])[0], _said(factors[-1])[1]
+    elif isinstance(e, (sp.MatAdd, sp.HadamardProduct, sp.HadamardPower, Elementwise, Rows)):
+        found = [_said(a) for a in e.args if getattr(a, "is_Matrix", False)]
+        rows, columns = any(r for r, _ in found), any(c for _, c in found)
+    else:
+        rows, columns = True, True
+    return rows or e.shape[0] == 1, columns or e.shape[1] == 1
+
+
+def _split(run: MatrixPrinter, product: Any) -> tuple[list[Any], list[Any]]:
+    """The numbers among the factors of a product, and the matrices."""
+    factors = sp.Mul.make_args(product)
+    return [f for f in factors if not run.is_matrix(f)], [f for f in factors if run.is_matrix(f)]
+
+
+def _divides(e: Any) -> bool:
+    """Whether a factor is the inverse of a power."""
+    return isinstance(e, sp.Pow) and bool(e.exp.is_negative)
+
+
+def signed_sum(terms: list[str]) -> str:
+    """Terms with their signs between them."""
+    first, *others = terms
+    return first + "".join(f" - {term[1:].lstrip()}" if term.startswith("-") else f" + {term}" for term in others)

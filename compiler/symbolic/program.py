@@ -1,0 +1,124 @@
+"""A symbolic program: lines `name = expression` in order, and an expression (or an array of them) for each output of a graph.
+
+Symbols have internal names. What a user calls them stands in `labels`, which only printers read.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+import sympy as sp
+
+from symgrad.compiler.ir.graph import Graph, Value
+from symgrad.compiler.symbolic.evaluate import WIDE, Evaluator
+from symgrad.compiler.symbolic.notations.index_evaluate import IndexEvaluator
+from symgrad.mode import local
+from symgrad.ops.promotion import kind
+from symgrad.typing import Array
+
+
+class Line:
+    """A formula, made when it is looked at. `first` is the line that has the same form: printed and run in place of this one, with
+    the names of this one in place of its own."""
+
+    def __init__(self, name: Any, names: tuple[Any, ...], make: Callable[[], Any], first: Line | None = None) -> None:
+        self.name = name
+        """What the line defines; None for an output."""
+        self.names = names
+        self.first = self if first is None else first
+        self._make = make
+
+    @cached_property
+    def expression(self) -> Any:
+        return self._make()
+
+    @cached_property
+    def symbol(self) -> Any:
+        """The name without its indices."""
+        return self.name.base if isinstance(self.name, sp.Indexed) else self.name
+
+    @property
+    def used(self) -> list[Any]:
+        """The names that occur in it."""
+        return [self.names[i] for i in self.first._places]
+
+    @cached_property
+    def _places(self) -> list[int]:
+        whole = self.expression.ravel() if isinstance(self.expression, np.ndarray) else [self.expression]
+        parts = {part for e in whole for part in sp.preorder_traversal(e)}
+        return [i for i, name in enumerate(self.names) if name in parts]
+
+
+@dataclass(frozen=True)
+class FormulaProgram:
+    """A formula: inputs as symbols, named intermediate results in order, and outputs as expressions of both."""
+
+    graph: Graph
+    notation: str
+    inputs: tuple[Any, ...]
+    """For each input of the graph a Symbol, a MatrixSymbol, or an object array of Symbols."""
+    lines: tuple[Line, ...]
+    ends: tuple[Line, ...]
+    """For each output an expression, or in elements notation an object array of them."""
+    labels: Mapping[Any, str]
+    shapes: tuple[tuple[int, ...], ...] = ()
+    """Of the outputs: a derivative has the dimensions of its directions first, see `symgrad.compiler.autodiff.pull.Derivative`."""
+    depth: int = 0
+    """How deep sums are nested, in index notation."""
+
+    @property
+    def bindings(self) -> tuple[tuple[Any, Any], ...]:
+        """Names with their expressions, in order."""
+        return tuple((line.name, line.expression) for line in self.lines)
+
+    @property
+    def outputs(self) -> tuple[Any, ...]:
+        return tuple(line.expression for line in self.ends)
+
+    def symbol(self, i: int) -> Any:
+        """What an input is called as a whole."""
+        return sp.Symbol(f"x{i}") if self.notation == "elements" else self.inputs[i]
+
+    def evaluate(self, arrays: Sequence[Array], wide: bool = False) -> list[Array]:
+        """Run the formula on arrays, one for each input; `wide`, results stay in the type that they were computed in."""
+        values: list[Array] = local.mode.run(self._evaluate, arrays, wide)
+        return values
+
+    def _evaluate(self, arrays: Sequence[Array], wide: bool) -> list[Array]:
+        run = IndexEvaluator(self.depth) if self.notation == "index" else Evaluator()
+        for name, array in zip(self.inputs, arrays, strict=True):
+            run.give(name, array.astype(WIDE[kind(array.dtype)]) if kind(array.dtype) in WIDE else array)
+        for line in self.lines:
+            run.give(line.name, run.standing_in(line).value(line.first.expression))
+        ends = zip(self.ends, self.shapes, self.graph.outputs, strict=True)
+        types = [WIDE.get(kind(v.dtype), v.dtype) if wide else v.dtype for v in self.graph.outputs]
+        return [run.standing_in(e).output(e.first.expression, shape, t) for (e, shape, _), t in zip(ends, types, strict=True)]
+
+
+@dataclass(frozen=True)
+class LoweringRequest:
+    """What is to be lowered: a graph whose first inputs are the function's, followed by directions; and the directions of each output."""
+
+    graph: Graph
+    directions: tuple[tuple[Value, ...], ...]
+    symmetric: frozenset[int] = frozenset()
+    """The outputs that are symmetric matrices."""
+
+    @cached_property
+    def inputs(self) -> tuple[Value, ...]:
+        """Those of the function."""
+        return tuple(x for x in self.graph.inputs if x not in self.all_directions)
+
+    @cached_property
+    def all_directions(self) -> frozenset[Value]:
+        return frozenset(d for some in self.directions for d in some)
+
+    @property
+    def shapes(self) -> tuple[tuple[int, ...], ...]:
+        """Of the outputs, with the dimensions of their directions."""
+        pairs = zip(self.directions, self.graph.outputs, strict=True)
+        return tuple((*(n for d in some for n in d.shape), *v.shape) for some, v in pairs)

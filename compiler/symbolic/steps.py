@@ -1,0 +1,189 @@
+"""steps(): the chain rule along a function, one line for each value and for each derivative, with the rule that gives it.
+
+Every value of the graph has a name, v1, v2, ...; a bar over it is the derivative of the result in it. Each rule is the row's own, applied
+to names in place of values: what is shown is what backward() does.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from symgrad.compiler.autodiff.pull import contributions, dependents, is_differentiable
+from symgrad.compiler.ir.builder import apply, xp
+from symgrad.compiler.ir.fold import filled
+from symgrad.compiler.ir.graph import INPUT, LITERAL, OUTPUT, Graph, Value, input_value, output, row_of, toposort
+from symgrad.compiler.symbolic.label_text import BAR, clean, latex_label
+from symgrad.compiler.symbolic.lower import lower
+from symgrad.compiler.symbolic.printing import FormulaLatexPrinter, TextPrinter
+from symgrad.errors import FormulaError
+from symgrad.ops.spec import Meta
+
+_RULES = {
+    "add": "sum rule", "sub": "sum rule", "neg": "sum rule", "mul": "product rule", "div": "quotient rule", "power": "power rule",
+    "pow": "power rule", "matmul": "product of matrices", "sum": "every term has slope 1", "expand": "what is repeated adds up",
+    "reshape": "the same elements", "transpose": "(Aᵀ)′ = (A′)ᵀ", "inv": "(A⁻¹)′ = -A⁻¹ A′ A⁻¹", "where": "the branch that is taken",
+    "getitem": "an element that is not chosen has slope 0", "cat": "each part gets its own",
+}  # fmt: skip
+
+
+@dataclass(frozen=True)
+class Step:
+    """A name, its formula as text and as LaTeX, and the rules that give it."""
+
+    name: str
+    text: str
+    latex: str
+    rule: str
+
+
+class Steps(Sequence[Step]):
+    """First the values, from the arguments to the result; then the derivatives, from the result back to the arguments."""
+
+    def __init__(self, derivation: Any) -> None:
+        self.function = derivation.name
+        graph, wrt = derivation.graph, [derivation.graph.inputs[i] for i in derivation.wrt]
+        self._walk = _Walk(graph, wrt, derivation.name)
+        self.derivatives = self._walk.backward() if wrt else []
+        self.values = self._walk.forward()
+
+    def __len__(self) -> int:
+        return len(self.values) + len(self.derivatives)
+
+    def __getitem__(self, index: Any) -> Any:
+        return [*self.values, *self.derivatives][index]
+
+    def __str__(self) -> str:
+        lines = [(f"  {clean(s.name)} = {s.text}", s.rule) for s in (*self.values, *self.derivatives)]
+        width = min(max((_width(left) for left, _ in lines), default=0), 64)
+        shown = [f"{left}{' ' * max(0, width - _width(left))}   {rule}" for left, rule in lines]
+        text = ["values", *shown[: len(self.values)]]
+        if self.derivatives:
+            text += [f"derivatives, from the result back: v{BAR} is ∂{self.function}/∂v", *shown[len(self.values) :]]
+        return "\n".join(text)
+
+    __repr__ = __str__
+
+    def latex(self) -> str:
+        lines = [rf"{latex_label(s.name)} &= {s.latex} && \text{{{s.rule}}}" for s in self]
+        return "\\begin{aligned}\n" + " \\\\\n".join(lines) + "\n\\end{aligned}"
+
+    def _repr_latex_(self) -> str:
+        return f"$$\n{self.latex()}\n$$"
+
+
+class _Walk:
+    def __init__(self, graph: Graph, wrt: list[Value], function: str) -> None:
+        self.wrt = wrt
+        self.result = graph.outputs[0]
+        self.order = [v for v in toposort([self.result]) if v.op not in (INPUT, LITERAL)]
+        self.names: dict[Value, str] = dict(zip(graph.inputs, graph.labels, strict=True))
+        taken = set(graph.labels)
+        self.fresh = (n for n in (f"v{i}" for i in range(1, 10**9)) if n not in taken)
+        for v in self.order:
+            if not isinstance(v.dtype, tuple):
+                self.names[v] = next(self.fresh)
+
+    def forward(self) -> list[Step]:
+        return [self.step(self.names[v], *self.applied(v), _title(v)) for v in self.order if v in self.names]
+
+    def applied(self, v: Value) -> tuple[Value, dict[Value, str]]:
+        """The row applied to names."""
+        whole = v.args[0] if v.op == OUTPUT else v
+        stand_ins, labels = self.stand_ins([a for a in whole.args if a is not None])
+        found = apply(row_of(whole), tuple(None if a is None else stand_ins.get(a, a) for a in whole.args), dict(whole.attrs))
+        return (found[v.attrs["index"]] if v.op == OUTPUT else found), labels
+
+    def stand_ins(self, values: Sequence[Value]) -> tuple[dict[Value, Value], dict[Value, str]]:
+        """An input for each value that has a name."""
+        named = [v for v in dict.fromkeys(values) if v in self.names]
+        made = {v: input_value(i, v.shape, v.dtype) for i, v in enumerate(named)}
+        return made, {made[v]: self.names[v] for v in named}
+
+    def backward(self) -> list[Step]:
+        on_the_way = dependents(toposort([self.result]), self.wrt, is_differentiable)
+        arrived: dict[Value, list[tuple[Value, dict[Value, str], str]]] = {}
+        seed = "∂f/∂f = 1" if self.result.size == 1 else "given: a weight for each result"
+        steps = []
+        for v in [*reversed(self.order), *self.wrt]:
+            if v not in on_the_way or isinstance(v.dtype, tuple):
+                continue
+            if v is self.result:
+                start = filled(xp, 1, Meta(v.shape, v.dtype)) if v.size == 1 else input_value(0, v.shape, v.dtype)
+                steps.append(self.step(_barred(self.names[v]), start, {start: "g"}, seed))
+            elif v in arrived:
+                steps.append(self.collected(v, arrived[v]))
+            if v.op != INPUT and (v is self.result or v in arrived):
+                self.propagate(v, on_the_way, arrived)
+        return steps
+
+    def collected(self, v: Value, parts: list[tuple[Value, dict[Value, str], str]]) -> Step:
+        """The contributions of all that use a value, added up."""
+        shown = [self.step("", e, labels, rule) for e, labels, rule in parts]
+        rules = "; ".join(dict.fromkeys(s.rule for s in shown))
+        text, latex = (" + ".join(parts).replace("+ -", "- ") for parts in ([s.text for s in shown], [s.latex for s in shown]))
+        return Step(_barred(self.names[v]), text, latex, rules)
+
+    def propagate(self, v: Value, on_the_way: set[Value], arrived: dict[Value, Any]) -> None:
+        """What the rules of one application give to its arguments."""
+        whole = v.args[0] if v.op == OUTPUT else v
+        row = row_of(whole)
+        if row.pullback is not None:
+            raise FormulaError(f"steps name the rule of each operation, and {row.name} is a loop of many: print the derivation instead")
+        outs = [output(whole, i) for i in range(len(whole.dtype))] if v.op == OUTPUT else [v]
+        stand_ins, labels = self.stand_ins([*(a for a in whole.args if a is not None), *outs])
+        g = input_value(len(stand_ins), v.shape, v.dtype)
+        labels[g] = _barred(self.names[v])
+        args = tuple(a.value if a is not None and a.op == LITERAL else stand_ins.get(a) for a in whole.args)
+        made = [stand_ins.get(o, o) for o in outs]
+        given, out = (g, made[0]) if v.op != OUTPUT else (tuple(g if o is v else None for o in outs), tuple(made))
+        parts = list(contributions(whole, row, args, given, out, on_the_way))
+        if self.named_now([o for o in outs if o not in self.names], toposort([found for _, found in parts]), v):
+            self.propagate(v, on_the_way, arrived)
+            return
+        for arg, found in parts:
+            arrived.setdefault(arg, []).append((found, dict(labels), self.rule_of(whole)))
+
+    def named_now(self, others: list[Value], read: Sequence[Value], v: Value) -> bool:
+        """Whether a rule reads outputs that nothing else does, eigenvectors for eigenvalues: they have names from now on."""
+        found = [o for o in others if o in set(read)]
+        for o in found:
+            self.names[o] = next(self.fresh)
+            self.order.insert(next(i for i, other in enumerate(self.order) if other is v), o)
+        return bool(found)
+
+    def rule_of(self, v: Value) -> str:
+        """`sin′(u) = cos(u)` for a function of one number."""
+        row = row_of(v)
+        if row.name in _RULES or not row.elementwise or len(v.args) != 1:
+            return _RULES.get(row.name, f"derivative of {row.name}")
+        u = input_value(0, (), v.args[0].dtype)
+        one = filled(xp, 1, Meta((), v.dtype))
+        slope = row.rule(0)(xp, one, apply(row, (u,), dict(v.attrs)), u, **v.attrs)  # type: ignore[misc]
+        return f"{row.name}′(u) = {self.step('', slope, {u: 'u'}, '').text}"
+
+    def step(self, name: str, e: Value, labels: dict[Value, str], rule: str) -> Step:
+        inputs = sorted(labels, key=lambda x: x.attrs["index"]) if e.op != LITERAL else []
+        inputs = [x for x in inputs if x.op == INPUT]
+        graph = Graph(inputs, [e], [labels[x] for x in inputs])
+        try:
+            program = lower(graph, "matrix")
+        except FormulaError:
+            program = lower(graph)
+        text, latex = (printer(program.labels).doprint(program.outputs[0]) for printer in (TextPrinter, FormulaLatexPrinter))
+        return Step(name, text, latex, rule)
+
+
+def _width(text: str) -> int:
+    """How wide a text is on a terminal: a bar takes no room."""
+    return len(text) - text.count(BAR)
+
+
+def _barred(name: str) -> str:
+    """x̄, or for v12 the bar over the letter."""
+    return name[0] + BAR + name[1:] if name else name
+
+
+def _title(v: Value) -> str:
+    return (v.args[0] if v.op == OUTPUT else v).op.replace("_", " ")

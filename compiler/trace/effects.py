@@ -1,0 +1,122 @@
+"""What a traced call did to the world: tensors written to, gradients left, random numbers drawn, things printed, tensors left behind."""
+
+from __future__ import annotations
+
+import gc
+import weakref
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from sys import getrefcount
+from typing import Any
+
+import numpy as np
+
+from symgrad.compiler.inputs.pytree import flatten
+from symgrad.compiler.ir.graph import Value
+from symgrad.compiler.trace.histories import ancestor_nodes, can_run_backward
+from symgrad.compiler.trace.trace import Trace
+from symgrad.debug import show
+from symgrad.tensor import Tensor, wrap
+
+
+class Effects:
+    """What a traced call did to the world: tensors written to, gradients left, random numbers drawn."""
+
+    def __init__(self, traced: Trace) -> None:
+        capture = traced.capture
+        places = {id(t): i for i, t in enumerate(capture.input_tensors)}
+        written = [(places.get(id(t)), t, storage.current()) for t, storage in capture.written_inputs.values()]
+        self.writes = sorted(((i, v) for i, _, v in written if i is not None), key=lambda write: write[0])
+        """In the order of the inputs: XLA gives the first result of a type the memory of the first input of that type, and copies what is
+        still read."""
+        dropped = capture.grad_overwrites  # for these it makes no difference whether there was a gradient
+        changed = [(i, t) for i, t in enumerate(capture.input_tensors) if t._grad is not capture.initial_grads[id(t)] or id(t) in dropped]
+        self.grads = [(i, None if t._grad is None else capture.value(t._grad)) for i, t in changed]
+        asked = [
+            (i, t) for i, t in enumerate(capture.input_tensors[: capture.arguments]) if id(t) in capture.grad_reads
+            and (i, t) not in changed
+        ]
+        self.grad_presence = [(i, capture.initial_grads[id(t)] is not None) for i, t in (*changed, *asked) if id(t) not in dropped]
+        self.draws, self.generators = [draw for _, draw in capture.draws], list(capture.generators.values())
+        self.prints = [PrintEffect(*given) for given in capture.prints]
+        self.any = bool(self.writes or self.grads or self.draws or self.prints or capture.scalars or capture.backward_ran)
+        self.any |= bool(asked or grad_inputs(capture))  # what no operation looks at
+        self.histories = capture.history_changes
+        self.any |= self.histories.any
+        self.values: list[Value] = [*(v for _, v in self.writes), *(v for _, v in self.grads if v is not None)]
+        self.values += [v for p in self.prints for v in p.values]
+        alike = [(t, v) for i, t, v in written if i is None]
+        known = dict.fromkeys(self.values)
+        self.values += dict.fromkeys(v for _, v in alike if v not in known)
+        index = {v: k for k, v in reversed([*enumerate(self.values)])}
+        self.equal_scalars = [(t, index[v]) for t, v in alike]
+        """Tensors that have no input of their own, see `symgrad.compiler.guards.equal_scalars`, and which value they get."""
+        self.keeps_history = self.histories.keeps_history or any(t.requires_grad and can_run_backward(t) for t in _leaves(traced.result))
+        """Whether there is a history that backward() can go through after the call."""
+        self.recorded = self.keeps_history or bool(self.histories.written)
+
+
+class PrintEffect:
+    """What a program prints at every run: tensors are outputs of its kernel, anything else is as it was."""
+
+    def __init__(self, text: str, given: Sequence[Any], named: Mapping[str, Any]) -> None:
+        self.text, self.given, self.named = text, given, named
+        self.values = [x for x in (*given, *named.values()) if isinstance(x, Value)]
+
+    def show(self, values: Iterator[Any]) -> None:
+        given = [next(values) if isinstance(x, Value) else x for x in self.given]
+        named = {k: next(values) if isinstance(x, Value) else x for k, x in self.named.items()}
+        show(self.text, given, named)
+
+
+def grad_inputs(capture: Any) -> dict[int, int]:
+    """Which inputs besides the arguments are gradients that were there before the call, and were asked for as such, and whose."""
+    asked = [
+        (i, t) for i, t in enumerate(capture.input_tensors) if id(t) in capture.grad_reads and capture.initial_grads[id(t)] is not None
+    ]
+    owners = {id(capture.initial_grads[id(t)]): i for i, t in asked}
+    return {k: owners[id(t)] for k, t in enumerate(capture.input_tensors) if k >= capture.arguments and id(t) in owners}
+
+
+def _leaves(result: Any) -> list[Tensor]:
+    return flatten(result, lambda x: isinstance(x, Tensor))[0]
+
+
+def has_escaped_tensors(traced: Trace) -> bool:
+    """Whether a tensor that the function made lives on somewhere besides its results and gradients: momentum that has
+    just begun. A program would make it anew at every run, so the call is traced again next time, when it is there."""
+    capture = traced.capture
+    storages = capture.storages
+    outside = [storage.external for storage in storages.values() if storage.external is not None]
+    expected = {id(x) for t in _leaves(traced.result) for x in (t, t._owner, t._base)} | set(map(id, capture.captured))
+    expected |= {id(x) for t in outside for x in (t, t._grad, *(() if t._grad is None else (t._grad._owner, t._grad._base)))}
+    made = [weakref.ref(t) for k, t in {id(t): t for t in capture.keep_alive}.items() if isinstance(t, Tensor) and k not in expected]
+    known = set(map(id, outside))
+    # random numbers and constants are inputs, too
+    capture.input_tensors[:] = [t if id(t) in known else _placeholder_like(t) for t in capture.input_tensors]
+    for held in (capture.keep_alive, capture.node_values, storages, capture.written_inputs, capture.cse_cache):
+        held.clear()
+    if all(ref() is None for ref in made):
+        return False
+    gc.collect()  # it may be alive in a cycle that nobody reaches
+    return not _held_by_histories_only([t for t in (ref() for ref in made) if t is not None], [*_leaves(traced.result), *outside])
+
+
+def _placeholder_like(t: Tensor) -> Tensor:
+    """A tensor of the same type, without memory."""
+    return wrap(np.broadcast_to(np.zeros((), t._array.dtype), t._array.shape))
+
+
+def _held_by_histories_only(alive: list[Tensor], results: Sequence[Tensor]) -> bool:
+    """Whether nothing holds these but the histories of results, which end at them, as at an input of a gradient penalty: nobody will see
+    them, nor their gradients."""
+    reached = [*results, *(t._grad for t in results if t._grad is not None)]
+    edges = [edge for node in ancestor_nodes(reached) for edge in (*node.inputs, *(node.saved or ()))]
+    held = Counter([id(edge) for edge in edges if isinstance(edge, Tensor)])
+    del edges, reached
+    ends = [i for i, t in enumerate(alive) if held[id(t)]]
+    for i in ends:  # and what these hold
+        parts = [id(x) for x in (alive[i]._grad, alive[i]._base, alive[i]._owner) if x is not None]
+        held.update(parts)
+        ends += [k for k, t in enumerate(alive) if id(t) in parts and k not in ends]
+    return all(getrefcount(t) == held[id(t)] + 3 for t in alive)  # by the list, by `t`, and by the call

@@ -1,0 +1,62 @@
+"""Random numbers while a function is traced: each run draws them anew, from the same generators."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import partial
+from typing import Any
+
+from symgrad.compiler.support.source_lines import user_line
+from symgrad.compiler.trace.journal import Journal
+from symgrad.errors import TraceError
+from symgrad.ops.generator import Generator, default_generator
+from symgrad.tensor import Tensor
+
+
+class RngRecorder:
+    """What a capture is told of random numbers."""
+
+    effects: bool
+    journal: Journal
+
+    def __init__(self) -> None:
+        self.drawn = _state_of_random()
+        self.draws: list[tuple[Any, Callable[[], Any]]] = []
+        self.generators: dict[int, Any] = {}
+        """The generators that were used, by their ids."""
+
+    def before_draw(self, generator: Any) -> None:
+        """A generator is about to be used: its place in its stream is put back by a call that fails."""
+        if self.effects and id(generator) not in self.generators:
+            self.generators[id(generator)] = generator
+            self.journal.record_undo(partial(generator.rewind, generator.mark()))
+
+    def on_seek(self, move: Callable[[], Any]) -> None:
+        """A generator was put elsewhere in its stream, which each run does between its draws."""
+        if self.effects:
+            self.draws.append((None, move))
+            self.drawn = _state_of_random()
+
+    def on_draw(self, array: Any, draw: Callable[[], Any]) -> None:
+        """Random numbers that are drawn anew at every run."""
+        if self.effects:
+            self.draws.append((array, draw))
+            self.drawn = _state_of_random()
+
+    def draw_index_of(self, t: Tensor) -> int | None:
+        """Which draw of random numbers made the memory of a tensor."""
+        memory, base, shape = t._array, t._array.base, t._array.shape
+        arrays = [(i, a) for i, (a, _) in enumerate(self.draws) if a is not None]
+        return next((i for i, a in arrays if a is memory or (a.base is not None and a.base is base and a.shape == shape)), None)
+
+    def refuse_random(self) -> None:
+        """What was drawn while tracing would be drawn once and for all."""
+        if self.drawn[0] != default_generator.uses and self.drawn[1] != _state_of_random()[1]:
+            raise TraceError(
+                f"{user_line()}: random numbers are drawn inside a traced function, which would repeat them at every run; draw them"
+                " outside and pass them in, or leave the function eager"
+            )
+
+
+def _state_of_random() -> tuple[int, bytes]:
+    return default_generator.uses, Generator.get_state(default_generator).tobytes()

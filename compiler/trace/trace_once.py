@@ -1,0 +1,107 @@
+"""The same work on many tensors, as an optimizer's update of each parameter, is traced once for tensors of the same types.
+
+For the first ones placeholders are traced, so that nothing is taken for granted that holds for them alone. What the work makes of values is
+then built for each of them, and the numbers of later ones are computed as in eager code.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from symgrad.compiler.ir.builder import again, detached
+from symgrad.compiler.ir.graph import OUTPUT, Graph, Value, input_value, toposort
+from symgrad.compiler.rewrite.drop_stop_gradients import drop_stop_gradients
+from symgrad.compiler.support.source_lines import user_line
+from symgrad.compiler.trace.storage import TracedStorage
+from symgrad.mode import local
+from symgrad.tensor import Tensor
+
+_FIRST_PLACEHOLDER = 1 << 40
+"""No program has so many inputs: from here on they are placeholders."""
+
+
+class Pattern:
+    """What some values become, in terms of placeholders."""
+
+    def __init__(self, slots: Sequence[Value], results: Sequence[Value]) -> None:
+        self.slots, self.results = slots, results
+        self.changed = [slot is not result for slot, result in zip(slots, results, strict=True)]
+        depends = set(slots)
+        self.steps: list[Value] = []
+        for v in toposort(results, set(slots)):
+            if v not in depends and not depends.isdisjoint(v.args):
+                depends.add(v)
+                self.steps.append(v)
+        self._latest: dict[Value, tuple[list[Any], Any]] = {}
+
+    def apply(self, values: Sequence[Value], lines: dict[Value, str]) -> list[Value]:
+        """The same with values in place of the slots. What is computed from those that were there the last time, too, is known."""
+        new: dict[Any, Any] = dict(zip(self.slots, values, strict=True))
+        line = user_line()
+        for v in self.steps:
+            args = [new.get(a, a) for a in v.args]
+            before, found = self._latest.get(v, (None, v))
+            if before is None or any(a is not b for a, b in zip(args, before, strict=True)):
+                found = args[0][v.attrs["index"]] if v.op == OUTPUT else again(v, tuple(args))
+                if found.__class__ is Value:
+                    lines.setdefault(found, line)
+                self._latest[v] = args, found
+            new[v] = found
+        return [new.get(result, result) for result in self.results]
+
+
+def trace_once(capture: Any, key: Any, tensors: Sequence[Tensor], run: Callable[[], None]) -> None:
+    """Run what changes nothing but some of these tensors, in place, and does the same for all of the same types and this key."""
+    mode = local.mode
+    storages = _storages_of(capture, tensors) if mode.capture is capture and capture.effects and not mode.recording else None
+    if storages is None:
+        run()
+        return
+    before = [storage.value for storage in storages]
+    key = key, *((v.shape, v.dtype) for v in before)
+    pattern = capture.patterns.get(key)
+    if pattern is None:
+        pattern = capture.patterns[key] = _traced(capture, storages, run)
+    else:
+        for t, changed in zip(tensors, pattern.changed, strict=True):
+            if changed:
+                capture.before_write(t)
+        mode.swap_capture(None)
+        try:
+            run()
+        finally:
+            mode.swap_capture(capture)
+    for storage, value, changed in zip(storages, pattern.apply(before, capture.lines), pattern.changed, strict=True):
+        if changed:
+            storage.write(value, quiet=True)
+            if storage.external is not None:
+                capture.written_inputs[id(storage.external)] = storage.external, storage
+
+
+def _storages_of(capture: Any, tensors: Sequence[Tensor]) -> list[TracedStorage] | None:
+    """What the tensors hold; None if one is a view or has a history, or two are the same."""
+    for t in tensors:
+        capture.value(t)  # so that it is known
+    storages = [capture.storages[id(t._array)] for t in tensors]
+    plain = all(t._node is None and t._owner is None and id(t) in capture.known_ids for t in tensors)
+    return storages if plain and len(set(storages)) == len(storages) and all(storage.parent is None for storage in storages) else None
+
+
+def _traced(capture: Any, storages: Sequence[TracedStorage], run: Callable[[], None]) -> Pattern:
+    """The first run, in which placeholders take the places of what the storages hold."""
+    before = [(storage.value, storage.grad_value) for storage in storages]
+    slots = [input_value(_FIRST_PLACEHOLDER + i, v.shape, v.dtype) for i, (v, _) in enumerate(before)]
+    for storage, slot in zip(storages, slots, strict=True):
+        storage.value = slot
+    known, capture.cse_cache = capture.cse_cache, {}  # another pattern has the same placeholders, for other numbers
+    try:
+        run()
+    finally:
+        capture.cse_cache = known
+    found = [storage.value for storage in storages]
+    bare = drop_stop_gradients(Graph(slots, found)).outputs  # what is computed without being recorded is cut off once, at its end
+    results = [detached(y) if x.op == "detach" else y for x, y in zip(found, bare, strict=True)]
+    for storage, (value, slope) in zip(storages, before, strict=True):
+        storage.value, storage.grad_value = value, slope
+    return Pattern(slots, results)
