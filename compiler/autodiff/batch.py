@@ -12,7 +12,7 @@ from math import prod
 from typing import Any
 
 from symgrad.compiler.ir.builder import apply, xp
-from symgrad.compiler.ir.control_flow import is_control
+from symgrad.compiler.ir.control_flow import TRANSFORMS, is_control
 from symgrad.compiler.ir.graph import INPUT, LITERAL, OUTPUT, Graph, Value, input_value, row_of
 from symgrad.compiler.rewrite.decompose import decompose
 
@@ -57,9 +57,7 @@ def _batched(v: Value, new: dict[Value, tuple[Any, bool]], size: int) -> tuple[A
     if v.op == OUTPUT:
         return args[0][0][v.attrs["index"]], True
     if is_control(v):
-        from symgrad.compiler.loops.batch import batch_loop  # which batches bodies with this file
-
-        return batch_loop(v, args, size), True
+        return TRANSFORMS["batch"](v, args, size), True
     from symgrad.compiler.autodiff import batch_rules  # noqa: F401  (which enters more rules)
     from symgrad.compiler.autodiff.map_slices import map_slices  # whose rules are batched with this file
 

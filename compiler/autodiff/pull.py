@@ -15,7 +15,7 @@ from itertools import count
 from typing import Any
 
 from symgrad.compiler.ir.builder import apply, xp
-from symgrad.compiler.ir.control_flow import is_control
+from symgrad.compiler.ir.control_flow import TRANSFORMS, is_control
 from symgrad.compiler.ir.custom import CUSTOM
 from symgrad.compiler.ir.fold import filled
 from symgrad.compiler.ir.graph import INPUT, LITERAL, OUTPUT, Graph, Value, input_value, output, row_of, toposort, type_text
@@ -123,8 +123,6 @@ def _pull_jointly(value: Value, pullback: Callable[..., Any], end: Any, pending:
             f"{value.op} is a Function of the user's, and no graph can follow its backward: {value.attrs['line']}. Or give it a static"
             " method symbolic(*args): its meaning as an expression of SymPy's, for symbols in place of tensors"
         )
-    import symgrad.compiler.loops.vjp  # noqa: F401  (enters the rules, which are made with this file)
-
     g, out = end
     needs = [a in on_the_way and kind(a.dtype) in "fc" for a in value.args]
     for arg, result in zip(value.args, pullback(_GraphBackend(out), value, g, needs), strict=True):
@@ -188,9 +186,7 @@ def jvp(graph: Graph, wrt: Sequence[int] | None = None) -> Graph:
     chosen = chosen_inputs(graph, wrt)
     labels = (*graph.labels, *(fresh(f"d{graph.labels[v.attrs['index']]}", graph.labels) for v in chosen))
     if any(map(is_control, graph.values)):
-        from symgrad.compiler.loops.jvp import pushforward
-
-        tangents, results = pushforward(graph, [v.attrs["index"] for v in chosen])
+        tangents, results = TRANSFORMS["jvp"](graph, [v.attrs["index"] for v in chosen])
         return Graph((*graph.inputs, *tangents), results, labels)
     start = len(graph.inputs)
     tangents = [input_value(start + i, v.shape, v.dtype) for i, v in enumerate(chosen)]

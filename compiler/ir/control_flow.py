@@ -33,6 +33,8 @@ from symgrad.typing import Array
 
 PULLBACK_RULES: dict[str, Callable[..., Any]] = {}
 """How each row is differentiated, by its name; entered by `symgrad.compiler.loops.vjp`, which is above the rows."""
+TRANSFORMS: dict[str, Callable[..., Any]] = {}
+"""How graphs with loops and branches are transformed, `jvp` and `batch`; entered by the files of `symgrad.compiler.loops`."""
 
 
 # types

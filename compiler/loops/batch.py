@@ -11,8 +11,10 @@ from typing import Any
 
 import numpy as np
 
+from symgrad.compiler.autodiff.batch import batched
 from symgrad.compiler.autodiff.pull import dependents
 from symgrad.compiler.ir.builder import apply, xp
+from symgrad.compiler.ir.control_flow import TRANSFORMS
 from symgrad.compiler.ir.graph import Graph, Value, input_value, row_of
 from symgrad.compiler.ir.subgraph import inline
 
@@ -39,8 +41,6 @@ def _batched_inputs(body: Graph, carries: int, given: Iterable[int]) -> tuple[li
 
 def _batched_body(body: Graph, found: Sequence[int], outputs: Sequence[Value], size: int) -> tuple[list[Value], list[Value]]:
     """Inputs and outputs of a body in which some inputs, and these outputs, have the dimension."""
-    from symgrad.compiler.autodiff.batch import batched
-
     inputs = [input_value(i, (size, *x.shape) if i in found else x.shape, x.dtype) for i, x in enumerate(body.inputs)]
     return inputs, batched(outputs, {body.inputs[i]: inputs[i] for i in found}, size)
 
@@ -115,3 +115,6 @@ def _cond(v: Value, args: list[Arg], size: int) -> tuple[Value, ...]:
     return tuple(
         xp.where(xp.reshape(truth, shape=(size, *(1,) * (a.ndim - 1))), a, b) for a, b in zip(both[:half], both[half:], strict=True)
     )
+
+
+TRANSFORMS["batch"] = batch_loop

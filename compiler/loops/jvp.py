@@ -12,7 +12,7 @@ from typing import Any
 
 from symgrad.compiler.autodiff.pull import is_differentiable as leads_on, jvp
 from symgrad.compiler.ir.builder import apply, xp
-from symgrad.compiler.ir.control_flow import COND, SCAN, WHILE, has_cotangents, is_control
+from symgrad.compiler.ir.control_flow import COND, SCAN, TRANSFORMS, WHILE, has_cotangents, is_control
 from symgrad.compiler.ir.graph import INPUT, LITERAL, OUTPUT, Graph, Value, input_value, intern, output
 from symgrad.compiler.ir.subgraph import inline, labels, subgraph, zeros
 from symgrad.compiler.loops.vjp import varying_inputs
@@ -155,3 +155,6 @@ def _cond(args: Sequence[Value], tangents: Sequence[Any], *, true: Graph, false:
 
 
 _LOOPS: dict[str, Callable[..., JvpResult]] = {"scan": _scan, "while_loop": _while, "cond": _cond}
+
+
+TRANSFORMS["jvp"] = pushforward

@@ -19,7 +19,6 @@ from symgrad.compiler.ir.control_flow import COND, SCAN, WHILE, has_cotangents
 from symgrad.compiler.ir.fold import number
 from symgrad.compiler.ir.graph import Graph, Value, input_value, literal
 from symgrad.compiler.ir.subgraph import labels
-from symgrad.compiler.loops import vjp as vjp  # enters the rules of derivatives
 from symgrad.compiler.loops.rng import BodyDraws, draw_slot
 from symgrad.compiler.loops.while_rng import while_loop_with_draws
 from symgrad.compiler.trace.storage import TracedStorage
