@@ -91,7 +91,7 @@ def refused_by_the_executable(monkeypatch):
 
 
 def one_more_function(monkeypatch):
-    monkeypatch.setattr(LaunchTarget, "wrap_results", through_another(LaunchTarget.formed))
+    monkeypatch.setattr(LaunchTarget, "wrap_results", through_another(LaunchTarget.wrap_results))
 
 
 def through_another(function):
@@ -106,7 +106,7 @@ def steps_never_entered(monkeypatch):
 
 
 def steps_by_way_of_run(monkeypatch):
-    enter = FastPath.enter_step
+    enter = FastPath.add_effectful
 
     def without_direct(self, call, step):
         enter(self, call, step)

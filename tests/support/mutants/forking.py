@@ -140,7 +140,7 @@ class Forking:
             return NEEDS_PROCESS
         chosen = [items[name] for name in request["tests"] if name in items]
         for item, following in zip(chosen, [*chosen[1:], None], strict=True):
-            if any(report.explain_failure for report in runtestprotocol(item, log=False, nextitem=following)):
+            if any(report.failed for report in runtestprotocol(item, log=False, nextitem=following)):
                 return f"FAILED {item.nodeid}"
         return None
 
