@@ -1,8 +1,8 @@
 """Seed one-line faults into copies of the tree, and report which of them no test notices.
 
-The suite runs once under coverage to learn which tests run which lines (`--map FOLDER` keeps that); then each fault is put into a copy of
-the tree, and the tests that run its line are run until one fails, then others that run its file. Where these take longer than
-`--seconds`, the fastest are run, and a survivor is one of these only. A fault that hangs is killed by the clock and counts as noticed.
+The suite runs once under coverage to learn which tests run which lines (`--map FOLDER` keeps that), with the tests beside PyTorch if it is
+installed. Then each fault is put into a copy of the tree, and the tests that run its line are run until one fails, then others that run its
+file. Where these take longer than `--seconds`, only the fastest are run. A fault that hangs is stopped by the clock and counts as noticed.
 """
 
 from __future__ import annotations
@@ -11,6 +11,7 @@ import argparse
 import concurrent.futures
 import contextlib
 import difflib
+import importlib.util
 import itertools
 import os
 import queue
@@ -29,6 +30,8 @@ from mutants.selection import Map, Tests, file_of, select, within
 
 ROOT = Path(__file__).resolve().parents[3]
 FOLDERS = ("symgrad", "compiler")
+MARKS = "not slow" if importlib.util.find_spec("torch") else "not slow and not peer"
+"""The tests that run: those beside PyTorch, too, if it is installed."""
 TESTS_FAILED, NO_TESTS = 1, 5
 """pytest's exit codes if some have failed, and if it has found none."""
 _IGNORED = shutil.ignore_patterns(
@@ -43,7 +46,7 @@ def environment(tree: Path) -> dict[str, str]:
 
 def pytest(tree: Path, *args: str, seconds: float | None = None, **variables: str) -> tuple[int | None, str]:
     """The exit code and the end of what was printed; None as the code if the time ran out."""
-    command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "--no-header", *args]
+    command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "--no-header", "-m", MARKS, *args]
     try:
         done = subprocess.run(
             command, cwd=tree, env=environment(tree) | variables, text=True, timeout=seconds, check=False,
@@ -172,20 +175,21 @@ def main() -> int:
             finally:
                 free.put(nursery)
 
-        survivors = 0
+        survivors = by_peers = 0
         drawn = itertools.islice(draw(ROOT, options.within or FOLDERS, seed), options.count)
         with contextlib.ExitStack() as stack:
             for tree in trees:
-                free.put(stack.enter_context(Nursery(tree, environment(tree))))
+                free.put(stack.enter_context(Nursery(tree, environment(tree), MARKS)))
             pool = stack.enter_context(concurrent.futures.ThreadPoolExecutor(options.workers))
             for fault, by, tests, seconds in pool.map(run, drawn):
                 survivors += by is None
+                by_peers += by is not None and "tests/peers/" in by
                 ran = f"all {len(tests.names)} tests" if tests.complete else f"the {len(tests.names)} fastest tests"
                 verdict = f"killed by {by}" if by else f"SURVIVED {ran}"
                 print(f"{fault.path}:{fault.line} {fault.what}: {verdict} ({seconds:.0f} s)", flush=True)
                 if by is None:
                     print(shown(fault), flush=True)
-    print(f"{options.count - survivors} of {options.count} killed (seed {seed})")
+    print(f"{options.count - survivors} of {options.count} killed, {by_peers} of them beside PyTorch (seed {seed})")
     return 0
 
 

@@ -14,13 +14,13 @@ from mutants.forking import NEEDS_PROCESS
 
 
 class Nursery:
-    """One for each copy of the tree."""
+    """One for each copy of the tree; `marks` says which tests it collects."""
 
-    def __init__(self, tree: Path, environment: Mapping[str, str]) -> None:
+    def __init__(self, tree: Path, environment: Mapping[str, str], marks: str = "") -> None:
         self.tree = tree
         theirs, ours = os.pipe()
         here, there = os.pipe()
-        command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "-p", "no:xdist", "-p", "mutants.forking"]
+        command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "-p", "no:xdist", "-p", "mutants.forking", "-m", marks]
         variables = {**environment, "MUTANTS_REQUESTS": str(theirs), "MUTANTS_ANSWERS": str(there)}
         with (tree / ".nursery.log").open("w") as log:
             self._process = subprocess.Popen(

@@ -63,13 +63,13 @@ def select(fault: Fault, lines: dict[str, set[int]], times: Mapping[str, float],
 
 
 def _ordered(names: set[str], path: str, times: Mapping[str, float]) -> list[str]:
-    """File by file: first those with the name of the module, then those of which the greatest share is among the tests."""
+    """File by file: first those with the name of the module, then those of which the greatest share is among the tests; peers last."""
     sizes = Counter(map(file_of, times))
     files: dict[str, list[str]] = {}
     for name in sorted(names, key=times.__getitem__):
         files.setdefault(file_of(name), []).append(name)
     stem = Path(path).stem.strip("_")
-    ranked = sorted(files.items(), key=lambda item: (stem not in item[0], -len(item[1]) / sizes[item[0]]))
+    ranked = sorted(files.items(), key=lambda item: ("tests/peers/" in item[0], stem not in item[0], -len(item[1]) / sizes[item[0]]))
     return [name for _, group in ranked for name in group]
 
 
