@@ -13,7 +13,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from symgrad.compiler.autodiff.batch import batched
-from symgrad.compiler.autodiff.pull import chosen_inputs, fresh, grad, jvp, nonlinear, pull
+from symgrad.compiler.autodiff.pull import chosen_inputs, fresh, grad, is_symmetric, jvp, nonlinear, pull
 from symgrad.compiler.ir.builder import xp
 from symgrad.compiler.ir.control_flow import is_control
 from symgrad.compiler.ir.fold import filled
@@ -110,14 +110,9 @@ def _hessian(graph: Graph, y: Value, chosen: Sequence[Value]) -> list[Value]:
     return found
 
 
-def _is_symmetric(y: Value) -> bool:
-    """Whether the derivatives of y are those of a function: a Function's backward, a hook or detach() may say something else."""
-    return not any(v.op == "detach" or (v.row is not None and v.row.pullback is not None) for v in toposort((y,)))
-
-
 def _blocks(graph: Graph, y: Value, chosen: Sequence[Value]) -> dict[tuple[int, int], Value]:
     """The Hessians (y, first, second) of flat inputs, row by row; of two that are each other's transposes the first is computed."""
-    symmetric = _is_symmetric(y)
+    symmetric = is_symmetric(y)
     seed = filled(xp, 1, Meta(y.shape, y.dtype)) if y.size == 1 else input_value(len(graph.inputs), y.shape, y.dtype)
     inputs = graph.inputs if y.size == 1 else (*graph.inputs, seed)
     slopes = drop_hooks(Graph(inputs, pull({y: seed}, chosen))).outputs

@@ -262,9 +262,16 @@ def _next(previous: Derivative, graph: Graph, wrt: Sequence[int], free: Iterable
     else:
         seed = input_value(next(iter(free)), y.shape, y.dtype)
         directions = (*directions, seed)
-    later = [i for i in wrt if not previous.wrt or wrt.index(i) >= wrt.index(previous.wrt[-1])]
+    skipped = wrt.index(previous.wrt[-1]) if previous.wrt and is_symmetric(graph.outputs[0]) else 0
+    later = wrt[skipped:]  # the others are transposes of these
     pulled = pull({y: seed}, [graph.inputs[i] for i in later])
     return [Derivative((*previous.wrt, i), g, directions) for i, g in zip(later, pulled, strict=True)]
+
+
+def is_symmetric(y: Value) -> bool:
+    """True if the second derivatives of y do not depend on the order of differentiation; those of a Function's backward, a hook or
+    `detach()` may."""
+    return not any(v.op == "detach" or (v.row is not None and v.row.pullback is not None) for v in toposort((y,)))
 
 
 def chosen_inputs(graph: Graph, wrt: Sequence[int] | None) -> list[Value]:

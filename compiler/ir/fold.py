@@ -237,7 +237,7 @@ def _sum(xp: Any, args: Any, meta: Meta, *, axis: tuple[int, ...], keepdims: boo
 
 @fold("matmul")
 def _matmul(xp: Any, args: Any, meta: Meta) -> Value | None:
-    if 0 in map(number, args):  # 0 @ x -> 0
+    if any(_is_exact_zero(number(x), meta) for x in args):  # 0 @ x -> 0
         return filled(xp, 0, meta)
     x, y = args
     if _is_identity(x) and y.shape == meta.shape:  # I @ y -> y

@@ -118,7 +118,9 @@ class Derivation:
         return parts[0] if self._single and len(parts) == 1 else parts
 
     def _by_symmetry(self, found: dict[tuple[int, ...], Any], lead: int, wrt: tuple[int, ...]) -> Any:
-        """∂²f/∂y∂x is ∂²f/∂x∂y with its dimensions in the other order."""
+        """Return the derivative in these inputs; ∂²f/∂y∂x is ∂²f/∂x∂y with its dimensions in the other order, unless both were derived."""
+        if wrt in found:
+            return found[wrt].copy()
         order = sorted(range(len(wrt)), key=lambda p: self.wrt.index(wrt[p]))
         sizes = [len(self.graph.inputs[wrt[p]].shape) for p in order]
         starts = [lead + sum(sizes[:k]) for k in range(len(order))]

@@ -109,9 +109,10 @@ class Evaluator:
         x = self.value(base)
         if abs(exponent) == sp.Rational(1, 2):  # of -∞ there is no root, and NumPy's power is 0
             return np.sqrt(x) if exponent > 0 else 1 / np.sqrt(x)
+        x = x if np.iscomplexobj(x) else np.asarray(x, float)
         if exponent.is_Integer and exponent < 0:
-            return 1 / np.power(np.asarray(x, float), int(-exponent))
-        return np.power(np.asarray(x, float) if not np.iscomplexobj(x) else x, self.value(exponent))
+            return 1 / np.power(x, int(-exponent))
+        return np.power(x, self.value(exponent))
 
     def heaviside(self, e: Any) -> Any:
         return np.heaviside(np.asarray(self.value(e.args[0]), float), self.value(e.args[1]))

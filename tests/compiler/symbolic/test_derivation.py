@@ -287,3 +287,10 @@ def test_the_slope_of_a_function_that_keeps_its_name_is_written_out(f):
     assert "Derivative" not in str(d)
     assert "log(y" in str(d) or "log(other" in str(d)
     assert d.certify().ok
+
+
+@pytest.mark.parametrize("power", [-3, -2, -1, 2, 0.5, -0.5])
+def test_powers_of_complex_numbers(power):
+    z = sg.tensor([1 + 2j, 3 - 1j], dtype=sg.complex128)
+    found = sg.derive(lambda z: z**power)(z)(z)[0]
+    np.testing.assert_allclose(np.asarray(found), z.numpy() ** power, rtol=1e-12)
