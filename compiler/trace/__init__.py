@@ -1,1 +1,1 @@
-"""From a call of a Python function to a graph: what it computed, wrote and drew."""
+"""Tracing: from a call of a Python function to a graph of the ops, writes and random draws that it performed."""

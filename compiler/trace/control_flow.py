@@ -1,6 +1,6 @@
-"""Loops and branches of a function that is being traced: the body is run once, without values, and becomes a graph of its own.
+"""Loops and branches in a traced function: the body runs once, on tensors without values, and becomes a graph of its own.
 
-Tensors that it captures from outside are shared by all steps: they are further inputs of the body, and operands of the loop.
+Tensors that the body closes over are shared by all steps: they are further inputs of the body graph, and operands of the loop.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ from symgrad.tensor import Tensor, wrap
 
 
 class LoopClosure:
-    """The tensors from outside that the bodies of one loop read, and the inputs that stand for them."""
+    """The tensors that the bodies of one loop close over, and the body inputs that stand for them, after the `own` inputs of a body."""
 
     def __init__(self, outer: Any, own: int) -> None:
         self.outer, self.own = outer, own
@@ -44,7 +44,7 @@ class LoopClosure:
         self._numbers: dict[int, tuple[SymbolicScalar, Tensor]] = {}
 
     def input_for(self, t: Tensor) -> Value:
-        """What stands for a tensor: a number if it is one, or an input after the body's own."""
+        """The body's value for a tensor of the outer function: a constant if it is one there, else an input after the body's own."""
         value: Value = self.outer.value(t)
         if number(value) is not None:
             return value
@@ -54,7 +54,7 @@ class LoopClosure:
         return self._places[value]
 
     def scalar_input_for(self, x: SymbolicScalar) -> Value:
-        """The same for a number that is an input of the program."""
+        """The body input for a symbolic Python scalar, which is an input of the program."""
         if id(x) not in self._numbers:
             value = self.outer.scalar_input_for(x) if isinstance(self.outer, BodyCapture) else symbolic_scalar_value(x)
             t = wrap(np.asarray(x.number, value.dtype))
@@ -63,29 +63,30 @@ class LoopClosure:
         return self.input_for(self._numbers[id(x)][1])
 
     def inputs(self, own: Sequence[Value]) -> list[Value]:
-        """All inputs of a body: its own, and those that stand for tensors from outside."""
+        """All inputs of a body: its `own`, then those for the tensors that it closes over."""
         return [*own, *self._places.values()]
 
 
 class RandomDrawError(TraceError):
-    """Random numbers are drawn where nobody knows how many there will be."""
+    """Random numbers are drawn in a body, and how many a run will draw is not known beforehand."""
 
 
 class BodyCapture(Capture):
-    """What sees a body run. Nothing in it may change what is outside, or depend on values."""
+    """The capture of a loop or branch body. The body must not change state outside of it, nor let Python depend on values. `random`: it may
+    draw from the default generator."""
 
     def __init__(self, closure: LoopClosure, random: bool = False) -> None:
         super().__init__(True, closure.outer.names)
         self.closure, self.outer, self.random = closure, closure.outer, random
         self.was_recording = closure.outer.was_recording
         self.given: list[TracedStorage] = []
-        """What is in the tensors that it gets."""
+        """The storages of the tensors that the body receives."""
         self.symbolic_scalars: dict[int, tuple[SymbolicScalar, SymbolicScalar]] = {}
         self.source: tuple[Any, Any] = (None, None)
-        """The generator that is drawn from, and where it is in its stream."""
+        """The generator of the current draw, and its position in its stream before the draw."""
 
     def run(self, function: Callable[..., Any], inputs: Sequence[Tensor]) -> list[Value]:
-        """The values of what the function gives for these inputs."""
+        """The graph values of the results of `function`, which reads the tensors `inputs`: they stand for the inputs of the body graph."""
         for t, value in zip(inputs, _inputs(inputs), strict=True):
             self.bind(t, value)
             self.given.append(self.storages[id(t._array)])
@@ -104,7 +105,7 @@ class BodyCapture(Capture):
         super().__call__(row, tuple(self._own(a) if is_symbolic_scalar(a) else a for a in args), attrs, result)
 
     def scalar_input_for(self, x: SymbolicScalar) -> Value:
-        """What stands for a number that is an input of the program."""
+        """The body input for a symbolic Python scalar."""
         return self.closure.scalar_input_for(x)
 
     def _own(self, x: SymbolicScalar) -> SymbolicScalar:
@@ -119,7 +120,7 @@ class BodyCapture(Capture):
         )
 
     def release(self) -> list[Any]:
-        """Let go of everything; weak references to the tensors that were made here."""
+        """Drop all references to tensors, and return weak references to those that the body created."""
         captured = {id(t) for t in self.closure.tensors} | {
             id(storage.external) for storage in self.storages.values() if storage.external is not None
         }
@@ -168,7 +169,7 @@ class BodyCapture(Capture):
     def scalar_input(self, key: Any, read: Callable[[], float]) -> Any:
         return self.outer.scalar_input(key, read)
 
-    # what a body must not do
+    # forbidden in a body
 
     def before_write(self, t: Tensor) -> None:
         storage = self.storages.get(id(t._array))
@@ -207,7 +208,7 @@ class BodyCapture(Capture):
 
     def on_draw(self, array: Any, draw: Callable[[], Any]) -> None:
         generator, mark = self.source
-        generator.rewind(mark)  # what is drawn here is nobody's: each step draws for itself
+        generator.rewind(mark)  # these values are not used: each step draws its own
         if self.random and generator is default_generator:
             self.draws.append((array, draw))
             return
@@ -224,7 +225,7 @@ class BodyCapture(Capture):
 
 
 class ControlFlowTracer:
-    """What `symgrad.control` makes its loops with while a function is traced."""
+    """Implements the loops and branches of `symgrad.control` while a function is traced: each becomes one op of the graph."""
 
     def __init__(self, outer: Capture) -> None:
         self.outer = outer
@@ -281,7 +282,8 @@ class ControlFlowTracer:
         return list(apply(WHILE, (*carries, *closure.tensors), attrs))
 
     def cond(self, truth: Tensor, true: Any, false: Any) -> list[Tensor] | None:
-        """None if a branch draws random numbers, and Python may ask for the truth: then each branch is a path, with its own draws."""
+        """The results of a conditional op. None if a branch draws random numbers and Python may branch on `truth`: each branch is then a
+        path of its own, with its own draws."""
         closure = LoopClosure(self.outer, 0)
         try:
             yes, no = _traced(closure, [true, false], [])
@@ -294,14 +296,14 @@ class ControlFlowTracer:
         return list(apply(COND, (_condition(truth), *closure.tensors), attrs))
 
     def vmap(self, example: Callable[[list[Tensor]], list[Tensor]], tensors: list[Tensor], randomness: str) -> list[Tensor] | None:
-        """What a function of one example gives for the slices of tensors along their first dimensions, stacked: it is run once, without
-        values, and its graph is batched. None if that cannot be done, and the examples must be run one after the other."""
+        """The stacked results of `example` on the slices of `tensors` along their first dimension: it runs once, without values, and its
+        graph is batched. None if that is not possible: the caller then runs the examples one after the other."""
         from symgrad.compiler.autodiff.vmap import batched_run
 
         own = [_body_input(t, 1) for t in tensors]
         closure, inputs, draws, outputs = LoopClosure(self.outer, len(own)), _inputs(own), BodyDraws(), None
         body = BodyCapture(closure, random=randomness != "error")
-        with contextlib.suppress(TraceError):  # which is meant for loops
+        with contextlib.suppress(TraceError):  # its message is about loops, and running the examples one by one may still work
             outputs = body.run(lambda: example(own), own)
         draws.record(body)
         made = body.release()
@@ -327,7 +329,7 @@ def _inputs(own: Sequence[Tensor]) -> list[Value]:
 
 
 def _condition(x: Any) -> Tensor:
-    """One truth value, as a loop wants it."""
+    """`x` as a boolean tensor without dimensions, the form that a loop or branch takes."""
     if not isinstance(x, Tensor):
         known = wrap(np.asarray(x, bool))
         if local.mode.capture is not None:
@@ -341,8 +343,10 @@ def _condition(x: Any) -> Tensor:
 def _traced(
     closure: LoopClosure, functions: Sequence[Callable[[], Sequence[Tensor]]], own: list[Tensor], draws: Sequence[BodyDraws] = ()
 ) -> list[list[Value]]:
-    """The results of each function, which may draw random numbers if there are `draws` for them. What it was given and what it made must
-    be gone afterwards: a tensor without values that lives on would be used as if it had some."""
+    """The graph values of the results of each function; the functions may draw random numbers if `draws` has a record for each of them.
+
+    Raises TraceError if a tensor that a function created is still alive afterwards: it has no values, and would be used as if it had some.
+    `own` is cleared for the same reason."""
     found, made = [], []
     for i, function in enumerate(functions):
         body = BodyCapture(closure, random=bool(draws))

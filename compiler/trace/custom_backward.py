@@ -1,4 +1,4 @@
-"""The backward of a Function of the user's, and hooks that replace gradients, run while the function around them is traced."""
+"""Trace the backward of a user's Function, and hooks that replace gradients, while the function around them is traced."""
 
 from __future__ import annotations
 
@@ -22,7 +22,8 @@ from symgrad.tensor import Tensor, wrap
 
 
 def trace_backward(capture: Any, node: Any, args: tuple[Any, ...], results: tuple[Any, ...]) -> None:
-    """Give the results of a Function, whose forward was traced, the derivatives that its own backward computes."""
+    """Give the results of a Function, whose forward has been traced, the derivatives that its own backward computes. A backward that cannot
+    be traced is no error until a derivative is taken."""
     found = {i: t for i, t in enumerate(results) if isinstance(t, Tensor) and t._requires_grad}
     if not found:
         return
@@ -32,7 +33,7 @@ def trace_backward(capture: Any, node: Any, args: tuple[Any, ...], results: tupl
     try:
         with _placeholders_for(capture, list(found.values()), args):
             cotangents = _traced_cotangents(capture, node, dict(zip(found, holes(values), strict=True)), needs)
-    except Exception as error:  # it matters only if somebody asks for a derivative
+    except Exception as error:  # raised again only if a derivative is taken
         line = str(error) if isinstance(error, TraceError) else f"{user_line()}: {error}"
         new: Any = tuple(apply(undifferentiable(node.row), (v, *operands), {"line": line}) for v in values)
     else:
@@ -44,7 +45,8 @@ def trace_backward(capture: Any, node: Any, args: tuple[Any, ...], results: tupl
 
 @contextmanager
 def _placeholders_for(capture: Any, results: Sequence[Tensor], args: Sequence[Any] = ()) -> Iterator[None]:
-    """Let results that a backward reads be stand-ins. A result in the memory of another argument is taken for that argument."""
+    """Context in which placeholders stand for `results`, which a backward may read. A result in the array of another argument is left out:
+    it counts as that argument."""
     before = {}
     for t, value in zip(results, result_holes([capture.value(t) for t in results]), strict=True):
         if not any(isinstance(a, Tensor) and a is not t and a._array is t._array for a in args):
@@ -58,7 +60,8 @@ def _placeholders_for(capture: Any, results: Sequence[Tensor], args: Sequence[An
 
 
 def _bind_result(capture: Any, t: Tensor, args: tuple[Any, ...], value: Value) -> None:
-    """Let `value` stand for a result: an argument that forward wrote to, another tensor around its memory, or a new one."""
+    """Let `value` stand for the result `t`: an argument that forward wrote to, a tensor that forward created, or another tensor around
+    storage that is known already."""
     if any(t is a for a in args):
         capture.write_value(t, value)
     elif id(t) in capture.known_ids and capture.storages[id(t._array)].parent is None:
@@ -69,7 +72,8 @@ def _bind_result(capture: Any, t: Tensor, args: tuple[Any, ...], value: Value) -
 
 
 def _traced_cotangents(capture: Any, node: Any, unknown: dict[int, Value], needs: Sequence[bool]) -> list[Value | None]:
-    """The cotangents that a Function's own backward gives to the arguments that need one, for unknown cotangents of its results."""
+    """The cotangents of the arguments that need one, computed by the Function's own backward from placeholder cotangents of its results
+    (`unknown`, by result position); None where the backward returns None."""
     gs: list[Any] = [None] * len(node.shape)
     for i, value in unknown.items():
         g = gs[i] = wrap(np.zeros(value.shape, value.dtype), True)
@@ -79,10 +83,10 @@ def _traced_cotangents(capture: Any, node: Any, unknown: dict[int, Value], needs
 
 
 def _run_without_values(capture: Any, run: Callable[[], Any]) -> Any:
-    """What the user's code makes of gradients that have no values yet."""
+    """Run the user's code on gradients that have no values yet: with recording on, and without path conditions on values."""
     mode = local.mode
     recording, mode.recording = mode.recording, True
-    followed, capture.allow_branches = capture.allow_branches, False  # zeros have no truth
+    followed, capture.allow_branches = capture.allow_branches, False  # the zeros are placeholders: no branch may depend on them
     try:
         return run()
     finally:
@@ -90,7 +94,7 @@ def _run_without_values(capture: Any, run: Callable[[], Any]) -> Any:
 
 
 def trace_hook(capture: Any, t: Tensor, hook: Callable[[Tensor], Any], how: str) -> None:
-    """A hook of a tensor that the function made: from here on it is an identity with a backward of its own."""
+    """Record a gradient hook of `t`, a tensor that the function created, as an identity op whose backward is the hook."""
     value = capture.value(t)
     if any(value is a for v in capture.lines for a in v.args):
         capture.refuse_gradients(f"{how} comes after a use of its tensor, in which derivatives would not see it; register it before")
@@ -106,7 +110,7 @@ def trace_hook(capture: Any, t: Tensor, hook: Callable[[Tensor], Any], how: str)
     except TraceError as error:
         capture.refuse_gradients(f"no graph can follow a hook: {error}")
         return
-    except (TypeError, RuntimeError) as error:  # of the hook itself, which says so when it is called
+    except (TypeError, RuntimeError) as error:  # the hook itself fails, as it will when it is called
         capture.refuse_gradients(str(error))
         return
     new = hooked(value, capture.value(g if found is None else found))

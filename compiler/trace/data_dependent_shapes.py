@@ -1,7 +1,8 @@
-"""Rows whose results have a size that only values tell: how many elements are nonzero, or distinct.
+"""Rows whose result size depends on values, such as the number of nonzero or distinct elements.
 
-A program has the size that it was traced with. It computes what the size would be, which is a condition of the path: a call with
-another one is another path. Each form here is made of rows of a known shape, and harmless where the size is another one.
+A program has the size that it was traced with. It also computes the actual size, which is a path condition: a call with another size takes
+another path. The implementations below use only rows of known shape, and stay in bounds where the actual size differs: the results are
+then discarded.
 """
 
 from __future__ import annotations
@@ -20,7 +21,7 @@ from symgrad.ops.spec import Meta, Row
 
 INT64, BOOL = np.dtype(np.int64), np.dtype(bool)
 DataDependentResult = tuple[Any, Value | None, int]
-"""The values of the results, the size as a value (None: it is always this one), and what it was."""
+"""The values of the results, the graph value of the actual size (None: it never changes), and the size in the trace."""
 
 
 def _flat(x: Any) -> Any:
@@ -32,7 +33,7 @@ def _first(x: Any, n: int) -> Any:
 
 
 def _positions(flags: Any, n: int) -> Any:
-    """Where the first n of a line of flags are set; other places if fewer are."""
+    """The positions of the first `n` True elements of the 1-d `flags`; if there are fewer, positions of False elements follow."""
     return _first(xp.argsort(xp.cast(xp.bitwise_not(flags), dtype=INT64), axis=0, descending=False), n)
 
 
@@ -41,7 +42,7 @@ def _count(flags: Any) -> Any:
 
 
 def nonzero(args: tuple[Any, ...], attrs: Any, result: Any) -> DataDependentResult:
-    """One row of indices for each element that is not zero."""
+    """The indices of the nonzero elements, one row for each."""
     (x,), n = args, result._array.shape[0]
     if not x.size or not x.ndim:
         size = None if not x.size else xp.cast(xp.ne(x, 0), dtype=INT64)
@@ -55,7 +56,7 @@ def nonzero(args: tuple[Any, ...], attrs: Any, result: Any) -> DataDependentResu
 
 
 def _runs(line: Any) -> Any:
-    """Flags where a line has another element than before."""
+    """Boolean flags of the elements of the 1-d `line` that differ from their predecessor; the first one always counts."""
     one = filled(xp, True, Meta((1,), BOOL))
     if line.size == 1:
         return one
@@ -72,7 +73,8 @@ def _distinct(x: Any, line: Any, ranks: Callable[[Any], Any], n: int) -> DataDep
 
 
 def unique(args: tuple[Any, ...], attrs: Any, result: Any) -> DataDependentResult | None:
-    """The distinct elements in order, where each came from, and how often."""
+    """The distinct elements in ascending order, the index among them of each element of the input, and their counts. None with an axis, or
+    for an empty input: the row's own type rule decides then."""
     (x,), n = args, result[0]._array.shape[0] if attrs["axis"] is None else 0
     if attrs["axis"] is not None or not x.size:
         return None
@@ -82,7 +84,8 @@ def unique(args: tuple[Any, ...], attrs: Any, result: Any) -> DataDependentResul
 
 
 def unique_consecutive(args: tuple[Any, ...], attrs: Any, result: Any) -> DataDependentResult | None:
-    """The first of each run of equal elements."""
+    """The first element of each run of equal elements, the index of its run for each element of the input, and the lengths of the runs.
+    None as in `unique`."""
     (x,) = args
     if attrs["axis"] is not None or not x.size:
         return None
@@ -90,7 +93,7 @@ def unique_consecutive(args: tuple[Any, ...], attrs: Any, result: Any) -> DataDe
 
 
 def bincount(args: tuple[Any, ...], attrs: Any, result: Any) -> DataDependentResult:
-    """How often each whole number occurs, up to the largest one."""
+    """The count, or the sum of weights, of each integer from 0 up to the largest one in the input, for at least `minlength` integers."""
     (x, weights), n = args, result._array.shape[0]
     dtype = result._array.dtype
     if not x.size:
@@ -107,7 +110,7 @@ DATA_DEPENDENT_ROWS: dict[str, Callable[..., DataDependentResult | None]] = {
 
 
 def apply_data_dependent(path: PathConditions, row: Row, operands: tuple[Any, ...], attrs: dict[str, Any], result: Any) -> Any:
-    """The values of such a row; the size is an answer that the path depends on."""
+    """The values of a row in DATA_DEPENDENT_ROWS, with its size as a path condition; None if none is implemented for these operands."""
     found = DATA_DEPENDENT_ROWS[row.name](operands, attrs, result)
     if found is None:
         return None
@@ -116,4 +119,4 @@ def apply_data_dependent(path: PathConditions, row: Row, operands: tuple[Any, ..
         path.add(size, n, f"the size of {row.name} at {user_line()}")
     if row.differentiable:
         return values
-    return tuple(map(detached, values)) if isinstance(values, tuple) else detached(values)  # the row has no derivative, its form would
+    return tuple(map(detached, values)) if isinstance(values, tuple) else detached(values)  # only the row has no derivative

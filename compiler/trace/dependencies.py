@@ -1,4 +1,5 @@
-"""What a program depends on besides its inputs: names, modules and optimizers are as they were, and nothing was done once and for all."""
+"""Record the guards of a program while its function is traced: names, modules, optimizers and scalars that must stay as they are, and
+changes of Python state that no program repeats."""
 
 from __future__ import annotations
 
@@ -17,7 +18,7 @@ from symgrad.tensor import Tensor, wrap
 
 
 class GuardRecorder:
-    """What a capture is told of Python's objects."""
+    """The events of a capture that concern Python state: guards, external scalars, and changes that a program does not repeat."""
 
     effects: bool
     arguments: int
@@ -29,35 +30,36 @@ class GuardRecorder:
 
     def __init__(self) -> None:
         self.guards: list[tuple[Callable[[], Any], Any]] = []
-        """What is read again before each run, and what it must give."""
+        """(read, expected): `read()` is called before each run and must return `expected`."""
         self.modules: dict[int, ModuleGuard] = {}
-        """The modules that were called, and optimizers that made steps, as they were then."""
+        """By id, guards of the modules that were called and of the optimizers that stepped."""
         self.closed_over: list[Tensor] = []
-        """Tensors that the function reads by names of its own."""
+        """Tensors that the function reads by name: from its closure, its globals or attributes."""
         self.scalars: dict[Any, Tensor] = {}
         self.scalar_readers: dict[Any, tuple[Callable[[], float], float]] = {}
         self.fixed: set[Any] = set()
         self.mutated_state: list[StateGuard] = []
-        """State of Python's that the function has changed itself, which a program would not do."""
+        """Guards of Python state that the function itself changed: a program does not repeat the change."""
         self.stores_argument = False
-        """Whether the function has put an argument somewhere, which a program would not do."""
+        """True if the function stored an argument in Python state: a program does not repeat that."""
         self.replay_refusal: str | None = None
-        """What the function did that no program does again."""
+        """Why no program can replay the call: the first thing that the function did and that only Python can do."""
 
     def add_input(self, t: Tensor, title: str, own: bool = False) -> Value:
         raise NotImplementedError
 
     def add_guard(self, read: Callable[[], Any]) -> None:
-        """The program holds as long as this has the value that it has now."""
+        """Guard the value of `read()`: the program is valid as long as it stays what it is now."""
         self.guards.append((read, read()))
 
     def guard_module(self, module: Any, make_guard: Callable[[Any], Any] = ModuleGuard) -> None:
-        """A module is called, or an optimizer steps: the program holds as long as it consists of what it consists of now."""
+        """Guard a module that is called, or an optimizer that steps: the program is valid as long as its parts stay the same."""
         if id(module) not in self.modules:
             self.modules[id(module)] = make_guard(module)
 
     def refuse_replay(self, how: str) -> None:
-        """Something that only Python does, such as a schedule that goes on: the call counts, later ones run as they are written, too."""
+        """Note that the function does something that only Python can do (`how`), such as a step of a learning-rate schedule: this call
+        stands, and later ones run eagerly too. Without effects, raise TraceError."""
         if not self.effects:
             raise TraceError(f"{user_line()}: {how} changes Python's objects inside a traced function; call it outside")
         self.replay_refusal = (
@@ -65,7 +67,7 @@ class GuardRecorder:
         )
 
     def finalize(self, names: Sequence[StateGuard]) -> None:
-        """After the trace: names that the function reads are dependencies, unless it has changed them itself."""
+        """Complete the guards after the trace: names that the function reads are guarded, unless the function itself changed them."""
         for name in names:
             if name.module_guard is not None:
                 self.modules.setdefault(id(name.value), name.module_guard)
@@ -84,7 +86,7 @@ class GuardRecorder:
         inputs = [storage_of(t) for t in self.input_tensors]
         for name in names:
             if isinstance(name, ArrayGuard) and any(x is name.value or getattr(x, "base", None) is name.value for x in inputs):
-                continue  # read at every run
+                continue  # an input, which every run reads
             if name():
                 self.guards += [(name, True)] * name.guarded
             elif any(id(x) in arguments for x in name.current_values()):
@@ -93,13 +95,13 @@ class GuardRecorder:
                 self.mutated_state.append(name)
 
     def warn_of_changes(self) -> None:
-        """Warn of changes that a program does not make again."""
+        """Warn about changes of Python state that the function made and a program does not repeat."""
         for name in self.mutated_state:
             name.warn()
 
     def scalar_input(self, key: Any, read: Callable[[], float]) -> Any:
-        """A number that may change between runs, such as a learning rate: an input, which is read at every run. Of a program that is there
-        for its derivatives only tensors are inputs: there it is held fixed."""
+        """The stand-in for a number that may change between runs, such as a learning rate: an input that every run reads. Without effects
+        the program is for derivatives and only tensors are inputs: there it is the number itself, with a guard."""
         if not self.effects:
             if key not in self.fixed:
                 self.fixed.add(key)

@@ -1,8 +1,9 @@
-"""Memory that is seen without its history, through detach() or .data, and gets another one when it is written to.
+"""Second histories of one storage: a tensor from detach() or .data shares storage but no history, and a write to it starts its own.
 
-    d = v.detach(); d.mul_(w)       v has new numbers and its old history, d has a history of its own
+    d = v.detach(); d.mul_(w)       v has new values and its old history, d has a history of its own
 
-A storage has one history, that of the tensors which it was made for; those of others are kept here, by the keys of their nodes.
+A TracedStorage has one history, that of the tensor for which it was made. The histories of the others are kept here, by the keys of their
+autograd nodes.
 """
 
 from __future__ import annotations
@@ -18,20 +19,21 @@ from symgrad.tensor import Tensor
 
 
 class DetachedHistories:
-    """Values with the histories of tensors that share memory, but not history, with others."""
+    """The values, with their histories, of tensors that share storage, but no history, with another tensor."""
 
     def __init__(self) -> None:
         self.values: dict[Any, Value] = {}
+        """By the keys of the tensors' autograd nodes."""
         self._owners: dict[int, Value] = {}
-        """The same by the ids of tensors, views of which may be written to."""
+        """By tensor id, for owners: the base for a later write through one of their views."""
 
     def value_of(self, t: Tensor) -> Value | None:
-        """What was last written to a tensor, if it has a history of this kind."""
+        """The value last written to `t`, if `t` has a history kept here, else None."""
         return self.values.get(key_of(t._node)) if self.values and t._node is not None else None
 
     def write(self, t: Tensor, storage: TracedStorage, value: Value, quiet: bool, owned: TracedStorage) -> TracedStorage:
-        """`t`, which is no part of the history of its storage, has a new value; `owned` is the storage of what it is a view of, or its
-        own."""
+        """Write `value` to `t`, which does not share the history of its `storage`, and return the root storage. `owned` is the storage of
+        the tensor that `t` is a view of, or that of `t` itself."""
         owner = t if t._owner is None else t._owner
         before = self._owners.get(id(owner))
         before = xp.detach(owned.current()) if before is None else revalued(owned.current(), before)
@@ -45,17 +47,17 @@ class DetachedHistories:
         return root
 
     def add_result(self, t: Tensor, value: Value) -> None:
-        """`t`, a result of a Function in memory of another tensor, has a history of its own."""
+        """Give `t`, a result of a Function in the storage of another tensor, the history of `value`."""
         self.values[key_of(t._node)] = self._owners[id(t)] = value
 
     def add_view(self, x: Tensor, t: Tensor, value: Value) -> None:
-        """`t` is a view of `x`."""
+        """Register `t`, a view of `x`, with `value`, if `x` has a history kept here."""
         if t._node is not None and self.value_of(x) is not None:
             self.values[key_of(t._node)] = value
 
 
 def _view_path(storage: TracedStorage, owned: TracedStorage) -> Any:
-    """The way from the storage of a tensor to that of a view of it."""
+    """The path of view steps from the storage `owned` to `storage`, that of a view of it."""
     path = storage.path
     while storage.parent is not None and storage.parent is not owned:
         storage = storage.parent

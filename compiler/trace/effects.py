@@ -1,4 +1,4 @@
-"""What a traced call did to the world: tensors written to, gradients left, random numbers drawn, things printed, tensors left behind."""
+"""The side effects of a traced call: writes to tensors, new gradients, random draws, prints, and tensors that outlive the call."""
 
 from __future__ import annotations
 
@@ -20,16 +20,16 @@ from symgrad.tensor import Tensor, wrap
 
 
 class Effects:
-    """What a traced call did to the world: tensors written to, gradients left, random numbers drawn."""
+    """The side effects of a traced call: writes to tensors, gradients, random draws, prints and changes of history."""
 
     def __init__(self, traced: Trace) -> None:
         capture = traced.capture
         places = {id(t): i for i, t in enumerate(capture.input_tensors)}
         written = [(places.get(id(t)), t, storage.current()) for t, storage in capture.written_inputs.values()]
         self.writes = sorted(((i, v) for i, _, v in written if i is not None), key=lambda write: write[0])
-        """In the order of the inputs: XLA gives the first result of a type the memory of the first input of that type, and copies what is
-        still read."""
-        dropped = capture.grad_overwrites  # for these it makes no difference whether there was a gradient
+        """(input position, new value), in the order of the inputs: XLA reuses the buffer of the first donated input of a type for the first
+        result of that type, and copies a buffer that is still read."""
+        dropped = capture.grad_overwrites  # here it makes no difference whether there was a gradient before
         changed = [(i, t) for i, t in enumerate(capture.input_tensors) if t._grad is not capture.initial_grads[id(t)] or id(t) in dropped]
         self.grads = [(i, None if t._grad is None else capture.value(t._grad)) for i, t in changed]
         asked = [
@@ -40,7 +40,7 @@ class Effects:
         self.draws, self.generators = [draw for _, draw in capture.draws], list(capture.generators.values())
         self.prints = [PrintEffect(*given) for given in capture.prints]
         self.any = bool(self.writes or self.grads or self.draws or self.prints or capture.scalars or capture.backward_ran)
-        self.any |= bool(asked or grad_inputs(capture))  # what no operation looks at
+        self.any |= bool(asked or grad_inputs(capture))  # which a program without effects does not support
         self.histories = capture.history_changes
         self.any |= self.histories.any
         self.values: list[Value] = [*(v for _, v in self.writes), *(v for _, v in self.grads if v is not None)]
@@ -50,14 +50,15 @@ class Effects:
         self.values += dict.fromkeys(v for _, v in alike if v not in known)
         index = {v: k for k, v in reversed([*enumerate(self.values)])}
         self.equal_scalars = [(t, index[v]) for t, v in alike]
-        """Tensors that have no input of their own, see `symgrad.compiler.guards.equal_scalars`, and which value they get."""
+        """Tensors without an input of their own (see `symgrad.compiler.guards.equal_scalars`), with the index of their new value in
+        `values`."""
         self.keeps_history = self.histories.keeps_history or any(t.requires_grad and can_run_backward(t) for t in _leaves(traced.result))
-        """Whether there is a history that backward() can go through after the call."""
+        """True if backward() can run through a history that the call leaves on its results or on tensors that it wrote to."""
         self.recorded = self.keeps_history or bool(self.histories.written)
 
 
 class PrintEffect:
-    """What a program prints at every run: tensors are outputs of its kernel, anything else is as it was."""
+    """One `debug.print()`, repeated at every run: tensors are outputs of the kernel, other arguments keep the value of the traced call."""
 
     def __init__(self, text: str, given: Sequence[Any], named: Mapping[str, Any]) -> None:
         self.text, self.given, self.named = text, given, named
@@ -70,7 +71,8 @@ class PrintEffect:
 
 
 def grad_inputs(capture: Any) -> dict[int, int]:
-    """Which inputs besides the arguments are gradients that were there before the call, and were asked for as such, and whose."""
+    """The inputs, besides the arguments, that are a tensor's `.grad` from before the call which the function read: position of the gradient
+    to position of its tensor."""
     asked = [
         (i, t) for i, t in enumerate(capture.input_tensors) if id(t) in capture.grad_reads and capture.initial_grads[id(t)] is not None
     ]
@@ -83,8 +85,10 @@ def _leaves(result: Any) -> list[Tensor]:
 
 
 def has_escaped_tensors(traced: Trace) -> bool:
-    """Whether a tensor that the function made lives on somewhere besides its results and gradients: momentum that has
-    just begun. A program would make it anew at every run, so the call is traced again next time, when it is there."""
+    """True if a tensor that the function created outlives the call elsewhere than in its results and gradients, such as a momentum buffer
+    made at the first step. A program would create it anew at every run, so the next call is traced again, and then captures it.
+
+    This clears the references of the capture, so that only those of the user's code count."""
     capture = traced.capture
     storages = capture.storages
     outside = [storage.external for storage in storages.values() if storage.external is not None]
@@ -92,31 +96,31 @@ def has_escaped_tensors(traced: Trace) -> bool:
     expected |= {id(x) for t in outside for x in (t, t._grad, *(() if t._grad is None else (t._grad._owner, t._grad._base)))}
     made = [weakref.ref(t) for k, t in {id(t): t for t in capture.keep_alive}.items() if isinstance(t, Tensor) and k not in expected]
     known = set(map(id, outside))
-    # random numbers and constants are inputs, too
+    # inputs that are random draws or constants are also tensors that the function created
     capture.input_tensors[:] = [t if id(t) in known else _placeholder_like(t) for t in capture.input_tensors]
     for held in (capture.keep_alive, capture.node_values, storages, capture.written_inputs, capture.cse_cache):
         held.clear()
     if all(ref() is None for ref in made):
         return False
-    gc.collect()  # it may be alive in a cycle that nobody reaches
+    gc.collect()  # an unreachable reference cycle may keep it alive
     return not _held_by_histories_only([t for t in (ref() for ref in made) if t is not None], [*_leaves(traced.result), *outside])
 
 
 def _placeholder_like(t: Tensor) -> Tensor:
-    """A tensor of the same type, without memory."""
+    """A tensor of the same shape and dtype that holds a single element of memory."""
     return wrap(np.broadcast_to(np.zeros((), t._array.dtype), t._array.shape))
 
 
 def _held_by_histories_only(alive: list[Tensor], results: Sequence[Tensor]) -> bool:
-    """Whether nothing holds these but the histories of results, which end at them, as at an input of a gradient penalty: nobody will see
-    them, nor their gradients."""
+    """True if only the histories of the results refer to the tensors in `alive`, which are leaves there, such as the input of a gradient
+    penalty: the user can see neither them nor their gradients."""
     reached = [*results, *(t._grad for t in results if t._grad is not None)]
     edges = [edge for node in ancestor_nodes(reached) for edge in (*node.inputs, *(node.saved or ()))]
     held = Counter([id(edge) for edge in edges if isinstance(edge, Tensor)])
     del edges, reached
     ends = [i for i, t in enumerate(alive) if held[id(t)]]
-    for i in ends:  # and what these hold
+    for i in ends:  # and the tensors that these refer to
         parts = [id(x) for x in (alive[i]._grad, alive[i]._base, alive[i]._owner) if x is not None]
         held.update(parts)
         ends += [k for k, t in enumerate(alive) if id(t) in parts and k not in ends]
-    return all(getrefcount(t) == held[id(t)] + 3 for t in alive)  # by the list, by `t`, and by the call
+    return all(getrefcount(t) == held[id(t)] + 3 for t in alive)  # 3: the list, `t`, and the argument of getrefcount

@@ -1,4 +1,4 @@
-"""The error for a value that leaves the graph of a traced function, with what to write instead."""
+"""Errors for values that escape from the graph of a traced function, and for tensors that it rebinds, with what to write instead."""
 
 from __future__ import annotations
 
@@ -21,11 +21,11 @@ REBINDING = {
     ".data = tensor": "write into the memory that is there, as w.data.copy_(new) or w.data -= step do",
     "resize_()": "make a new tensor",
 }
-"""What gives a tensor other memory, and what to write instead."""
+"""Operations that give a tensor other storage, each with what to write instead."""
 
 
 def rebinding_error(how: str) -> TraceError:
-    """`how` a tensor gets other memory, or another shape."""
+    """The error for `how`, an operation that gives a tensor other storage or another shape."""
     escape = REBINDING.get(how, f"write y = x.{how.replace('_(', '(')}")
     return TraceError(
         f"{user_line()}: {how} makes another tensor of one that the program is to find again at every call; {escape}, or leave the function"

@@ -1,9 +1,9 @@
-"""Histories that a traced call gives to tensors from outside: by writing to them, or by saying that they require grad.
+"""Changes that a traced call makes to the autograd history of tensors from outside: by a write to them, or by requires_grad_().
 
-    def f(a, w): a -= w         after a call, `a` is what was computed from `a` and `w`, and backward() goes on to both
+    def f(a, w): a -= w         after a call, the history of `a` leads to the old `a` and to `w`, and backward() reaches both
 
-The function gets stand-ins for its arguments (see `symgrad.compiler.trace.trace`); what the traced call has made of those belongs to the
-arguments. Later calls record one node for the results and for all tensors that were written to.
+The function gets stand-ins for its arguments (see `symgrad.compiler.trace.trace`); their new histories are transferred to the arguments.
+Later calls record one node for the results and for all tensors that were written to.
 """
 
 from __future__ import annotations
@@ -22,16 +22,16 @@ from symgrad.views import refuse, set_history
 
 
 class HistoryChanges:
-    """Which tensors from outside have another history after a traced call, by the positions of the inputs that they stand behind."""
+    """The tensors from outside whose history a traced call changed, by input position."""
 
     def __init__(self, capture: Any) -> None:
         places = {id(t): (i, t) for i, t in enumerate(capture.input_tensors)}
         self.written: list[tuple[int, Value]] = []
-        """Those that were written to, and what they are now."""
+        """Input position and new value of each tensor that got a new history by a write."""
         self.leaves: list[tuple[int, bool]] = []
-        """Those without a history that require grad now, or do no longer."""
+        """Input position and new `requires_grad` of each tensor that became a leaf, or a leaf whose `requires_grad` changed."""
         self.keeps_history = False
-        """Whether backward() can go through one of them."""
+        """True if backward() can run through one of the new histories."""
         for i, t in places.values():
             node, asked = capture.initial_histories[id(t)]
             if t._node is not None and t._node is not node:
@@ -49,34 +49,34 @@ class HistoryChanges:
         return bool(self.written or self.leaves)
 
     def check(self, find: Callable[[int], Tensor]) -> None:
-        """Before a run: a view that was made under no_grad may not be written to, say."""
+        """Raise, before a run, if a tensor that it records a write to does not allow one: a view made under no_grad, say."""
         for i, _ in self.written:
             refuse(find(i))
 
     def mark_leaves(self, find: Callable[[int], Tensor]) -> None:
-        """After a run: which leaves require grad."""
+        """Make the tensors in `leaves` leaves after a run, and set whether they require grad."""
         for i, asked in self.leaves:
             make_leaf(find(i), asked)
 
     def apply(self, find: Callable[[int], Tensor], recorded: Sequence[Tensor]) -> None:
-        """The same of those that were written to, given tensors that were recorded in their place."""
+        """Give the tensors in `written` their history after a run: that of `recorded`, tensors recorded in their place."""
         for (i, _), t in zip(self.written, recorded, strict=True):
             set_history(find(i), t._node)
 
 
 def make_leaf(t: Tensor, requires_grad: bool) -> None:
-    """Make a leaf of a tensor, which requires grad or does not."""
+    """Turn `t` into a leaf, and set whether it requires grad."""
     t._node, t._requires_grad = None, requires_grad
     guard_epoch.count += 1
 
 
 def can_run_backward(t: Tensor) -> bool:
-    """Whether no node of its history has let go of what it saved."""
+    """True if every node in the history of `t` still has its saved arrays."""
     return all(node.saved is not None for node in ancestor_nodes([t]))
 
 
 def ancestor_nodes(tensors: Sequence[Tensor]) -> list[Node]:
-    """All nodes that lead to tensors."""
+    """All nodes in the histories of `tensors`."""
     stack, seen = [t._node for t in tensors], {}
     while stack:
         node = node_of(stack.pop())
@@ -87,8 +87,8 @@ def ancestor_nodes(tensors: Sequence[Tensor]) -> list[Node]:
 
 
 def refuse_backward(tensors: Any, outside: Mapping[Any, str]) -> None:
-    """backward() would go on through what was recorded before the call, and no program could do that again. `outside` are the nodes with
-    which the histories of inputs end, and what the inputs are called."""
+    """Raise TraceError if backward() from `tensors` would continue into history that was recorded before the call, which no program can
+    repeat. `outside` maps the keys of the nodes that inputs had before the call to the labels of the inputs."""
     found = [t for t in (tensors if isinstance(tensors, (list, tuple)) else [tensors]) if isinstance(t, Tensor)]
     edges = [key_of(e) for node in ancestor_nodes(found) for e in node.inputs] if outside else []
     for key in (*(key_of(t._node) for t in found), *edges):
@@ -101,8 +101,8 @@ def refuse_backward(tensors: Any, outside: Mapping[Any, str]) -> None:
 
 
 def transfer_histories(capture: Any, stand_ins: Sequence[Tensor], arguments: Sequence[Any], results: Sequence[Tensor]) -> dict[int, Tensor]:
-    """What a traced call has done to stand-ins, besides writing to their memory, is done to the arguments. The arguments, by the ids of
-    their stand-ins."""
+    """Transfer the gradients, histories and `requires_grad` of stand-ins to their arguments after a traced call; their memory is shared.
+    Return the arguments by the ids of their stand-ins."""
     journal, unused = capture.journal, capture.duplicate_arguments
     pairs = [(t, a) for t, a in zip(stand_ins, arguments, strict=True) if isinstance(a, Tensor) and a is not t and id(t) not in unused]
     for t, argument in pairs:
@@ -119,7 +119,7 @@ def transfer_histories(capture: Any, stand_ins: Sequence[Tensor], arguments: Seq
 
 
 def _redirect_edges(argument: Tensor, stand_in: Tensor, tensors: Sequence[Tensor]) -> None:
-    """Histories that end at a stand-in, a leaf, end at the argument instead."""
+    """Replace the leaf `stand_in` by `argument` in the histories of `tensors`."""
     for node in ancestor_nodes(tensors):
         node.inputs = tuple(argument if edge is stand_in else edge for edge in node.inputs)
         if node.saved is not None:

@@ -1,4 +1,4 @@
-"""What a traced call has changed so far, so that a call that fails changes nothing."""
+"""The journal of a traced call: the state before each of its changes, so that a call that fails can be rolled back."""
 
 from __future__ import annotations
 
@@ -16,18 +16,19 @@ _HISTORY = ("_array", "_node", "_requires_grad", "_epoch", "_path", "_undo")
 
 
 class Journal:
-    """Values of tensors before they were first written to, gradients before they were set, and what else is to be taken back."""
+    """Values of tensors before the first write, gradients and histories before they were replaced, and further undo actions."""
 
     def __init__(self) -> None:
         self._random = default_generator.mark()
         self._written: list[tuple[weakref.ref[Tensor], Any, Any, dict[str, Any]]] = []
-        """Tensors are held weakly: it is seen whether one that the function makes, such as `w.data`, lives on."""
+        """(tensor, array, copy of its values, history attributes). Tensors are held weakly, so that `has_escaped_tensors` can see whether
+        one that the function created, such as `w.data`, outlives the call."""
         self._seen: dict[int, weakref.ref[Tensor]] = {}
         self._histories: dict[int, tuple[Tensor, tuple[Any, ...]]] = {}
         self._actions: list[Callable[[], None]] = []
 
     def before_write(self, t: Tensor) -> None:
-        """A tensor from outside is about to be written to."""
+        """Copy the values and history of `t`, and of its owner if it is a view, before the first write to it."""
         known = self._seen.get(id(t))
         if (known is not None and known() is t) or not t._array.flags.writeable:
             return
@@ -37,16 +38,16 @@ class Journal:
             self.before_write(t._owner)
 
     def before_history_change(self, t: Tensor) -> None:
-        """The gradient of a tensor, or its history, may be about to be replaced."""
+        """Save the gradient and history of `t` before either may be replaced."""
         if id(t) not in self._histories:
             self._histories[id(t)] = t, (t._grad, t._node, t._requires_grad, t._epoch)
 
     def record_undo(self, action: Callable[[], None]) -> None:
-        """What takes back a change of Python's objects."""
+        """Add an action that undoes a change of Python state."""
         self._actions.append(action)
 
     def roll_back(self) -> None:
-        """Everything as it was before the call."""
+        """Restore everything to the state before the call."""
         for reference, array, values, history in reversed(self._written):
             np.copyto(array, values)
             t = reference()
@@ -62,5 +63,5 @@ class Journal:
         self.clear()
 
     def clear(self) -> None:
-        """The call has succeeded: keep no values of it."""
+        """Forget all saved state: the call has succeeded, or was rolled back."""
         self._written, self._seen, self._histories, self._actions = [], {}, {}, []

@@ -1,4 +1,4 @@
-"""What a traced function may return: tensors, containers of them, and values that are the same at every call."""
+"""The results of a traced function: tensors, containers of them, and Python values that are the same at every call."""
 
 from __future__ import annotations
 
@@ -19,21 +19,22 @@ _CONSTANTS = (bool, int, float, complex, str, bytes, type(None), type, np.dtype,
 
 
 def flatten_results(result: Any, effects: bool = False) -> tuple[list[Tensor], Any]:
-    """The tensors, and their container. A function that may have effects may return nothing."""
+    """The tensors in `result`, and its structure. Raises TraceError for results that a program cannot return; with `effects` the function
+    may return None."""
     leaves, structure = flatten(result, lambda x: isinstance(x, Tensor) or is_symbolic_scalar(x))
     tensors = [x for x in leaves if not is_symbolic_scalar(x)]
     if not tensors and not (effects and result is None):
         raise no_tensor_error(result)
     _check(structure, "the result")
-    if len(tensors) < len(leaves):  # a Python number that depends on the arguments is a constant of the program, which is guarded
+    if len(tensors) < len(leaves):  # a Python number that depends on the arguments becomes a constant of the program, with a guard
         structure = replace_leaves(structure, [x.specialize() if is_symbolic_scalar(x) else LEAF for x in leaves])
     return tensors, structure
 
 
 def numbers_to_tensors(result: Any, alone: bool) -> Any:
-    """The result of a function that was computed from Python numbers alone, with tensors in their places: to be called while it is
-    traced. Beside tensors such numbers stay numbers, as in eager code. If numbers are `alone` among the arguments, integers, which are
-    part of the program, give tensors, too."""
+    """`result` with its symbolic Python scalars turned into tensors, if it has no tensors; call this while the function is traced. Next to
+    tensors such scalars stay Python numbers, as in eager code. If all arguments are Python numbers (`alone`), a result of plain numbers is
+    turned into tensors too: integer arguments are part of the program, not symbolic."""
     leaves, structure = flatten(result, lambda x: isinstance(x, Tensor) or is_symbolic_scalar(x))
     if not leaves and alone:
         leaves, structure = flatten(result, lambda x: isinstance(x, (bool, int, float, complex)))

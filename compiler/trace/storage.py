@@ -1,4 +1,4 @@
-"""What memory holds while a function is traced: a write makes a new value, and views see it."""
+"""Storage while a function is traced: a write makes a new value (SSA), and every view of the storage sees it."""
 
 from __future__ import annotations
 
@@ -14,7 +14,8 @@ from symgrad.tensor import Tensor
 
 
 class TracedStorage:
-    """What an array holds now. A view's storage knows its parent's, and the way there: a write to either is seen in the other."""
+    """The present value of an array. The storage of a view has the `parent` that it is a view of and the `path` of view steps from there: a
+    write to either is seen in the other."""
 
     __slots__ = ("external", "grad_value", "is_detached", "node_key", "parent", "path", "seen_version", "value", "version")
 
@@ -23,18 +24,18 @@ class TracedStorage:
         self.parent = parent
         self.path = path
         self.external = outside
-        """The tensor that was there before the function ran, and will be there when it runs again."""
+        """The tensor from outside the function that owns this storage: it existed before the call, and later runs find it again."""
         self.grad_value: Value | None = None
-        """What derivatives go to, if that is not `value`: what was there before writes that have no history, as under no_grad."""
+        """The value that cotangents flow to, if not `value`: the one before writes without history, such as those under no_grad."""
         self.node_key: Any = None
-        """The key of the history of the tensor whose memory it is."""
+        """The key of the autograd node of the tensor that owns this storage."""
         self.is_detached: bool = parent is not None and parent.is_detached
-        """Whether it is a view made under no_grad, or through detach(): it sees what is written, and has no part in its history."""
+        """True for a view made under no_grad, or through detach(): it sees writes, without their history."""
         self.version = 0
         self.seen_version = 0 if parent is None else self.root()[0].version
 
     def root(self) -> tuple[TracedStorage, Any]:
-        """The storage whose memory it is, and the way from there."""
+        """The storage at the end of the chain of parents, and the path of view steps from there."""
         storage, path = self, self.path
         while storage.parent is not None:
             storage = storage.parent
@@ -42,7 +43,7 @@ class TracedStorage:
         return storage, path
 
     def current(self) -> Value:
-        """The numbers."""
+        """The present value: the path replayed on the root's value if the root was written to since."""
         root, path = self.root()
         if root is not self and self.seen_version != root.version:
             value = follow(xp, root.value, path)
@@ -50,14 +51,14 @@ class TracedStorage:
         return self.value
 
     def with_history(self) -> Value:
-        """The numbers with their history, which a write without history leaves as it was."""
+        """The present value with the history of the last recorded write: a write without history changes the value only."""
         root, path = self.root()
         if root.grad_value is None:
             return self.current()
         return follow(xp, revalued(root.value, root.grad_value), path)  # type: ignore[no-any-return]
 
     def write(self, value: Value, quiet: bool = False) -> TracedStorage:
-        """Write, quietly or with history, straight into the memory, in which views may overlap; the storage whose it is, is returned."""
+        """Write `value` into the root storage, where views may overlap, and return the root. A `quiet` write has no history."""
         root, path = self.root()
         before = root.value
         if not quiet:
@@ -71,7 +72,7 @@ class TracedStorage:
 
 
 def view_step(row: str, attrs: dict[str, Any], index: int, shape: tuple[int, ...]) -> tuple[str, Any]:
-    """The way from a tensor to a view of it, as one step; one of several views is a slice."""
+    """The step from a tensor to output `index` of a view row, as (row, attributes); one of several views is written as a slice."""
     if row == "unbind":
         return "getitem", (("index", region(shape, attrs["axis"], index)),)
     if row in ("split", "split_with_sizes"):

@@ -1,4 +1,4 @@
-"""A function run under capture, and what it did as a graph."""
+"""`trace()`: run a function under a capture and freeze the ops that it performed into a graph."""
 
 from __future__ import annotations
 
@@ -29,25 +29,26 @@ from symgrad.tensor import Tensor, root_of, wrap
 
 @dataclass(frozen=True)
 class Trace:
-    """A function as a graph. Its inputs are the arguments, then the captured tensors."""
+    """A traced call. The inputs of the graph are the arguments, then everything else that a run reads: captured tensors, constants, random
+    draws and external scalars, in the order in which the function used them."""
 
     graph: Graph
     captured: tuple[Tensor, ...]
     structure: Any
-    """The container of the results, see `symgrad.compiler.inputs.pytree`."""
+    """The structure of the results: see `symgrad.compiler.inputs.pytree`."""
     path: PathConditions
     capture: Capture
     result: Any
-    """What the function returned when it was traced."""
+    """The return value of the traced call."""
     returned_inputs: tuple[tuple[int, int], ...] = ()
-    """Results that are tensors from outside which were written to: their positions, and those of the inputs."""
+    """(result position, input position) of each result that is an input tensor which the function wrote to."""
 
     def release_result(self) -> None:
-        """Let go of the result."""
+        """Drop the reference to the result."""
         object.__setattr__(self, "result", None)
 
     def assign_names(self, tensor_names: Mapping[int, str]) -> None:
-        """Give names to what the run itself has made for later ones, as an optimizer its state."""
+        """Label the unnamed inputs that have a name after the call: state that it created for later calls, such as an optimizer's."""
         labels = self.capture.labels
         for i in self.capture.unnamed:
             title = tensor_names.get(id(self.capture.input_tensors[i]))
@@ -69,10 +70,12 @@ def trace(
     requires_grad: Sequence[bool] | None = None,
     captured_with_grad: Sequence[Tensor] = (),
 ) -> Trace:
-    """Run `function` on a list of tensors made from `args` (tensors, arrays, or shapes without data), and freeze what it did.
-    If it is followed, Python may branch on values: the graph is that of the path taken, with the `inline_scalars` that were there.
-    Without effects the floating-point arguments require grad, or those that are `requires_grad`; so do captured tensors that are
-    `captured_with_grad`."""
+    """Run `function` on a list of tensors made from `args` (tensors, arrays, or specs without data), and return the graph of that run.
+
+    With `allow_branches`, Python may branch on values: the graph is that of the path taken. In a trace with branches and without effects,
+    `inline_scalars` makes captured scalars literals of the graph instead of inputs. Without effects every floating-point argument requires
+    grad, or those that `requires_grad` marks; the tensors in `captured_with_grad` require grad during the trace.
+    """
     capture = Capture(abstract or any(not isinstance(a, (Tensor, np.ndarray)) for a in args), names, allow_branches, effects)
     capture.inline_scalars, capture.tensor_names = capture.inline_scalars and inline_scalars, tensor_names
     related = _aliased_arguments(args) if effects else ()
@@ -82,7 +85,7 @@ def trace(
     given: list[Any] = list(inputs)
     for j, arg in enumerate(args):
         i = next(i for i, other in enumerate(args) if other is arg)
-        if effects and i < j:  # the same tensor again: one stand-in for both, so that a write to one is a write to the other
+        if effects and i < j:  # the same tensor again: one stand-in for both, so that both see a write to either
             given[j] = inputs[i]
             capture.duplicate_arguments.add(id(inputs[j]))
     for i, cls in enumerate(getattr(function, "scalar_types", ())):
@@ -92,7 +95,7 @@ def trace(
     if is_tracing():
         raise TraceError(f"{user_line()}: a function is already being traced: trace them one after the other")
     before = mode.capture, mode.recording, capture
-    watch = getattr(before[0], "around", None)  # who looks for NaN goes on looking
+    watch = getattr(before[0], "around", None)  # an active NaN watch stays active
     mode.swap_capture(capture if watch is None else watch(capture))
     mode.recording = capture.was_recording
     active_captures.append(capture)
@@ -104,7 +107,7 @@ def trace(
         outputs = [capture.value(t) for t in leaves]
         capture.history_changes = HistoryChanges(capture)
         given_back = transfer_histories(capture, inputs, args, leaves) if effects else {}
-        if any(id(t) in given_back for t in leaves):  # the function returns an argument, or what it has made of it in place
+        if any(id(t) in given_back for t in leaves):  # the function returns a stand-in: the caller gets the argument itself
             result = unflatten(structure, [given_back.get(id(t), t) for t in leaves])
     except BaseException as error:
         _restore(*before)
@@ -122,7 +125,7 @@ def trace(
 
 @contextlib.contextmanager
 def requiring_grad(tensors: Sequence[Tensor]) -> Iterator[None]:
-    """Let floating-point tensors require grad for a while."""
+    """Context in which the floating-point and complex ones of `tensors` require grad."""
     changed = [t for t in tensors if not t._requires_grad and kind(storage_of(t).dtype) in "fc"]
     try:
         for t in changed:
@@ -142,15 +145,18 @@ def _restore(capture: Any, recording: bool, traced: Capture) -> None:
 
 
 def _aliased_arguments(args: Sequence[Any]) -> set[int]:
-    """Arguments that share memory with others: one may be a view of another, and have a part in its history."""
+    """Positions of arguments that share memory with a different argument: one may be a view of the other and share its history."""
     pairs = aliased_pairs([storage_or_spec(a) for a in args])
     return {k for i, j, _ in pairs if args[i] is not args[j] for k in (i, j)}
 
 
 def _traced_argument(arg: Any, effects: bool, related: bool, requires_grad: bool) -> Tensor:
-    """What the function gets for an argument: a tensor of its own, lest one that the function also captures be taken for it. With
-    effects it shares the argument's memory, and if gradients are asked for, or it is related to others, it is the argument itself, since
-    the traced call is the first one; without, derivatives inside may be asked of it."""
+    """The stand-in that the function gets for an argument: a tensor of its own, so that a captured tensor is not mistaken for it.
+
+    With effects the stand-in shares the argument's memory. It is the argument itself if that shares memory with others (`related`), or
+    requires grad and is no recorded view, since the traced call is also the first real call. Without effects it may require grad, for
+    derivatives inside the function.
+    """
     if effects and isinstance(arg, Tensor):
         if related or (arg.requires_grad and (arg._owner is None or arg._node is None)):
             return arg

@@ -1,7 +1,7 @@
-"""The same work on many tensors, as an optimizer's update of each parameter, is traced once for tensors of the same types.
+"""Trace once: repeated in-place work, such as an optimizer's update of each parameter, is traced once for tensors of the same types.
 
-For the first ones placeholders are traced, so that nothing is taken for granted that holds for them alone. What the work makes of values is
-then built for each of them, and the numbers of later ones are computed as in eager code.
+The first run is traced on placeholders, so that nothing is folded that holds for the first tensors only. The resulting pattern is then
+instantiated for each set of tensors; the array values of the later ones are computed eagerly, without tracing.
 """
 
 from __future__ import annotations
@@ -18,11 +18,11 @@ from symgrad.mode import local
 from symgrad.tensor import Tensor
 
 _FIRST_PLACEHOLDER = 1 << 40
-"""No program has so many inputs: from here on they are placeholders."""
+"""Input indices from here on are placeholders: no program has so many inputs."""
 
 
 class Pattern:
-    """What some values become, in terms of placeholders."""
+    """The new values of some tensors as expressions of placeholders (`slots`) for their old ones."""
 
     def __init__(self, slots: Sequence[Value], results: Sequence[Value]) -> None:
         self.slots, self.results = slots, results
@@ -36,7 +36,7 @@ class Pattern:
         self._latest: dict[Value, tuple[list[Any], Any]] = {}
 
     def apply(self, values: Sequence[Value], lines: dict[Value, str]) -> list[Value]:
-        """The same with values in place of the slots. What is computed from those that were there the last time, too, is known."""
+        """The results with `values` in place of the slots. A step whose operands are those of the last application is reused."""
         new: dict[Any, Any] = dict(zip(self.slots, values, strict=True))
         line = user_line()
         for v in self.steps:
@@ -52,7 +52,8 @@ class Pattern:
 
 
 def trace_once(capture: Any, key: Any, tensors: Sequence[Tensor], run: Callable[[], None]) -> None:
-    """Run what changes nothing but some of these tensors, in place, and does the same for all of the same types and this key."""
+    """Run `run`, which only writes to some of `tensors` in place and performs the same ops for all tensors of this key and these types. It
+    runs untraced if a pattern for them is known."""
     mode = local.mode
     storages = _storages_of(capture, tensors) if mode.capture is capture and capture.effects and not mode.recording else None
     if storages is None:
@@ -80,27 +81,27 @@ def trace_once(capture: Any, key: Any, tensors: Sequence[Tensor], run: Callable[
 
 
 def _storages_of(capture: Any, tensors: Sequence[Tensor]) -> list[TracedStorage] | None:
-    """What the tensors hold; None if one is a view or has a history, or two are the same."""
+    """The storages of the tensors; None if one is a view or has a history, or two are the same."""
     for t in tensors:
-        capture.value(t)  # so that it is known
+        capture.value(t)  # registers t
     storages = [capture.storages[id(t._array)] for t in tensors]
     plain = all(t._node is None and t._owner is None and id(t) in capture.known_ids for t in tensors)
     return storages if plain and len(set(storages)) == len(storages) and all(storage.parent is None for storage in storages) else None
 
 
 def _traced(capture: Any, storages: Sequence[TracedStorage], run: Callable[[], None]) -> Pattern:
-    """The first run, in which placeholders take the places of what the storages hold."""
+    """The pattern of the first run, traced with placeholders for the values of the storages."""
     before = [(storage.value, storage.grad_value) for storage in storages]
     slots = [input_value(_FIRST_PLACEHOLDER + i, v.shape, v.dtype) for i, (v, _) in enumerate(before)]
     for storage, slot in zip(storages, slots, strict=True):
         storage.value = slot
-    known, capture.cse_cache = capture.cse_cache, {}  # another pattern has the same placeholders, for other numbers
+    known, capture.cse_cache = capture.cse_cache, {}  # another pattern uses the same placeholders for other values
     try:
         run()
     finally:
         capture.cse_cache = known
     found = [storage.value for storage in storages]
-    bare = drop_stop_gradients(Graph(slots, found)).outputs  # what is computed without being recorded is cut off once, at its end
+    bare = drop_stop_gradients(Graph(slots, found)).outputs  # unrecorded work needs one stop-gradient, at its end
     results = [detached(y) if x.op == "detach" else y for x, y in zip(found, bare, strict=True)]
     for storage, (value, slope) in zip(storages, before, strict=True):
         storage.value, storage.grad_value = value, slope

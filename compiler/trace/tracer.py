@@ -1,8 +1,8 @@
-"""From a run of a function to a graph: it runs under the dispatcher's capture, which sees every op, also those under no_grad.
+"""The tracer: run a function under the dispatcher's capture, which sees every op (also under no_grad), and build a graph of the ops.
 
-Arguments are inputs, and so is every tensor that the function captures; it is read again at each run of the graph. A value that leaves
-for Python is a condition of the path if it is a truth value, else a TraceError that names the line. What is written in place, and what
-backward() does, is part of the program where effects are wanted.
+The arguments are inputs, and so is every tensor that the function captures: each run of the graph reads it again. A value that escapes to
+Python becomes a path condition if it can be guarded (a boolean, an integer), else it raises a TraceError that names the user's line. With
+`effects`, in-place writes and backward() are part of the program.
 """
 
 from __future__ import annotations
@@ -44,14 +44,15 @@ from symgrad.ops.table import TABLE
 from symgrad.tensor import Tensor, wrap
 
 _MAX_LISTED_NUMBERS = 1024
-"""Of longer lists of whole numbers each is another one: data, not lengths."""
+"""tolist() of a larger integer tensor is refused instead of guarded: it is data, which differs from call to call, not a list of sizes."""
 
 
 class Capture(GuardRecorder, GradRecorder, RngRecorder):
-    """What the dispatcher calls while a function is traced: see `symgrad.mode.Mode.capture`.
+    """The object that the dispatcher calls while a function is traced: see `symgrad.mode.Mode.capture`.
 
-    If it follows, Python may ask for the truth of a tensor, and take the way that it takes. With `effects` the function may write to
-    tensors that it captures, call backward(), and draw random numbers: all that is part of the program.
+    With `allow_branches`, Python may branch on tensor values: the graph is that of the path taken, and `path` holds its conditions. With
+    `effects`, the function may write to tensors that it captures, call backward(), and draw random numbers: all of it is part of the
+    program. If `abstract`, kernels do not run, so neither is possible.
     """
 
     def __init__(self, abstract: bool, names: Mapping[int, str], allow_branches: bool = False, effects: bool = False) -> None:
@@ -60,46 +61,47 @@ class Capture(GuardRecorder, GradRecorder, RngRecorder):
         RngRecorder.__init__(self)
         self.abstract = abstract
         self.inline_scalars = allow_branches and not effects
-        """Whether single numbers that the function captures stand in the graph as they are now; else they are inputs."""
+        """True if captured tensors without dimensions become literals with their present value; otherwise they are inputs."""
         self.allow_branches = allow_branches and not abstract
         self.effects = effects and not abstract
         self.was_recording = not self.effects or local.mode.recording
-        """Whether the function was called with recording on. If not, nobody will ask for a derivative, and none is cut off."""
+        """Grad mode at the call (always on without effects). If it was off, the results cannot be differentiated, so no value needs a
+        stop-gradient."""
         self.path = PathConditions()
         self.names = names
-        """What parameters of a module that is the function are called, by their ids: in formulas they are symbols, even if numbers."""
+        """Names by tensor id of the parameters, if the function is a module. They are symbols in formulas, even without dimensions."""
         self.tensor_names: Mapping[int, str] = {}
-        """What other tensors that the function captures are called."""
+        """Names by tensor id of the other tensors that the function captures."""
         self.journal = Journal()
         self.arguments = 0
         self.duplicate_arguments: set[int] = set()
-        """Inputs of arguments that are other arguments, too."""
+        """Ids of the stand-ins for arguments that repeat an earlier argument."""
         self.inputs: list[Value] = []
         self.labels: list[str] = []
         self.used_labels: set[str] = set()
         self.unnamed: list[int] = []
-        """Inputs that nobody has a name for."""
+        """Positions of the captured inputs that have no name."""
         self.captured: list[Tensor] = []
         self.sources: list[Any] = []
-        """How to find each input that is no argument: see `symgrad.compiler.inputs.sources`."""
+        """Where a run finds each input that is no argument: see `symgrad.compiler.inputs.sources`."""
         self.equal_scalars: dict[Any, EqualScalarsGuard] = {}
-        """Tensors that are one input, since they hold the same number."""
+        """Groups of tensors that share one input because they hold equal scalars."""
         self.cse_cache: dict[Any, Any] = {}
         self.patterns: dict[Any, Pattern] = {}
         self.input_tensors: list[Tensor] = []
-        """The tensors behind the inputs."""
+        """The tensor behind each input, in order."""
         self.written_inputs: dict[int, tuple[Tensor, TracedStorage]] = {}
         self.lines: dict[Value, str] = {}
-        """Where in the user's code values come from."""
+        """The user's source line of each value."""
         self.refused: tuple[str, TraceError] | None = None
-        """The last escape that was refused, and its line."""
+        """The source line and the error of the last refused escape."""
         self.redacted_lines: set[str] = set()
-        """Lines at which the text of a tensor was asked for."""
+        """Source lines at which the text of a tensor was asked for: `symgrad.escapes.redacted_text` warns once for each."""
         self.prints: list[tuple[str, list[Value], dict[str, Value]]] = []
-        """What is printed at every run."""
+        """The arguments of each `debug.print()`, which the program repeats at every run."""
         self.known_ids: set[int] = set()
         self.constant_arrays: set[int] = set()
-        """Arrays that the function makes of numbers, by their ids, in a trace without effects."""
+        """Ids of the arrays that the function creates from Python or NumPy values, in a trace without effects."""
         self.storages: dict[int, TracedStorage] = {}
         self.node_values: dict[Any, Value] = {}
         self.detached_histories = DetachedHistories()
@@ -115,8 +117,8 @@ class Capture(GuardRecorder, GradRecorder, RngRecorder):
             if values is None:
                 values = apply(row, operands, attrs)
         except RecursionError:
-            raise  # of the user's function
-        except RuntimeError as error:  # the op itself ran: what its type rule lacks is a value
+            raise  # raised by the user's function
+        except RuntimeError as error:  # the op itself ran, so its type rule fails for want of a value
             raise TraceError(f"{user_line()}: {error}; leave the function eager") from error
         if not isinstance(result, tuple):
             result, values = (result,), (values,)
@@ -135,22 +137,23 @@ class Capture(GuardRecorder, GradRecorder, RngRecorder):
                 self.detached_histories.add_view(args[0], t, v)
 
     def _note_saved_casts(self, edge: Any, args: tuple[Any, ...], operands: tuple[Any, ...]) -> None:
-        """Operands that were cast on the way to a kernel: backward() will ask for them in that type."""
+        """Bind the arrays that a node saved of operands cast for its kernel: backward() reads them in that dtype."""
         saved = () if edge is None else getattr(edge, "node", edge).saved
         for array, arg, operand in zip(saved, args, operands, strict=False):
             if array.__class__ is np.ndarray and isinstance(arg, Tensor) and array is not arg._array and id(array) not in self.storages:
                 self.storages[id(array)] = TracedStorage(xp.cast(operand, dtype=array.dtype))
                 self.keep_alive.append(array)
 
-    # writing
+    # writes
 
     def before_write(self, t: Tensor) -> None:
-        """Called before memory is written to: may it be?"""
+        """Journal a write to a tensor from outside the function; raise EffectError in a trace without effects. Storage that the function
+        created may always be written to."""
         storage = self.storages.get(id(t._array))
         while storage is not None and storage.parent is not None:
             storage = storage.parent
         if storage is not None and storage.external is None:
-            return  # the function made it
+            return  # created by the function
         if self.effects:
             self.journal.before_write(t if storage is None or storage.external is None else storage.external)
         elif not self._freeze_constant(t if t._owner is None else t._owner) and (storage is not None or t._owner is not None):
@@ -160,12 +163,12 @@ class Capture(GuardRecorder, GradRecorder, RngRecorder):
             )
 
     def after_write(self, x: Tensor, result: Tensor) -> None:
-        """`x` has taken on the values of `result`."""
+        """Bind `x` to the value of `result`, which was copied into it."""
         self.write_value(x, xp.expand(xp.cast(self.value(result), dtype=x._array.dtype), shape=x._array.shape))
 
     def write_value(self, x: Tensor, value: Value) -> None:
-        """Let `value` stand for `x` from now on, and for its part of what shares memory with it."""
-        self.value(x)  # so that it is known
+        """Let `value` stand for `x` from now on, and for the region of `x` in every tensor that shares its storage."""
+        self.value(x)  # registers x
         storage, owner, quiet = (
             self.storages[id(x._array)], x if x._owner is None else x._owner, x._node is None or not local.mode.recording
         )
@@ -184,13 +187,13 @@ class Capture(GuardRecorder, GradRecorder, RngRecorder):
                 self.node_values[storage.node_key] = storage.current()
 
     def _shares_history(self, owner: Tensor) -> bool:
-        """Whether a tensor has a part in the history of its memory, else it sees that through detach() or .data."""
+        """True if writes to `owner` belong to the history of its storage; False if it sees the storage through detach() or .data."""
         return id(owner) in self.known_ids or id(owner._array) not in self.storages
 
-    # what leaves, and what comes from elsewhere
+    # escapes to Python, custom functions, constants
 
     def before_escape(self, t: Any, escape: Escape) -> None:
-        """Numbers of a tensor are about to become Python's: a guard where there can be one, else an error. See `symgrad.escapes`."""
+        """Record the escape of a tensor's values to Python, add a path condition for it, or raise: see `symgrad.escapes`."""
         if self.effects and escape is BACKWARD:
             self.on_backward(t)
             return
@@ -198,7 +201,7 @@ class Capture(GuardRecorder, GradRecorder, RngRecorder):
             self.differentiated = True
             return
         if escape.asks is not None and t._array.size != 1:
-            return  # as eagerly, that is an error
+            return  # the conversion itself raises, as in eager code
         if self.allow_branches and escape.asks is not None:
             text = f"{escape.what.partition(')')[0]}) at {user_line()}"
             self.path.add(as_python_value(self.value(t), escape.asks), escape.asks(t._array.item()), text)
@@ -207,13 +210,14 @@ class Capture(GuardRecorder, GradRecorder, RngRecorder):
             self._guard_list(t)
             return
         if escape is MASK and self.allow_branches and not self.inline_scalars:
-            return  # its size is asked for by `apply_data_dependent`
+            return  # `apply_data_dependent` guards its size
         error = escape_error(escape)
-        self.refused = user_line(), type(error)(*error.args)  # a copy: the one that is raised holds all frames, and their tensors
+        self.refused = user_line(), type(error)(*error.args)  # a copy: the raised error keeps all frames and their tensors alive
         raise error
 
     def check_foreign_use(self, values: Any) -> None:
-        """Another thread, in which nothing is recorded, has these operands: they must not be tensors of this function."""
+        """Raise TraceError if `values`, operands of an op in another thread, contain an argument of this function or a tensor that it
+        created: ops of that thread are not recorded."""
         for t in values:
             storage = self.storages.get(id(t._array)) if isinstance(t, Tensor) else None
             while storage is not None and storage.parent is not None:
@@ -228,13 +232,14 @@ class Capture(GuardRecorder, GradRecorder, RngRecorder):
                 )
 
     def original_refusal(self, error: BaseException) -> BaseException:
-        """The refusal behind an error of the same line: NumPy and `struct` put an error of their own in its place."""
+        """The refused escape's error if `error` was raised at the same line, else `error`: NumPy and `struct` replace an exception raised
+        inside them by their own."""
         if self.refused is None or isinstance(error, SymgradError) or raised_at(error) != self.refused[0]:
             return error
         return self.refused[1]
 
     def _guard_list(self, t: Tensor) -> None:
-        """Whole numbers become Python's: that they are these is one condition of the path."""
+        """Guard tolist() of an integer or boolean tensor by one path condition: all elements are what they are now."""
         value, frozen = self.value(t), wrap(t._array.copy())
         if self.path.is_constant(value):
             return
@@ -244,35 +249,37 @@ class Capture(GuardRecorder, GradRecorder, RngRecorder):
         self.path.add(same, True, f"whether tolist() at {user_line()} gives {t._array.tolist()}")
 
     def symbolic_call(self, row: Row, args: tuple[Any, ...]) -> Any:
-        """A Function that says what it means is traced as that, with recorded ops; its own forward and backward do not run."""
+        """The result of a Function that has a symbolic definition, computed with recorded ops from that definition; its own forward and
+        backward do not run."""
         return of_function(tensors, row, args, lambda x: isinstance(x, Tensor))
 
     def on_custom_function(self, node: Any, args: tuple[Any, ...], results: tuple[Any, ...]) -> None:
-        """A Function that does not: its forward was traced, and its backward is now, if it was recorded."""
+        """Trace the backward of a Function without a symbolic definition, if the call was recorded; its forward has been traced already."""
         if node is not None:
             trace_backward(self, node, args, results)
 
     def on_print(self, text: str, tensors: Sequence[Any], named: Mapping[str, Any]) -> bool:
-        """debug.print(): the first call prints at once, programs with effects at every run; others are there for their values only."""
+        """Record a `debug.print()` and return whether to print now. A program with effects prints at every run, the traced call included;
+        one without effects only computes values and never prints."""
         if self.effects:
             constant: Callable[[Any], Any] = lambda x: self.value(x) if isinstance(x, Tensor) else x
             self.prints.append((text, [constant(x) for x in tensors], {k: constant(x) for k, x in named.items()}))
         return self.effects
 
     def check_loop_nans(self, watch: Any, name: str, operands: Sequence[Any], attrs: Mapping[str, Any]) -> None:
-        """Whoever looks for NaN is told which operation in a loop made one."""
+        """Let the NaN watch find the op inside a loop or branch that produced a NaN."""
         check_loop_nans(watch, name, operands, attrs, self.lines)
 
     def record_undo(self, action: Callable[[], None]) -> None:
-        """How to take back what is being done to Python's objects."""
+        """Journal `action`, which undoes a change of Python state if the call fails."""
         self.journal.record_undo(action)
 
     def merge_equal_scalars(self, key: Any, t: Tensor) -> None:
-        """A number that is kept for one of many things, and is the same for all: those with this key are one input as long as they are."""
+        """Let all tensors of this key that hold the same scalar as `t` share one input, guarded by their equality."""
         merge_equal_scalars(self, key, t)
 
     def cse(self, key: Any, t: Tensor, compute: Callable[[], Any]) -> Any:
-        """What is computed from a tensor: once for all that have the same value."""
+        """The result of `compute()`, a function of `t`, computed once for all tensors that have the same value and key."""
         if not self.effects:
             return compute()
         key = key, self.value(t)
@@ -281,22 +288,24 @@ class Capture(GuardRecorder, GradRecorder, RngRecorder):
         return self.cse_cache[key]
 
     def trace_once(self, key: Any, tensors: Sequence[Tensor], run: Callable[[], None]) -> None:
-        """Work on tensors, in place, which is the same for all of the same types and this key."""
+        """Run in-place work on `tensors`, tracing it only once for each key and tuple of types."""
         trace_once(self, key, tensors, run)
 
     def on_constant(self, t: Tensor) -> None:
-        """A tensor that the function makes of numbers: a constant of the program, whatever is written to it later."""
+        """Record a tensor that the function creates from Python or NumPy values: its present values are a constant of the program, even if
+        it is written to later."""
         array = t._array
         self.keep_alive.append(t)
         if any(array is drawn for drawn, _ in self.draws):
             return
         if self.effects:
             self._constant(t)
-        else:  # an input like others, unless it is written to
+        else:  # a captured input, unless it is written to
             self.constant_arrays.add(id(array))
 
     def _freeze_constant(self, t: Tensor) -> bool:
-        """Before a write: whether `t` is made of numbers by the function. Then it is a constant of the program as it is now."""
+        """Before a write to `t`: return True if the function created it from Python or NumPy values, and make its present values a constant
+        of the program."""
         if id(t._array) not in self.constant_arrays:
             return False
         storage = self.storages.get(id(t._array))
@@ -322,27 +331,27 @@ class Capture(GuardRecorder, GradRecorder, RngRecorder):
         self.sources.append(CapturedInput(frozen))
 
     def on_fill(self, t: Tensor, number: int) -> None:
-        """A tensor that autograd made of one number is that number."""
+        """Bind a tensor that autograd filled with one number to that literal."""
         self.bind(t, xp.expand(literal(number, t._array.dtype), shape=t._array.shape))
 
     def before_alias(self, t: Tensor) -> None:
-        """Another tensor without history is about to be made around the memory of `t`: `t` is the one to be known, and to get gradients."""
+        """Register `t` before a second tensor, without history, is made around its storage, so that `t` is the one that gets gradients."""
         self.value(t)
 
     def on_detach_in_place(self, t: Tensor) -> None:
-        """A tensor has no history any more: detach_()."""
+        """Detach the value of `t`, which loses its history by detach_()."""
         self.value(t)
         storage = self.storages[id(t._array)]
         storage.value, storage.grad_value, storage.node_key = xp.detach(storage.current()), None, None
 
     def on_saved_copy(self, array: Any, copy: Any) -> None:
-        """An array that is about to be written over, and was saved for backward(), is copied."""
+        """Bind `copy`, made because `array` was saved for backward() and is about to be overwritten, to the value of `array`."""
         if id(array) in self.storages:
             self.storages[id(copy)] = TracedStorage(self.storages[id(array)].current())
             self.keep_alive.append(copy)
 
     def before_rebind(self, t: Tensor, how: str) -> None:
-        """A tensor is about to get other memory, or another shape. The function may turn round what it made itself."""
+        """Raise TraceError before `t` gets other storage, or another shape; the function may reshape in place a tensor that it created."""
         reshaped = how not in REBINDING
         if reshaped and id(t._array) in self.storages and all(t is not other for other in self.input_tensors):
             return
@@ -351,7 +360,7 @@ class Capture(GuardRecorder, GradRecorder, RngRecorder):
     # tensors and their values
 
     def bind(self, t: Tensor, value: Value, view_of: tuple[TracedStorage, Any] | None = None) -> None:
-        """A tensor and what stands for it; a view has the storage of what it is a view of, and the step from there."""
+        """Let `value` stand for `t`. For a view, `view_of` holds the storage of its base and the step from there to the view."""
         self.known_ids.add(id(t))
         self.storages[id(t._array)] = TracedStorage(value) if view_of is None else TracedStorage(value, view_of[0], (view_of[1],))
         if t._node is not None:
@@ -360,7 +369,7 @@ class Capture(GuardRecorder, GradRecorder, RngRecorder):
         self.keep_alive += (t, t._array)
 
     def value(self, t: Tensor) -> Value:
-        """What stands for a tensor: a value of the graph, or a new input if the function captured it."""
+        """The graph value of `t`, with its history if `t` requires grad and ops are recorded; a new input if the function captures `t`."""
         storage, own = self.storages.get(id(t._array)), self.detached_histories.value_of(t)
         if own is not None:
             return (
@@ -373,18 +382,18 @@ class Capture(GuardRecorder, GradRecorder, RngRecorder):
         ):
             return storage.with_history() if t._requires_grad and local.mode.recording else storage.current()
         origin = None if t._node is None else self.node_values.get(key_of(t._node))
-        if origin is not None:  # saved for backward(): the history of its tensor, the numbers in memory now, or of an unpack hook
+        if origin is not None:  # saved for backward(): its tensor's history, and the values in storage now, or those of an unpack hook
             origin = xp.cast(origin, dtype=t._array.dtype)
             return origin if storage is None else revalued(storage.current(), origin)
         leaf = None if t._node is None else _cast_leaf(t._node)
         if storage is not None and leaf is not None:
             return revalued(storage.current(), xp.cast(self.value(leaf), dtype=t._array.dtype))
-        if storage is not None:  # the same memory without its history: detach()
+        if storage is not None:  # the same storage without its history: detach()
             return xp.detach(storage.current())  # type: ignore[no-any-return]
         return self.captured_value(t)
 
     def captured_value(self, t: Tensor) -> Value:
-        """What stands for a tensor that the function captures."""
+        """A new input for a captured tensor or a random draw; a literal for an unnamed scalar if `inline_scalars`."""
         number = self.draw_index_of(t)
         if number is not None:
             value = self.add_input(t, f"draw{number + 1}", own=True)
@@ -403,14 +412,15 @@ class Capture(GuardRecorder, GradRecorder, RngRecorder):
         return self.add_input(t, title or f"c{len(self.captured)}")
 
     def unique_label(self, title: str) -> str:
-        """A name that no other input has."""
+        """`title`, extended by underscores until no other input has that label."""
         while title in self.used_labels:
             title += "_"
         self.used_labels.add(title)
         return title
 
     def add_input(self, t: Tensor, title: str, own: bool = False) -> Value:
-        """A new input; its `own` are made by the function, and are inputs because each run has others, or as constants."""
+        """Add an input for `t` and return its value. `own`: the function created `t`, and it is an input because it is a constant or
+        because each run draws it anew; writes to it are no effects."""
         dtype = t._array.dtype if t._array.dtype.isnative else t._array.dtype.newbyteorder("=")  # kernels get a converted copy
         value = input_value(len(self.inputs), t._array.shape, dtype)
         label = self.unique_label(title)
@@ -426,13 +436,13 @@ class Capture(GuardRecorder, GradRecorder, RngRecorder):
         return value
 
     def control_flow(self) -> Any:
-        """What makes loops and branches values of the graph."""
+        """The tracer that turns loops and branches into values of the graph."""
         from symgrad.compiler.trace.control_flow import ControlFlowTracer
         return ControlFlowTracer(self)
 
 
 def _cast_leaf(edge: Any) -> Tensor | None:
-    """The leaf behind an array that backward had saved in another type, or before the leaf's memory was replaced."""
+    """The leaf tensor that a cast node reads, else None: backward saved the leaf in another dtype, or before its storage was replaced."""
     if getattr(edge, "row", None) is not TABLE["cast"]:
         return None
     (source,) = edge.inputs
@@ -440,7 +450,8 @@ def _cast_leaf(edge: Any) -> Tensor | None:
 
 
 def _as_factor(number: Any, row: Row, args: tuple[Any, ...]) -> Any:
-    """The integer 0 times a floating-point tensor as 0.0, which is not folded away: NaN and infinity times zero are NaN."""
+    """0.0 if `number` is the integer 0 as a factor of a floating-point tensor, else `number`: 0.0 is not folded away, since NaN and
+    infinity times zero are NaN."""
     if row.name != "mul" or type(number) is not int or number != 0:
         return number
     return 0.0 if any(isinstance(a, Tensor) and kind(a._array.dtype) in "fc" for a in args) else number

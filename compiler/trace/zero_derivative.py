@@ -1,4 +1,4 @@
-"""Constants with a zero derivative: x**0 is 1, and still requires grad, as in eager code."""
+"""Zero-derivative links: x**0 is folded to the constant 1, and still requires grad, as in eager code."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from symgrad.ops.promotion import kind
 
 
 def link_zero_derivative(value: Value, operands: Sequence[Any]) -> Value:
-    """`value`, the result of an op, with a zero derivative in each operand that varies, if it was folded to a constant."""
+    """`value`, the result of an op; if it was folded to a constant, linked by a zero derivative to each operand that is no constant."""
     if number(value) is None or kind(value.dtype) not in "fc":
         return value
     for x in operands:
@@ -22,7 +22,7 @@ def link_zero_derivative(value: Value, operands: Sequence[Any]) -> Value:
 
 
 def _like(x: Value, value: Value) -> Value:
-    """`x` in the shape and type of `value`."""
+    """`x` summed and expanded to the shape of `value`, if that differs, and cast to its dtype."""
     if x.shape != value.shape:
         x = xp.expand(xp.sum(x, axis=tuple(range(x.ndim)), keepdims=False), shape=value.shape)
     return xp.cast(x, dtype=value.dtype)  # type: ignore[no-any-return]
