@@ -1,1 +1,1 @@
-"""What a traced program depends on besides its inputs, and how it is compared before each run."""
+"""Guards: the state that a traced program depends on besides its inputs, compared before each run."""

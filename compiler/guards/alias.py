@@ -1,4 +1,4 @@
-"""Which arrays share memory: a program that writes to one of them must know of the others."""
+"""Detect arrays that share memory: a program that writes to one of them must take the others into account."""
 
 from __future__ import annotations
 
@@ -9,20 +9,20 @@ import numpy as np
 
 
 def owning_array(array: Any) -> Any:
-    """The array that owns the memory."""
+    """The array at the end of the chain of bases of `array`, which owns its memory."""
     while isinstance(array, np.ndarray) and isinstance(array.base, np.ndarray):
         array = array.base
     return array
 
 
 def memory_layout(array: Any) -> Any:
-    """Where an array lies, and how."""
+    """The address, shape, strides and dtype of an array."""
     return array.__array_interface__["data"][0], array.shape, array.strides, array.dtype
 
 
 def _share_memory(x: Any, y: Any) -> bool:
     if not isinstance(x, np.ndarray) or not isinstance(y, np.ndarray):
-        return x is y  # a buffer of a device
+        return x is y  # device buffers
     return bool(x.size and y.size) and np.may_share_memory(x, y)
 
 
@@ -31,7 +31,7 @@ def _same_layout(x: Any, y: Any) -> bool:
 
 
 def aliased_pairs(arrays: Sequence[Any]) -> tuple[tuple[int, int, bool], ...]:
-    """Pairs of arrays that share memory, and whether they are the same all over: `(0, 1, True)`. Mostly there are none."""
+    """The pairs of positions of arrays that share memory, and whether both have the same layout: `(0, 1, True)`. Usually there are none."""
     found: list[tuple[int, int, bool]] = []
     by_root: dict[int, list[int]] = {}
     for i, array in enumerate(arrays):
@@ -46,8 +46,8 @@ def aliased_pairs(arrays: Sequence[Any]) -> tuple[tuple[int, int, bool], ...]:
 
 
 def alias_conflict(capture: Any) -> str | None:
-    """What is done once only; two inputs of a trace that share memory, of which one is written to, or an argument that is
-    also captured: what a program would make of that is not what eager code does."""
+    """The reason why a program of this trace would differ from eager code, or None: the function did something that no program can replay,
+    an argument is also captured, or two inputs (or gradients) share memory that is written to."""
     if capture.replay_refusal is not None:
         return capture.replay_refusal  # type: ignore[no-any-return]
     asking = {id(t): label for t, label in zip(capture.input_tensors[: capture.arguments], capture.labels, strict=False)}
@@ -67,7 +67,8 @@ def alias_conflict(capture: Any) -> str | None:
 
 
 def _with_shared_grad(capture: Any) -> tuple[str, str] | None:
-    """Two tensors whose gradients are the same memory, if that is written to: they are one input, and may come apart."""
+    """The labels of two tensors whose gradients share memory that is written to, or None: the gradients are one input, but later calls may
+    have two separate ones."""
     written = {id(t._array) for t, _ in capture.written_inputs.values()}
     owners: dict[int, str] = {}
     for t, label in zip(capture.input_tensors, capture.labels, strict=True):

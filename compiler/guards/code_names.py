@@ -1,4 +1,4 @@
-"""The names that Python code reads: globals, attributes, and strings where those may be names of attributes."""
+"""The names that a Python code object reads: globals, attributes, and strings that may be names of attributes."""
 
 from __future__ import annotations
 
@@ -9,28 +9,28 @@ from collections.abc import Iterator
 from typing import Any
 
 _WRITES = frozenset(("append", "appendleft", "extend", "extendleft", "insert", "add", "update", "subtract", "discard", "remove", "clear"))
-"""Methods of containers that only write: none returns anything."""
+"""Container methods that only write: all of them return None."""
 _METADATA = frozenset(("shape", "dtype", "ndim", "size", "nbytes"))
-"""Attributes of an array that do not depend on its numbers."""
+"""Array attributes that do not depend on the elements."""
 _BY_TEXT = frozenset(("getattr", "hasattr", "vars", "attrgetter", "__dict__"))
-"""Names by which code reads attributes whose names are strings in it."""
+"""Names that code uses to read attributes whose names it has as strings."""
 
 
 def global_names(code: Any) -> Iterator[str]:
-    """Names that code looks up among the globals."""
+    """The names that `code`, and the code nested in it, looks up in the globals."""
     return _names_of_instructions(code, ("LOAD_GLOBAL", "LOAD_NAME"))
 
 
 def attribute_names(code: Any) -> Iterator[str]:
-    """Names of attributes that code reads, also as strings."""
+    """The names of attributes that `code` reads, including those that it has as strings."""
     yield from _names_of_instructions(code, ("LOAD_ATTR", "LOAD_METHOD"))
     yield from text_names(code)
 
 
 def compares_identity(code: Any) -> bool:
-    """Whether code may find out which of its tensors are the same object: by `x is y`, `id(x)`, or what deepcopy() makes of both."""
+    """True if `code` may observe which of its tensors are the same object: by `x is y`, `id(x)`, or deepcopy(), which keeps identity."""
     pairs = itertools.pairwise(dis.get_instructions(code))
-    fixed = ("LOAD_CONST", "LOAD_GLOBAL")  # None, a class
+    fixed = ("LOAD_CONST", "LOAD_GLOBAL")  # `x is None`, `cls is Tensor`: no comparison of two tensors
     compares = any(after.opname == "IS_OP" and before.opname not in fixed for before, after in pairs)
     if compares or not {"id", "deepcopy"}.isdisjoint(code.co_names):
         return True
@@ -38,13 +38,13 @@ def compares_identity(code: Any) -> bool:
 
 
 def text_names(code: Any) -> Iterator[str]:
-    """Strings in code that reads attributes by strings: one may be missing, and there later."""
+    """The identifier strings in `code`, if it reads attributes by string: such an attribute may be missing now and exist later."""
     if not _BY_TEXT.isdisjoint((*_names_of_instructions(code, ("LOAD_ATTR", "LOAD_METHOD")), *global_names(code))):
         yield from _strings(code)
 
 
 def used_names(code: Any) -> Iterator[str]:
-    """Names that code loads, but for `log.append(...)`, which only writes, and `array.shape`, which reads no numbers."""
+    """The names that `code` loads, except in `log.append(...)`, which only writes, and `array.shape`, which reads no elements."""
     for load, after in itertools.pairwise(dis.get_instructions(code)):
         passed_over = after.opname in ("LOAD_ATTR", "LOAD_METHOD") and after.argval in _WRITES | _METADATA
         if load.opname.startswith("LOAD_") and isinstance(load.argval, str) and not passed_over:

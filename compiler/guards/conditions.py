@@ -1,4 +1,4 @@
-"""The way that Python took through a function: what it asked for, and the answers that it went on with."""
+"""Path conditions: the values that Python branched on in a traced function, with the outcomes that select its path."""
 
 from __future__ import annotations
 
@@ -13,37 +13,37 @@ from symgrad.ops.symbolic_scalar import ScalarCondition
 
 @dataclass
 class PathConditions:
-    """What Python asked for on its way through a function, and the answers that it went on with."""
+    """The values that Python read on its path through a function, and the outcomes with which that path was taken."""
 
     values: list[Value] = field(default_factory=list)
     expected: list[Any] = field(default_factory=list)
     texts: list[str] = field(default_factory=list)
-    """What was asked, and where: `bool(tensor) at model.py:12`."""
+    """A description of each condition: `bool(tensor) at model.py:12`."""
     scalar_conditions: list[ScalarCondition] = field(default_factory=list)
-    """What Python asked of numbers among the arguments."""
+    """Conditions on symbolic Python scalars among the arguments; these are checked on the host."""
 
     constants: set[Value] = field(default_factory=set)
-    """Inputs of which the function made the numbers: there is nothing to ask about them."""
+    """Inputs whose values the function created from constants: they need no condition."""
 
     def add(self, value: Value, expected: Any, text: str) -> None:
-        """Python asks for a value, and goes on with the answer; it is the same at every run if constants alone tell it."""
+        """Add the condition that `value` is `expected`, unless it is computed from constants alone: then it is the same at every run."""
         if not self.is_constant(value):
             self.values.append(value)
             self.expected.append(expected)
             self.texts.append(text)
 
     def add_loop_count(self, value: Value, steps: Any, text: str) -> None:
-        """How often a loop went round that draws random numbers: see `symgrad.compiler.loops.while_rng`."""
+        """Add the number of steps of a loop that draws random numbers: see `symgrad.compiler.loops.while_rng`."""
         self.values.append(value)
         self.expected.append(steps)
         self.texts.append(text)
 
     def is_constant(self, value: Value) -> bool:
-        """Whether constants alone tell it."""
+        """True if `value` is computed from constants alone."""
         return all(v.op != INPUT or v in self.constants for v in toposort((value,)))
 
     def add_scalar_condition(self, condition: ScalarCondition) -> None:
-        """Python looks at a number among the arguments."""
+        """Add a condition on symbolic Python scalars."""
         self.scalar_conditions.append(condition)
 
     @property
@@ -52,7 +52,7 @@ class PathConditions:
 
 
 def as_python_value(value: Value, python_type: Any) -> Value:
-    """What a kernel has to compute for an answer of Python's: bool(2) is True, int(2.5) is 2."""
+    """The graph value that a kernel computes for Python's conversion of `value`: bool(2) is True, int(2.5) is 2."""
     if python_type is bool:
         return value if value.dtype == BOOL else xp.ne(value, 0)
     return xp.cast(value, dtype=INT64) if kind(value.dtype) == "f" else value

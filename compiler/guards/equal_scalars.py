@@ -1,8 +1,9 @@
-"""Tensors that hold the same number before every run: the counters of steps that an optimizer keeps for each parameter.
+"""The equal-scalars guard: tensors that hold the same scalar before every run, such as the step counts that an optimizer keeps for each
+parameter.
 
-They are one input of a program, which leaves one result for all of them; what is computed from a counter is computed once. On the device
-they hold one buffer, which nobody donates, or one part of a pooled buffer. Whether they are still alike is looked up before each run:
-mostly all hold the same.
+They are one input of a program, which writes one result back to all of them, and everything computed from a step count is computed once. On
+the device they share one buffer, which is never donated, or one slice of a pooled buffer. The guard checks before each run that they are
+still equal: usually all hold the same storage object, and no values are compared.
 """
 
 from __future__ import annotations
@@ -18,7 +19,8 @@ from symgrad.tensor import Tensor
 
 
 class EqualScalarsGuard:
-    """The first of such tensors, which stands for all, with its input, and the others."""
+    """True when called if all tensors of a group still hold equal scalars: the `first`, whose input `value` stands for all, and the
+    `others`."""
 
     def __init__(self, first: Tensor, value: Value) -> None:
         self.first, self.value = first, value
@@ -34,7 +36,7 @@ class EqualScalarsGuard:
         return True
 
     def _equal(self) -> bool:
-        donations_in_flight.wait()  # until whoever runs such a program has left all new values
+        donations_in_flight.wait()  # until a program in another thread has written all new values back
         storage = np.asarray(storage_of(self.first))
         return all(np.array_equal(storage_of(t), storage) and storage_of(t).dtype == storage.dtype for t in self.others)
 
@@ -43,7 +45,8 @@ class EqualScalarsGuard:
 
 
 def merge_equal_scalars(capture: Any, key: Any, t: Tensor) -> None:
-    """Let a tensor that a function captures stand for others with this key, or another for it, if nobody else can see its memory."""
+    """Let the captured tensor `t` share the input of the earlier tensors with this key and value, or start such a group with it. Only for a
+    tensor that the capture does not know yet, that needs no gradient, and whose storage is not visible elsewhere."""
     known = id(t._array) in capture.storages or t._node is not None or t._requires_grad
     if known or not capture.effects or not is_unaliased(t):
         return

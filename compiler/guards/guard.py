@@ -1,4 +1,4 @@
-"""What a program depends on besides the types of its arguments, and what is no longer so."""
+"""The guards of a program: conditions besides the types of its arguments, and an explanation of the one that fails."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ Guard = tuple[Callable[[], Any], Any]
 
 
 class Guards:
-    """Conditions on the numbers among the arguments, and other things that are read again before each run."""
+    """All guards of one program: modules, captured tensors, names, other state, and conditions on Python scalars among the arguments."""
 
     __slots__ = (
         "any", "captured", "captured_labels", "checked_epoch", "checks", "hooks", "labels", "modules", "name_guards", "other_guards",
@@ -28,17 +28,17 @@ class Guards:
     def __init__(self, traced: Trace) -> None:
         self.modules = list(traced.capture.modules.values())
         self.hooks = traced.capture.differentiated
-        """Whether hooks of tensors have been called."""
+        """True if the function computed gradients, which calls the hooks of captured tensors: these are then guarded too."""
         before = traced.capture.initial_histories
         self.captured = [(t, self._type_of(t, before[id(t)][1] if id(t) in before else t._requires_grad)) for t in traced.captured]
-        """Tensors that the function captures, with their types, and whether they ask for gradients."""
+        """The tensors that the function captures, each with its shape, dtype, `requires_grad` and hooks before the call."""
         self.requires_grad = any(requires_grad for _, (_, _, requires_grad, _) in self.captured)
         self.checked_epoch = -1
-        """When modules and tensors were last looked at."""
+        """The guard epoch at the last check of modules and captured tensors."""
         self.scalar_conditions: tuple[ScalarCondition, ...] = tuple(traced.path.scalar_conditions)
         self.checks: list[Guard] = traced.capture.guards
         self.name_guards = [(name.read, name.value, name) for name, _ in self.checks if isinstance(name, NameGuard)]
-        """What names in the code stand for: nearly always the same object, which is seen without asking the name."""
+        """(read, value, guard) of each name guard: nearly always `read()` is still `value`, and the guard need not be called."""
         self.other_guards = [dependency for dependency in self.checks if not isinstance(dependency[0], NameGuard)]
         self.labels = traced.graph.labels
         known = {id(t): label for t, label in zip(traced.capture.input_tensors, traced.capture.labels, strict=True)}
@@ -46,7 +46,7 @@ class Guards:
         self.any = bool(self.modules or self.captured or self.scalar_conditions or self.checks)
 
     def check(self, leaves: Sequence[Any] = ()) -> bool:
-        """Whether everything is as it was, for a call with these leaves."""
+        """True if all guards hold for a call with these leaves."""
         if self.checked_epoch != guard_epoch.count:
             now = guard_epoch.count
             if self._changed() is not None:
@@ -64,7 +64,7 @@ class Guards:
         return not self.scalar_conditions or all(c.holds(_numbers(leaves)) for c in self.scalar_conditions)
 
     def explain_failure(self, leaves: Sequence[Any] = ()) -> str | None:
-        """What is not as it was: `training: True -> False`."""
+        """A description of the first guard that fails, such as `training: True -> False`; None if all hold."""
         changed = self._changed()
         if changed is not None:
             return changed

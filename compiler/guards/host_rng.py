@@ -1,4 +1,4 @@
-"""Random numbers of Python and NumPy: a program that is traced would repeat what was drawn."""
+"""Detect draws from the random generators of Python and NumPy during a trace: the traced program would repeat the drawn values."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from symgrad.errors import TraceError
 
 
 class _RngState:
-    """A generator of random numbers with the state that it had before a trace."""
+    """A random number generator, with its state before a trace."""
 
     def __init__(self, title: str, get: Callable[[], Any], put: Callable[[Any], None]) -> None:
         self.title, self._get, self._put = title, get, put
@@ -30,7 +30,8 @@ class _RngState:
 
 
 class HostRngSnapshot:
-    """The generators of the modules `random` and `numpy.random`, and others that a function finds, as they were before a trace."""
+    """The states before a trace of the global generators of `random` and `numpy.random`, and of the generator objects that the function can
+    reach: through the names that it reads, or as `given` arguments."""
 
     def __init__(self, state_guards: Iterable[StateGuard] = (), given: Iterable[tuple[str, Any]] = ()) -> None:
         self._generators = [
@@ -39,7 +40,7 @@ class HostRngSnapshot:
         ]  # fmt: skip
 
     def refuse_draws(self) -> None:
-        """An error if anything was drawn."""
+        """Raise TraceError if the function drew from one of the generators, after restoring their states."""
         drawn = [generator for generator in self._generators if generator.has_drawn()]
         if drawn:
             for generator in drawn:
@@ -68,14 +69,14 @@ def _found(values: Iterable[tuple[str, Any]]) -> Iterator[_RngState]:
 
 
 def _parts(x: Any) -> list[Any]:
-    """What is in a tuple, or else the object itself."""
+    """The elements of a nested tuple; for any other object, the object itself."""
     return [part for item in x for part in _parts(item)] if isinstance(x, tuple) else [x]
 
 
 def _comparable(state: Any) -> Any:
-    """A state of which arrays are bytes."""
+    """A generator's state with its arrays as bytes, so that == compares all of it."""
     if isinstance(state, dict):
         return {key: _comparable(x) for key, x in state.items()}
     if isinstance(state, tuple):
-        return tuple([_comparable(x) if isinstance(x, (dict, tuple, np.ndarray)) else x for x in state])  # of random.Random 625 numbers
+        return tuple([_comparable(x) if isinstance(x, (dict, tuple, np.ndarray)) else x for x in state])  # no call for each of 625 integers
     return state.tobytes() if isinstance(state, np.ndarray) else state

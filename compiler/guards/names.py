@@ -1,9 +1,10 @@
-"""What Python code reads besides its arguments: closure cells and globals, and what it finds there by name.
+"""Find the Python state that a function reads besides its arguments: closure cells, globals, and the attributes that it reads by name.
 
-A function, and the functions that it calls by name, are looked through for the names that stand in their code. Of objects, classes and
-modules of the user's that such names stand for, or that are arguments, the attributes with names in the code are looked at; of lists,
-dictionaries, sets and the like, and of small arrays, what is in them. Default arguments and those of a `functools.partial` are names, too.
-What is found in other ways (an attribute whose name is computed, files, the environment) is not.
+The search goes through the code of the function and of the functions that it calls by name, and collects the names there. For the user's
+objects, classes and modules that such a name is bound to, or that are arguments, it guards the attributes that the code names; for lists,
+dictionaries, sets and similar containers, and for small arrays, their contents. Default arguments and the arguments of a
+`functools.partial` count as names. State that is reached in other ways (an attribute whose name is computed, files, the environment) is
+not found.
 """
 
 from __future__ import annotations
@@ -41,14 +42,14 @@ from symgrad.tensor import Tensor
 _FUNCTIONS = (types.FunctionType, types.MethodType, types.BuiltinFunctionType)
 _NAMESPACES = (("types", "SimpleNamespace"), ("argparse", "Namespace"))
 _MAX_FUNCTIONS = 200
-"""Functions, and objects, that are looked through."""
-_contained = operator.attrgetter("cell_contents")  # no function of ours: it is read before every run
+"""At most this many functions, and as many objects, are searched."""
+_contained = operator.attrgetter("cell_contents")  # runs before every call, and is faster than a Python function
 _MAX_ITEMS = 64
-"""Of longer lists and dictionaries only the identity counts: those are data."""
+"""Longer containers are taken for data: only their identity is compared before each run."""
 _MAX_DEPTH = 3
-"""Containers in containers that are looked into."""
+"""Nesting depth to which containers are searched."""
 _MAX_ITEMS_COMPARED = 10_000
-"""Longer ones are not even compared after the trace."""
+"""The entries of longer containers are not compared after the trace either."""
 _MAX_BYTES = 65536
 """Larger arrays are not compared before each run; comparing this many bytes takes 1.2 microseconds."""
 _CONTAINERS = (list, dict, set, deque, bytearray, array.array)
@@ -57,16 +58,16 @@ _NOT_COMPUTING = frozenset((
     "__repr__", "__str__", "__del__", "__setattr__", "__delattr__", "__init_subclass__", "__class_getitem__", "__copy__", "__deepcopy__",
     "__reduce__", "__reduce_ex__", "__getstate__", "__setstate__", "__getnewargs__", "__dir__", "__sizeof__", "__set_name__",
 ))  # fmt: skip
-"""Special methods that do not compute."""
+"""Special methods that take no part in the computation of results."""
 
 def find_state_guards(function: Any, given: Iterable[tuple[str, Any]] = ()) -> list[StateGuard]:
-    """What a function, and the user's functions that it calls by name, read; of a method, the attributes of its object, too, and those of
-    `given` objects."""
+    """Guards of the state that `function`, and the user's functions that it calls by name, read. This includes the attributes of the object
+    if `function` is a method, and those of the `given` (title, object) pairs."""
     return _Search().run(function, given)
 
 
 def compares_argument_identity(function: Any) -> bool:
-    """Whether a function, or one of the user's that it calls by name, may find out which of its arguments are the same object."""
+    """True if `function`, or a user's function that it calls by name, may observe which of its arguments are the same object."""
     search = _Search()
     search.run(function, ())
     return search.compares_identity
@@ -80,11 +81,11 @@ class _Search:
         self.seen: set[int] = set()
         self.waiting: list[Any] = []
         self.read: set[str] = set()
-        """Names of attributes in the code."""
+        """Names of attributes that the code reads."""
         self.text: set[str] = set()
         """Names that the code has as strings, for getattr() and hasattr()."""
         self.used: set[str] = set()
-        """Names that the code does more with than to write into what they stand for."""
+        """Names whose objects the code reads; a name that it only writes into, as by `log.append(...)`, is not among them."""
         self.objects: dict[int, tuple[str, Any]] = {}
         self.looked: set[tuple[int, str]] = set()
 
@@ -137,13 +138,13 @@ class _Search:
         self.waiting += _functions(value)
 
     def _missing(self, title: str, x: Any, name: str) -> None:
-        """An attribute that an object does not have of its own, and may get."""
+        """Guard an attribute that `x` does not have in its own `__dict__`, and may get later."""
         own = getattr(x, "__dict__", None)
         if own is not None and name not in own and ("missing", id(x), name) not in self.found:
             self.found["missing", id(x), name] = NameGuard(f"{title}.{name}", functools.partial(own.get, name, MISSING), attribute=True)
 
     def _into(self, title: str, x: Any, depth: int = 0) -> None:
-        """Look into an object; also into those in containers, of bound methods, and among the arguments of a partial."""
+        """Search an object; also the elements of a container, the object of a bound method, and the arguments of a partial."""
         self._object(title, x)
         if isinstance(x, (list, tuple, dict, set, frozenset, deque)) and len(x) <= _MAX_ITEMS and depth < _MAX_DEPTH:
             for key, part in x.items() if isinstance(x, dict) else enumerate(x):
@@ -170,7 +171,7 @@ class _Search:
                 self._methods(cls, name)
 
     def _look(self) -> bool:
-        """Look at attributes that the code names; whether there is more to do."""
+        """Guard the attributes of known objects that the code names. Return True if the search must go on."""
         before = len(self.looked)
         for title, x in list(self.objects.values()):
             for name in self.read:
@@ -182,7 +183,7 @@ class _Search:
     def _attribute(self, title: str, x: Any, name: str) -> None:
         own = getattr(x, "__dict__", {})
         if name in own:
-            if not (_is_module(x) and type(own[name]) in COMPARED_BY_VALUE):  # else a part of its makeup
+            if not (_is_module(x) and type(own[name]) in COMPARED_BY_VALUE):  # which its ModuleGuard compares
                 self._value((id(x), name), f"{title}.{name}", functools.partial(own.get, name, MISSING), attribute=True)
         elif isinstance(x, (type, types.ModuleType)) or name in _slots(type(x)):
             self._value((id(x), name), f"{title}.{name}", functools.partial(getattr, x, name, MISSING), attribute=True)
@@ -190,7 +191,7 @@ class _Search:
             self._of_class(title, x, name)
 
     def _of_class(self, title: str, x: Any, name: str) -> None:
-        """A method, or what a class has for all its objects: each may get one of its own."""
+        """Guard a method or class attribute of `x`, and that `x` gets no attribute of its own by that name."""
         there = inspect.getattr_static(type(x), name, MISSING)
         if isinstance(there, (types.FunctionType, staticmethod, classmethod, property, functools.cached_property)):
             self._methods(type(x), name)
@@ -204,13 +205,13 @@ class _Search:
             self._missing(title, x, name)
 
     def _methods(self, cls: type, name: str) -> None:
-        """Follow a method of a class, and the methods of its bases that `super()` may call."""
+        """Guard and search a method of a class, and search the methods of its bases that `super()` may call."""
         self._method(cls, name)
         for base in cls.__mro__:
             self.waiting += _functions(_unwrapped(base.__dict__.get(name)))
 
     def _method(self, cls: type, name: str) -> None:
-        """A method of the user's, which may be replaced in the class that has it."""
+        """Guard a user's method in the class that defines it, where it may be replaced."""
         base = next((base for base in cls.__mro__ if name in base.__dict__), None)
         if base is not None and _is_user_code(str(base.__module__)):
             read: Any = base.__dict__.get
@@ -225,7 +226,7 @@ def _is_module(x: Any) -> bool:
 
 
 def _is_searched(x: Any) -> bool:
-    """An object, a class or a module of the user's own."""
+    """True for an object, class or module of the user's code, a namespace object, or a user's function that has attributes."""
     if isinstance(x, types.FunctionType) or has_attribute(x, "__wrapped__"):
         return bool(getattr(x, "__dict__", None)) and _is_user_code(str(x.__module__))
     if isinstance(x, (*COMPARED_BY_VALUE, *_FUNCTIONS, Tensor, list, dict, tuple, set, enum.Enum)):
@@ -237,8 +238,8 @@ def _is_searched(x: Any) -> bool:
 
 
 def _special_methods(cls: type, made: bool) -> set[str]:
-    """What Python calls without its name in the code: `__call__`, `__getitem__`, `__mul__`; if objects are made, `__init__`, too. Not what
-    a dataclass has generated, which reads every field."""
+    """The special methods of the user's classes that Python calls without their name in the code: `__call__`, `__getitem__`, `__mul__`;
+    and, if objects are `made`, `__init__`. Methods that a dataclass generated are left out, since they read every field."""
     passed_over = _NOT_COMPUTING if made else _NOT_COMPUTING | _CONSTRUCTORS
     bases = [base for base in cls.__mro__ if _is_user_code(str(base.__module__))]
     found = {(name, x) for base in bases for name, x in base.__dict__.items() if isinstance(x, types.FunctionType)}
@@ -249,7 +250,7 @@ def _special_methods(cls: type, made: bool) -> set[str]:
 
 
 def _unwrapped(method: Any) -> Any:
-    """The function in a property, a static method or a class method."""
+    """The function inside a property, static method or class method; anything else is returned as it is."""
     if isinstance(method, property):
         return method.fget
     if isinstance(method, functools.cached_property):
@@ -259,7 +260,8 @@ def _unwrapped(method: Any) -> Any:
 
 @functools.cache
 def _is_user_code(module: str) -> bool:
-    """Not of Python, nor installed: libraries have no settings that a function would read by the way."""
+    """True for a module that belongs neither to Python, nor to symgrad, nor to an installed package: functions are assumed not to depend on
+    mutable settings of libraries."""
     file = getattr(sys.modules.get(module), "__file__", None)
     if module.partition(".")[0] in (*sys.stdlib_module_names, "symgrad") and module != "__main__":
         return False
@@ -285,7 +287,8 @@ def _container_guards(title: str, value: Any, depth: int = 0) -> Iterator[StateG
 
 
 def _attributes(function: Any) -> Iterator[tuple[Any, str, Callable[[], Any]]]:
-    """Of the object whose method it is, or which is called like a function; a module is looked at as a whole."""
+    """(key, title, reader) of each attribute of the object whose method `function` is, or of `function` itself if it is a callable object;
+    a module is one entry, guarded as a whole."""
     owner = function.__self__ if isinstance(function, types.MethodType) else function
     if isinstance(owner, (types.FunctionType, type)) or has_attribute(owner, "__wrapped__"):
         return
@@ -310,14 +313,15 @@ def _slots(cls: type) -> list[str]:
 
 
 def _is_conventional(title: str, value: Any) -> bool:
-    """Whether a name stands for what everybody calls so: an imported module, or a function or class of a library by its own name."""
+    """True if a name has its conventional meaning and needs no guard: a global bound to a module, or a function or class of a library under
+    its own name."""
     if isinstance(value, types.ModuleType):
         return title.startswith("global ")
     return _is_ours(value) and re.split(r"[ .]", title)[-1] == getattr(value, "__name__", None)
 
 
 def _is_ours(x: Any) -> bool:
-    """A function or class of this package, of Python, or of NumPy and the like."""
+    """True for a function or class of symgrad, NumPy, JAX, functools or builtins."""
     return isinstance(x, (type, *_FUNCTIONS)) and _is_library(x)
 
 
@@ -326,7 +330,7 @@ def _is_library(x: Any) -> bool:
 
 
 def _functions(x: Any) -> Iterator[Any]:
-    """The Python functions behind something that is called."""
+    """The user's Python functions that a call of `x` runs: inside partials, bound methods, wrappers, and the `forward` of modules."""
     x = x.__wrapped__ if not isinstance(x, types.FunctionType) and has_attribute(x, "__wrapped__") else x
     if isinstance(x, functools.partial):
         yield from _functions(x.func)
@@ -349,7 +353,7 @@ def _reads(f: Any) -> Iterator[tuple[Any, str, Callable[[], Any]]]:
         yield id(cell), f"closure cell {name}", functools.partial(_contained, cell)
     for name, value in _defaults(f).items():
         if isinstance(value, Tensor):
-            continue  # an input already: as an argument that was left out, or as a captured tensor
+            continue  # an input already: an argument that was left out, or a captured tensor
         yield (id(f), name), f"default argument {name}", functools.partial(_default, f, name)
     space = f.__globals__
     for name in global_names(f.__code__):
@@ -358,7 +362,7 @@ def _reads(f: Any) -> Iterator[tuple[Any, str, Callable[[], Any]]]:
 
 
 def _defaults(f: Any) -> dict[str, Any]:
-    """Default arguments by name."""
+    """The default arguments of `f` by name."""
     count, given = f.__code__.co_argcount, f.__defaults__ or ()
     return dict(zip(f.__code__.co_varnames[count - len(given) : count], given, strict=True)) | (f.__kwdefaults__ or {})
 

@@ -1,7 +1,7 @@
-"""What Python code depends on besides its arguments: names that it reads, and what the modules that it calls consist of.
+"""Guards of Python state that a function depends on besides its arguments: the names that it reads, and the parts of modules that it calls.
 
-Numbers, strings and the like are compared by value, everything else (a tensor, a module, a function) by identity. Which names there are is
-found by `symgrad.compiler.guards.names`.
+Numbers, strings and the like are compared by value, everything else (a tensor, a module, a function) by identity.
+`symgrad.compiler.guards.names` finds the names.
 """
 
 from __future__ import annotations
@@ -21,7 +21,8 @@ _MUTATION_WARNING = "is changed while the function is traced. Python code runs t
 
 
 def is_unchanged(now: Any, before: Any) -> bool:
-    """Whether a value is what it was: numbers by type and bits, so that 0.0 is not -0.0, and NaN is NaN."""
+    """True if `now` is the same object as `before`, or an equal number or string of the same type. Floats are compared by their bits: 0.0
+    differs from -0.0, and NaN equals NaN."""
     if now is before:
         return True
     if type(before) not in COMPARED_BY_VALUE or type(now) is not type(before):
@@ -30,14 +31,14 @@ def is_unchanged(now: Any, before: Any) -> bool:
 
 
 def describe_change(before: Any, now: Any) -> str:
-    """What has become of a value, in words."""
+    """A description of the change from `before` to `now`: `1 -> 2`, `gone`, `another Linear`."""
     if type(before) in COMPARED_BY_VALUE and type(now) in COMPARED_BY_VALUE:
         return f"{before!r} -> {now!r}"
     return "gone" if now is MISSING else f"another {now.__class__.__name__}"
 
 
 def read_or_missing(read: Callable[[], Any]) -> Any:
-    """What stands for a name."""
+    """The result of `read()`, the object bound to a name; MISSING for an empty closure cell."""
     try:
         return read()
     except ValueError:  # a closure cell is empty
@@ -45,7 +46,7 @@ def read_or_missing(read: Callable[[], Any]) -> Any:
 
 
 class NameGuard:
-    """A closure cell or a global: called before each run, it says whether it is what it was."""
+    """Guard of a closure cell, a global or an attribute: True when called if it still holds the same object, or an equal plain value."""
 
     guarded = True
 
@@ -56,7 +57,7 @@ class NameGuard:
         self.module_guard = (
             ModuleGuard(self.value) if not isinstance(self.value, type) and has_attribute(self.value, "named_parameters") else None
         )
-        """Of a module: its attributes may be read without it being called."""
+        """The guard of the value itself, if that is a module: its attributes may be read although it is not called."""
 
     def __call__(self) -> bool:
         return is_unchanged(read_or_missing(self.read), self.value)
@@ -65,18 +66,19 @@ class NameGuard:
         return f"{self.title}: {describe_change(self.value, read_or_missing(self.read))}"
 
     def current_values(self) -> list[Any]:
-        """What is there now."""
+        """The object that the name is bound to now, as a list."""
         return [read_or_missing(self.read)]
 
     def warn(self) -> None:
-        """The traced code itself has changed it. An object may keep a list or the like of its own, as long as it decides nothing."""
+        """Warn that the traced code itself rebound the name. Silent for an attribute that held no plain value: an object may keep a list or
+        the like of its own, on which results are assumed not to depend."""
         if self.attribute and not self.plain:
             return
         warn(f"{self.title} {_MUTATION_WARNING}; keep it in a tensor that is written in place, or leave the function eager")
 
 
 class ContainerGuard:
-    """What is in a list, a dictionary, a set or the like that the function reads, in order."""
+    """Guard of the entries, in order, of a list, dictionary, set or similar container that the function reads."""
 
     attribute = plain = False
     module_guard = None
@@ -84,9 +86,9 @@ class ContainerGuard:
     def __init__(self, title: str, value: Any, guarded: bool = True) -> None:
         self.title, self.value, self.items = title, value, self._entries(value)
         self.guarded = guarded
-        """Whether it is compared before each run, or only after the trace."""
+        """True if the entries are compared before each run; otherwise only after the trace."""
         self.decides = True
-        """Whether results may depend on it: not on a list that the code only appends to."""
+        """True if results may depend on the entries: not for a list that the code only appends to."""
 
     @staticmethod
     def _entries(value: Any) -> list[tuple[Any, Any]]:
@@ -116,13 +118,14 @@ class ContainerGuard:
         return list(self.value.values() if isinstance(self.value, dict) else self.value)
 
     def warn(self) -> None:
-        """Warn that the traced code itself has changed it."""
+        """Warn that the traced code itself changed the entries, if results may depend on them."""
         if self.decides:
             warn(f"{self.title} {_MUTATION_WARNING}; keep numbers in a tensor that is written in place, or leave the function eager")
 
 
 class IteratorGuard:
-    """An iterator that the code names. Whether it was advanced cannot be asked, and there is nothing else to do with one."""
+    """An iterator that the code refers to by name. An iterator cannot be asked whether it was advanced, but advancing it is its only use:
+    it counts as changed after every trace, which warns."""
 
     attribute = plain = guarded = False
     module_guard = None
@@ -147,7 +150,7 @@ class IteratorGuard:
 
 
 class ArrayGuard:
-    """The numbers in an array of NumPy's that the function reads as Python numbers; one that is an input of the program needs no guard."""
+    """Guard of the elements of a NumPy array that the function reads; an array that is an input of the program needs no guard."""
 
     attribute = plain = False
     guarded = True
@@ -170,7 +173,7 @@ class ArrayGuard:
 
 
 class LargeArrayGuard(ArrayGuard):
-    """An array that is too large to be compared before each run, and may be an input of the program."""
+    """A NumPy array that is too large to be compared before each run: the trace warns, unless the array is an input of the program."""
 
     guarded = False
 
@@ -191,7 +194,8 @@ StateGuard = NameGuard | ContainerGuard | ArrayGuard | IteratorGuard
 
 
 class GradPresenceGuard:
-    """Whether a tensor that the function captures has a gradient in its `.grad`; or, if the program has that in it, still the same."""
+    """Guard of the `.grad` of a captured tensor: True when called if there is a gradient, or with `same`, if it is still the same one,
+    which the program contains."""
 
     def __init__(self, tensor: Tensor, name: str | None, same: bool) -> None:
         self.tensor, self.name = tensor, tensor.name or name or "a tensor that the function captures"
@@ -206,7 +210,8 @@ class GradPresenceGuard:
 
 
 class ModuleGuard:
-    """What a module consists of: its parameters, buffers, submodules and hooks, each by identity, and plain values among its attributes."""
+    """Guard of the parts of a module: its parameters, buffers, submodules and hooks by identity, its plain attributes by value, and its
+    `forward`."""
 
     def __init__(self, module: Any) -> None:
         self.module, self.own = module, module.__dict__
@@ -215,18 +220,18 @@ class ModuleGuard:
         self.forward = self._forward()
 
     def _forward(self) -> tuple[Any, Any]:
-        """What a call runs: its own `forward`, if somebody has replaced it, and that of its class."""
+        """The functions that a call may run: the `forward` in the module's own attributes, if it was replaced, and that of its class."""
         return self.own.get("forward"), getattr(type(self.module), "forward", None)
 
     def __call__(self) -> bool:
         return self.explain_failure() is None
 
     def tensors(self) -> list[Tensor]:
-        """Its parameters and buffers."""
+        """The module's own parameters and buffers."""
         return [x for _, parts in self.parts for x in parts.values() if isinstance(x, Tensor)]
 
     def explain_failure(self) -> str | None:
-        """What is no longer as it was."""
+        """A description of the first part that changed, or None."""
         own, title = self.own, type(self.module).__name__
         for name, value in self.plain.items():
             now = own.get(name, MISSING)
@@ -247,7 +252,8 @@ class ModuleGuard:
         return str(self.explain_failure())
 
     def finalize(self) -> None:
-        """After the trace: what the module's own code has changed cannot be held fixed. It is not done again by a program."""
+        """Drop the guards of attributes that the module's own code changed during the trace, with a warning: a program does not repeat the
+        change."""
         for name in [name for name, value in self.plain.items() if not is_unchanged(self.own.get(name, MISSING), value)]:
             del self.plain[name]
             warn(f"{type(self.module).__name__}.{name} {_MUTATION_WARNING}; make it a buffer, or leave the function eager")

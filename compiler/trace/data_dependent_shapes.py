@@ -110,7 +110,8 @@ DATA_DEPENDENT_ROWS: dict[str, Callable[..., DataDependentResult | None]] = {
 
 
 def apply_data_dependent(path: PathConditions, row: Row, operands: tuple[Any, ...], attrs: dict[str, Any], result: Any) -> Any:
-    """The values of a row in DATA_DEPENDENT_ROWS, with its size as a path condition; None if none is implemented for these operands."""
+    """The values of the results of a row in DATA_DEPENDENT_ROWS, or None if it has no implementation for these operands. The size of the
+    result becomes a path condition."""
     found = DATA_DEPENDENT_ROWS[row.name](operands, attrs, result)
     if found is None:
         return None
