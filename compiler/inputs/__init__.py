@@ -1,1 +1,1 @@
-"""From the arguments of a call to the inputs of a graph: containers, signatures, `wrt`, and captured tensors."""
+"""From the arguments of a call to the inputs of a graph: pytrees, signatures, `wrt`, and the sources of other inputs."""

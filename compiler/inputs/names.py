@@ -1,8 +1,8 @@
-"""What tensors that a function captures are called, in sources and formulas: as people know them.
+"""Names of captured tensors in source code and formulas, taken from the user's own names.
 
-    w               a variable of the function's closure or module, or an attribute of the object whose method it is
-    net_0_weight    a parameter or buffer of a module that such a variable holds; ws_0 one of a list, tuple or dictionary
-    net_0_weight_exp_avg    what an optimizer keeps for it
+    w                       a closure variable or global, or an attribute of the object whose method is traced
+    net_0_weight            a parameter or buffer of a module in such a variable; ws_0 for an element of a list, tuple or dictionary
+    net_0_weight_exp_avg    the optimizer state of that parameter
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ _MAX_TENSORS = 10_000
 
 
 def tensor_names(function: Any, state_guards: Iterable[StateGuard] | None = None) -> dict[int, str]:
-    """Names by the ids of tensors; the first that is found counts."""
+    """The names of the tensors that `function` captures, by tensor id; the first name found is used."""
     if _is_module(function):
         return {id(t): path for path, t in _module_tensors(function)}
     found: dict[int, str] = {}
@@ -41,7 +41,7 @@ def _is_module(x: Any) -> bool:
 
 
 def _attributes(function: Any) -> Iterator[tuple[str, Any]]:
-    """Those of the object whose method is called; those of a module by their paths."""
+    """(name, value) of the attributes of the object whose method `function` is; a module is one entry, `self`."""
     owner = getattr(function, "__self__", None)
     if _is_module(owner):
         yield "self", owner
@@ -66,7 +66,7 @@ def _module_tensors(module: Any) -> Iterator[tuple[str, Tensor]]:
 
 
 def _optimizer_state_tensors(optimizer: Any, known: Mapping[int, str]) -> Iterator[tuple[str, Tensor]]:
-    """The state that belongs to parameters with a name."""
+    """(name, tensor) of the optimizer state of each parameter that has a name; nothing if `optimizer` is no optimizer."""
     state = getattr(optimizer, "state", None) if has_attribute(optimizer, "param_groups") else None
     for p, kept in state.items() if isinstance(state, Mapping) else ():
         if id(p) in known and isinstance(kept, Mapping):

@@ -1,4 +1,4 @@
-"""Nested containers of arguments and results taken apart and put together again: dicts, lists, tuples (named ones too) and dataclasses."""
+"""Pytrees: flatten and unflatten nested containers of arguments and results (dicts, lists, tuples, named tuples and dataclasses)."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from symgrad.errors import GraphError, describe
 
 
 class Leaf:
-    """Where the next leaf goes."""
+    """The marker of a leaf in a structure. Leaves are in order: each marker stands for the next one."""
 
     def __repr__(self) -> str:
         return "*"
@@ -22,7 +22,8 @@ LEAF = Leaf()
 
 
 class DataclassNode:
-    """A dataclass taken apart into its fields. It is put together from them alone, without its `__init__`; one without leaves is kept."""
+    """A dataclass in a structure, as its fields. It is rebuilt from them without calling `__init__`; an object without leaves (`whole`) is
+    kept as it is."""
 
     __slots__ = ("cls", "original", "parts")
 
@@ -34,12 +35,12 @@ class DataclassNode:
             return self.original
         made: Any = object.__new__(self.cls)
         for name, part in parts.items():
-            object.__setattr__(made, name, part)  # a frozen one has no other way
+            object.__setattr__(made, name, part)  # works for frozen dataclasses too
         return made
 
 
 def has_attribute(x: Any, name: str) -> bool:
-    """Whether an object has an attribute. The `__getattr__` of a user's class may raise anything: a KeyError, say."""
+    """True if `x` has the attribute; False also if the `__getattr__` of a user's class raises another exception, such as KeyError."""
     try:
         return hasattr(x, name)
     except Exception:
@@ -51,7 +52,8 @@ def _is_dataclass_node(x: Any) -> bool:
 
 
 def flatten(tree: Any, is_leaf: Callable[[Any], bool]) -> tuple[list[Any], Any]:
-    """The leaves in order, and the structure with LEAF in their places; what is neither container nor leaf stays in the structure."""
+    """The leaves of `tree` in order, and its structure with LEAF in their places. Static values, neither container nor leaf, stay in the
+    structure."""
     leaves: list[Any] = []
     return leaves, _flatten_into(tree, is_leaf, leaves)
 
@@ -72,22 +74,23 @@ def _flatten_into(tree: Any, is_leaf: Callable[[Any], bool], leaves: list[Any]) 
 
 
 def unflatten(structure: Any, leaves: Iterable[Any]) -> Any:
-    """The leaves put back into the structure."""
+    """The tree of this structure with `leaves` in the places of LEAF."""
     return _unflatten_from(structure, iter(leaves))
 
 
 def replace_leaves(structure: Any, leaves: Iterable[Any]) -> Any:
-    """The structure with something else in the places of its leaves, LEAF where they stay: still a structure."""
+    """The structure with `leaves` in the places of LEAF, where LEAF keeps a leaf and anything else is a static value: still a structure, in
+    which dataclasses are not rebuilt."""
     return _unflatten_from(structure, iter(leaves), lambda record, parts: DataclassNode(record.cls, parts, record.original))
 
 
 def leaf_count(structure: Any) -> int:
-    """How many leaves there are in a structure."""
+    """The number of leaves in a structure."""
     return 1 if structure is LEAF else sum(leaf_count(v) for _, v in children(structure) or ())
 
 
 def without_static_values(structure: Any) -> Any:
-    """The structure with None in place of what is no leaf and no container."""
+    """The structure with None in place of its static values."""
     if structure is LEAF:
         return LEAF
     if isinstance(structure, dict):
@@ -118,7 +121,7 @@ def _rebuilt(like: Any, items: list[Any]) -> Any:
 
 
 def _rebuilt_dict(like: dict[Any, Any], items: dict[Any, Any]) -> Any:
-    """The items in a dictionary of the same kind: an ordered one, one with defaults."""
+    """The items in a dictionary of the same class as `like`, such as OrderedDict or defaultdict."""
     if type(like) is dict:
         return items
     made = copy.copy(like)
@@ -127,7 +130,7 @@ def _rebuilt_dict(like: dict[Any, Any], items: dict[Any, Any]) -> Any:
 
 
 def children(structure: Any) -> list[tuple[Any, Any]] | None:
-    """The parts of a container in order, with their keys, field names or numbers; None for what is no container."""
+    """The (key, part) pairs of a container in order, where a key may also be a field name or an index; None if it is no container."""
     if isinstance(structure, dict):
         return list(structure.items())
     if isinstance(structure, (list, tuple)):
@@ -136,15 +139,15 @@ def children(structure: Any) -> list[tuple[Any, Any]] | None:
 
 
 def paths(structure: Any, prefix: str) -> list[str]:
-    """A name for each leaf: `batch.x`, `layers.0`."""
+    """The dotted path of each leaf, such as `batch.x` or `layers.0`."""
     if structure is LEAF:
         return [prefix]
     return [path for k, v in children(structure) or () for path in paths(v, f"{prefix}.{k}")]
 
 
 def leaves_like(structure: Any, tree: Any, where: str, model: str = "the result") -> Iterator[tuple[Any, str]]:
-    """What stands in a tree at the leaves of a structure, each with a name for its place; ValueError if the tree has another form than the
-    structure, which is that of a `model`."""
+    """Yield the parts of `tree` at the leaves of `structure`, each with its path. Raises ValueError if `tree` does not match the structure,
+    which messages describe as that of `model`."""
     if structure is LEAF:
         yield tree, where
         return
@@ -167,7 +170,7 @@ def leaves_like(structure: Any, tree: Any, where: str, model: str = "the result"
 
 
 def static_values(structure: Any, prefix: str) -> dict[str, Any]:
-    """What is no leaf and no container, by its path."""
+    """The static values of a structure, neither leaf nor container, by their paths."""
     if structure is LEAF:
         return {}
     parts = children(structure)
@@ -177,7 +180,7 @@ def static_values(structure: Any, prefix: str) -> dict[str, Any]:
 
 
 class ById:
-    """An object that is compared by identity, and kept, so that no other can be taken for it."""
+    """A key that compares an object by identity, and keeps it alive so that its id is not reused."""
 
     __slots__ = ("obj",)
 
@@ -192,7 +195,8 @@ class ById:
 
 
 def structure_key(structure: Any) -> Any:
-    """A key of a structure: its containers by type, and what is in it by value; by identity what cannot be hashed."""
+    """A hashable key of a structure: containers by type and keys, static values by type and value, or by identity if they are not
+    hashable."""
     if structure is LEAF:
         return "*"
     parts = children(structure)
@@ -200,7 +204,7 @@ def structure_key(structure: Any) -> Any:
         cls = structure.cls if isinstance(structure, DataclassNode) else type(structure)
         return cls, tuple((type(k), k, structure_key(v)) for k, v in parts)
     try:
-        return type(structure), freeze(structure)  # an enum of integers is no integer
+        return type(structure), freeze(structure)  # the type, since an IntEnum member equals its integer
     except GraphError:
         return _by_value(structure)
 

@@ -1,7 +1,7 @@
-"""A derivative is taken of a trace in which the inputs in question require grad, as they do in eager code that is differentiated.
+"""Trace a call for a derivative: with the inputs that it is taken in requiring grad, as in eager code that is differentiated.
 
-A Function, `no_grad`, `detach()`, hooks and `if h.requires_grad` then do what they do in eager code. The trace of a plain call has none of
-that, so no derivative is taken of it.
+A Function, `no_grad`, `detach()`, hooks and `if h.requires_grad` then behave as in eager code. The trace of a plain call lacks all of that,
+so it is never differentiated.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ _MAX_TRACES = 4
 
 
 class Traced(Protocol):
-    """A trace, or a program made of one."""
+    """A trace, or a program built from one."""
 
     @property
     def graph(self) -> Graph: ...
@@ -36,8 +36,9 @@ def trace_for_derivatives(
     call: Call, wrt: Any, places: Sequence[NamedArgument], make: Callable[[Call], T], choose: Callable[[T], WrtSelection],
     trains: bool = False
 ) -> tuple[T, WrtSelection]:
-    """What `make` traces of the call if the inputs in `wrt` require grad, and which inputs these are. That may depend on tensors that the
-    function captures, which only a trace finds: then it is traced again. A module that `trains` has parameters that require grad."""
+    """The result of `make` for the call with the inputs in `wrt` requiring grad, and the selection of these inputs. `choose` makes the
+    selection after the trace, since `wrt` may name captured tensors, which only a trace finds: then the call is traced again. `trains`: the
+    function is a module whose parameters require grad, so with `wrt=None` no argument needs to."""
     wanted = call.differentiated(() if trains and wrt is None else guess_wrt(wrt, places, call.labels, call.leaves, call.scalar_types))
     for _ in range(_MAX_TRACES):
         made = make(wanted)

@@ -1,6 +1,6 @@
-"""How the arguments of a user's function become the inputs of a graph.
+"""Bind the arguments of a user's function, and turn them into the inputs of a graph.
 
-Tensors and arrays are inputs, and so are Python floats where a function is compiled; everything else is part of the program.
+Tensors and arrays are inputs, and in a compiled function Python floats are too; everything else is a static part of the program.
 """
 
 from __future__ import annotations
@@ -58,22 +58,22 @@ def _shape(shape: Any) -> tuple[int, ...]:
 
 
 def array_of(x: Any) -> Any:
-    """The array of a tensor; arrays and specs are themselves."""
+    """The host array of a tensor; an array or a spec is returned as it is."""
     return x._array if isinstance(x, Tensor) else x
 
 
 def storage_or_spec(x: Any) -> Any:
-    """What has the shape and dtype of a tensor, wherever its numbers are; arrays and specs are themselves."""
+    """The storage of a tensor, on the host or a device, for its shape and dtype; an array or a spec is returned as it is."""
     return storage_of(x) if isinstance(x, Tensor) else x
 
 
 def is_data(x: Any) -> bool:
-    """Whether an argument becomes an input of the graph whatever anybody says."""
+    """True if an argument becomes an input of the graph under all options."""
     return isinstance(x, (Tensor, np.ndarray, Spec))
 
 
 class NumberLeaf:
-    """A Python number that becomes an input: its place is a leaf, of its own type."""
+    """Marks a Python number among the arguments that becomes an input: a leaf that remembers its Python type."""
 
     __slots__ = ("number",)
 
@@ -83,29 +83,29 @@ class NumberLeaf:
 
 @dataclass(frozen=True)
 class Call:
-    """The arguments of one call: what becomes inputs, and the rest."""
+    """The arguments of one call: the `leaves`, which become inputs, and the `structure`, which is static."""
 
     leaves: tuple[Any, ...]
     labels: tuple[str, ...]
     structure: Any
     scalar_types: tuple[type | None, ...] = ()
-    """Of each leaf, which kind of Python number it was; None for tensors and arrays. Empty: there are no numbers."""
+    """For each leaf, the type of the Python number that it was, or None for tensors and arrays. Empty if there are no numbers."""
     effects: bool = False
-    """Whether it matters which leaves ask for gradients, and which share memory."""
+    """True if the program may have effects: the key then includes which leaves require grad and which share memory."""
 
     kinds: frozenset[type] = frozenset()
-    """np.ndarray and Tensor, as far as they occur among the leaves as they were given. Numbers are neither."""
+    """np.ndarray, Tensor or both: the classes of the leaves as they were given. Python numbers count as neither."""
     complete: bool = True
-    """Whether all leaves were given: no default is a tensor."""
+    """True if the caller passed all leaves: no default argument has one."""
     given: tuple[tuple[Any, ...], dict[str, Any]] = ((), {})
     """Arguments and keyword arguments as the caller wrote them."""
     mode_override: Any = None
-    """What `autograd_mode` returns, if it is decided: for a derivative, the inputs that it is taken in require grad."""
+    """The result of `autograd_mode`, if it is fixed: for a derivative, the inputs that it is taken in require grad."""
     captured_with_grad: tuple[Tensor, ...] = ()
     """Captured tensors that require grad while the call is traced, since a derivative is taken in them."""
 
     def key(self) -> Any:
-        """What a graph of this call depends on, besides the values of its inputs."""
+        """The cache key of the call: all that its graph depends on besides the values of its inputs."""
         return self._key
 
     @functools.cached_property
@@ -114,20 +114,22 @@ class Call:
         return types, structure_key(self.structure), self.scalar_types, self.autograd_mode(), default_float()
 
     def autograd_mode(self) -> Any:
-        """What traced code may ask besides values and types: who wants gradients, whether ops are recorded, and who shares memory."""
+        """The autograd state that traced code may depend on: which leaves require grad, whether ops are recorded, which leaves share
+        memory, and which captured tensors require grad for a derivative. None without effects, unless `mode_override` is set."""
         if self.mode_override is not None or not self.effects:
             return self.mode_override
         return self.requires_grad, local.mode.recording, aliased_pairs([storage_or_spec(x) for x in self.leaves]), ()
 
     @property
     def requires_grad(self) -> tuple[bool, ...]:
-        """Which leaves require grad, by themselves or for a derivative."""
+        """For each leaf, whether it requires grad, on its own or for a derivative."""
         if self.mode_override is not None:
             return self.mode_override[0]  # type: ignore[no-any-return]
         return tuple(isinstance(x, Tensor) and x.requires_grad for x in self.leaves)
 
     def differentiated(self, chosen: Iterable[int] = (), captured: Sequence[Tensor] = ()) -> Call:
-        """The call as it is traced for a derivative: recorded, and the `chosen` inputs, leaves and then captured tensors, require grad."""
+        """The call as it is traced for a derivative: with recording on, and with the `chosen` inputs requiring grad. These are positions
+        among the leaves followed by the `captured` tensors."""
         inputs = set(chosen)
         asked = tuple(required or i in inputs for i, required in enumerate(self.requires_grad))
         lifted = tuple(t for i, t in enumerate(captured, len(asked)) if i in inputs and not t.requires_grad)
@@ -137,24 +139,24 @@ class Call:
         return [x if isinstance(x, Tensor) else wrap(x) for x in self.leaves]
 
     def as_given(self, tensors: Sequence[Tensor]) -> list[Any]:
-        """Tensors in the places of the leaves, with Python numbers where such were given."""
+        """`tensors`, which stand for the leaves, with Python numbers again where the caller passed numbers."""
         return [t if cls is None else cls(t.item()) for t, cls in zip(tensors, self.scalar_types or (None,) * len(tensors), strict=True)]
 
     @property
     def plain(self) -> bool:
-        """Whether the leaves are the arguments themselves."""
+        """True if the leaves are the arguments themselves: no containers, static values, Python numbers or defaults."""
         return self.complete and not self.scalar_types and all(part is LEAF for part in self.structure.values())
 
     @property
     def numbers_alone(self) -> bool:
-        """Whether all data are Python numbers."""
+        """True if there are Python numbers among the arguments, and no tensors or arrays."""
         return (
             not self.kinds
             and (bool(self.scalar_types) or any(isinstance(x, tuple(_WIDEST)) for x in static_values(self.structure, "").values()))
         )
 
     def without_values(self) -> Call:
-        """The same call of which only shapes and dtypes are known."""
+        """This call with specs in place of the leaves, so that it keeps no data alive."""
         return replace(
             self, leaves=tuple(Spec(m.shape, m.dtype) for m in map(storage_or_spec, self.leaves)), mode_override=self.autograd_mode(),
             given=((), {})
@@ -162,11 +164,11 @@ class Call:
 
 
 _MAX_KEPT_BYTES = 4096
-"""Bytes of an argument that are worth keeping."""
+"""Arguments of up to this many bytes are copied instead of referenced weakly."""
 
 
 class ExampleArguments:
-    """The arguments of a call: copies of small ones, others for as long as the caller keeps them."""
+    """Example arguments from a call: copies of small ones, weak references to the others."""
 
     __slots__ = ("_refs",)
 
@@ -174,7 +176,7 @@ class ExampleArguments:
         self._refs = [_keep_or_weakref(x) for x in call.leaves]
 
     def __call__(self) -> list[Any] | None:
-        """The arguments; None if one is gone, or was donated."""
+        """The arguments; None if one no longer exists, was donated, or was only a spec."""
         found = [ref() for ref in self._refs]
         return None if any(x is None or isinstance(x, Spec) or (isinstance(x, Tensor) and is_donated(x)) for x in found) else found
 
@@ -191,7 +193,7 @@ def _keep_or_weakref(x: Any) -> Callable[[], Any]:
 
 
 class Signature:
-    """A function that can be called with the leaves of a call in place of its arguments."""
+    """A user's function with its parameters: binds arguments to a Call, and calls the function with the leaves of one."""
 
     def __init__(self, function: Callable[..., Any], options: Options | None = None) -> None:
         if not callable(function):
@@ -200,7 +202,7 @@ class Signature:
         self.function = function
         self.signature = inspect.signature(getattr(function, "forward", function))  # a module's own arguments, not *args
         self.options = options
-        """As compile() got them; None where only tensors are inputs."""
+        """The options of compile(); None where only tensors and arrays are inputs, as in derive()."""
         if options is not None:
             self._check_names("static", options.static)
             self._check_names("dynamic", options.dynamic)
@@ -222,18 +224,18 @@ class Signature:
                 raise ValueError(f"{option}={name!r}: {self} has no such argument{hint}")
 
     def named_arguments(self, call: Call) -> list[NamedArgument]:
-        """The arguments of a call as they were given, for `choose`."""
+        """The arguments of a call one by one, for `select_wrt`."""
         parameters = self.signature.parameters
         return named_arguments((name, parameters[name].kind, part) for name, part in call.structure.items())
 
     @property
     def trains(self) -> bool:
-        """Whether the function is a module with parameters that require grad."""
+        """True if the function is a module with parameters that require grad."""
         parameters = getattr(self.function, "parameters", None)
         return parameters is not None and any(p.requires_grad for p in parameters())
 
     def names(self) -> dict[int, str]:
-        """What the parameters of a module are called, by their ids."""
+        """The names of the parameters by tensor id, if the function is a module."""
         parameters = getattr(self.function, "named_parameters", None)
         return {} if parameters is None else {id(p): name for name, p in parameters()}
 
@@ -245,7 +247,7 @@ class Signature:
             raise TypeError(f"{self}: {error}{hint}") from None
         given = dict(bound.arguments) if self.options is None else self._converted(bound.arguments)
         bound.arguments = given
-        bound.apply_defaults()  # a default that is left out cannot change: it is part of the program
+        bound.apply_defaults()  # after the conversion: a number that is a default cannot change, so it is part of the program
         leaves, structure = flatten(dict(bound.arguments), lambda x: is_data(x) or isinstance(x, NumberLeaf))
         labels = [path for name, part in structure.items() for path in self._labels(name, part)]
         scalar_types: tuple[type | None, ...] = ()
@@ -257,11 +259,11 @@ class Signature:
         return Call(tuple(leaves), tuple(labels), structure, scalar_types, self.options is not None, kinds, complete, (args, kwargs))
 
     def with_floats(self, args: tuple[Any, ...], kwargs: dict[str, Any], wrt: Any) -> tuple[tuple[Any, ...], dict[str, Any]]:
-        """The arguments of a derivative with floats in place of Python integers where it is taken in those: in an argument that `wrt` names
-        and that has no other data, or in all of them if none has."""
+        """The arguments with Python integers converted to floats where a derivative is taken in them: in an argument that `wrt` selects and
+        that has no other data, or, if `wrt` is None, in all arguments if none of them has other data."""
         try:
             given = self.signature.bind(*args, **kwargs)
-        except TypeError:  # `bind` has words for it
+        except TypeError:  # `bind` raises it again, with a better message
             return args, kwargs
         names = list(given.arguments)
         asked = names if wrt is None else [x for x in (wrt if isinstance(wrt, (tuple, list)) else (wrt,)) if not isinstance(x, bool)]
@@ -275,7 +277,7 @@ class Signature:
         return given.args, given.kwargs
 
     def _converted(self, arguments: Mapping[str, Any]) -> dict[str, Any]:
-        """The arguments with JAX's arrays as NumPy's, and numbers that are inputs marked."""
+        """The arguments with JAX arrays converted to tensors, and the Python numbers that become inputs marked by NumberLeaf."""
         assert self.options is not None
         result = {}
         alone = not flatten(dict(arguments), lambda x: is_data(x) or _foreign(x))[0]
@@ -306,7 +308,8 @@ class Signature:
         return [path.partition(".")[2] for path in paths(part, name)] if star else paths(part, name)
 
     def caller(self, call: Call) -> Callable[[Sequence[Tensor]], Any]:
-        """The function of the call's leaves. What it does to the containers that it gets would be lost, and is refused."""
+        """A function of the leaves that calls the user's function with the arguments rebuilt from them. It raises TraceError if the user's
+        function changes a container among its arguments: it gets copies, so the change would be lost."""
 
         def run(tensors: Sequence[Tensor]) -> Any:
             given = unflatten(call.structure, tensors)
@@ -325,7 +328,8 @@ class Signature:
 
 
 def native_number(x: Any) -> Any:
-    """A Python number, also for a fraction and for a number of NumPy's or SymPy's; None for anything else, a bool among it."""
+    """`x` as a Python int, float or complex: for Python numbers, fractions, NumPy scalars and SymPy numbers. None for anything else,
+    including booleans."""
     if isinstance(x, np.generic):
         x = x.item()
     elif not isinstance(x, (int, float, complex, Fraction)):
@@ -335,7 +339,7 @@ def native_number(x: Any) -> Any:
 
 
 def _has_data(tree: Any) -> bool:
-    """Whether there is something in a tree to differentiate in, besides integers."""
+    """True if a tree contains anything to differentiate in besides integers: tensors, arrays, or other numbers."""
 
     def is_leaf(x: Any) -> bool:
         return is_data(x) or _foreign(x) or isinstance(native_number(x), (float, complex))
@@ -344,35 +348,35 @@ def _has_data(tree: Any) -> bool:
 
 
 def _is_foreign(x: Any) -> bool:
-    """An array of another library, or a number of SymPy's."""
+    """True for an array of another library, and for a number that is no Python number, such as a SymPy number."""
     return _foreign(x) or (native_number(x) is not None and not isinstance(x, (int, float, complex)))
 
 
 def is_jax_array(x: Any) -> bool:
-    """Whether it is an array of JAX's, if anybody has imported that."""
+    """True for a JAX array; False if jax has not been imported, so that this check does not import it."""
     jax = sys.modules.get("jax")
     return jax is not None and isinstance(x, jax.Array)
 
 
 def _foreign(x: Any) -> bool:
-    """An array of JAX's; other libraries' arrays are refused."""
+    """True for a JAX array, or an array of another library, which `_leaf` refuses. Callers rule out tensors and NumPy arrays first."""
     if is_jax_array(x):
         return True
     return hasattr(type(x), "__dlpack__") and hasattr(type(x), "__array__")
 
 
 def _leaf(x: Any, name: str, taken: tuple[type, ...], alone: bool) -> Any:
-    """What becomes of an argument. A NumPy number keeps its type where there are no tensors and arrays; beside those it is weak, as in
-    eager code."""
+    """The leaf for one data argument. A NumPy scalar keeps its dtype if it is `alone`, without tensors and arrays among the arguments; next
+    to those it is a weakly typed Python scalar, as in eager code."""
     if isinstance(x, np.ndarray):
         return _array_of_numpy(x, name)
     if is_data(x):
         return x
     if isinstance(x, np.inexact) and alone:
         array = np.asarray(x)
-        array.flags.writeable = False  # what is written to it would be lost
+        array.flags.writeable = False  # a write to it would be lost
         return wrap(array)
-    if isinstance(x, np.generic):  # taken as the Python number of the same value, as ops on tensors do
+    if isinstance(x, np.generic):  # the Python number of the same value, as ops on tensors take it
         x = x.item()
     elif native_number(x) is not None:
         x = native_number(x)
@@ -397,19 +401,19 @@ def _array_of_numpy(x: Any, name: str) -> Any:
     if x.dtype.isnative:
         return x
     native = x.astype(x.dtype.newbyteorder("="))
-    native.flags.writeable = False  # what is written to a copy would be lost
+    native.flags.writeable = False  # a write to the copy would be lost
     return native
 
 
 def _array_of_jax(x: Any, name: str, jax: Any) -> Any:
     try:
-        return wrap(np.asarray(x))  # read-only: a function that writes to it is refused
+        return wrap(np.asarray(x))  # read-only: a write to it raises
     except jax.errors.TracerArrayConversionError:
         raise TypeError(f"{name} has no value: JAX traces the caller. Under jax.jit, grad or vmap use compile(f).as_jax()") from None
 
 
 def _refuse_kind(function: Any) -> None:
-    """What is called like a function, and gives no tensors when it is called."""
+    """Raise TypeError for a callable that returns no tensors when it is called: a ufunc, a class, a coroutine or generator function."""
     name = getattr(function, "__qualname__", function.__class__.__name__)
     if isinstance(function, np.ufunc):
         raise TypeError(f"expected a function of tensors, got NumPy's {function.__name__}: compile symgrad's function of that name")
@@ -422,7 +426,7 @@ def _refuse_kind(function: Any) -> None:
 
 
 def _refuse_changes(call: Call, given: Any, tensors: Sequence[Any]) -> None:
-    """A function got copies of the containers among its arguments."""
+    """Raise TraceError if a function changed the containers in `given`, its arguments: they are copies, so the change would be lost."""
     ours = set(map(id, tensors))
     leaves, structure = flatten(given, lambda x: id(x) in ours or is_data(x))
     same = len(leaves) == len(tensors) and all(a is b for a, b in zip(leaves, tensors, strict=True))
@@ -436,7 +440,8 @@ def _refuse_changes(call: Call, given: Any, tensors: Sequence[Any]) -> None:
 
 
 def _explain(error: AttributeError, arguments: Mapping[str, Any]) -> None:
-    """Says which method may have been meant; who passed 2 or a list to a function of tensors is told that it stayed what it was."""
+    """Extend an AttributeError: suggest methods of Tensor with a similar name, and note which argument is no tensor, such as 2 or a list,
+    and was passed on unchanged."""
     if isinstance(error.obj, Tensor) and (close := difflib.get_close_matches(error.name or "", dir(Tensor), 3)):
         error.args = (f"{error}; did you mean {' or '.join(map(repr, close))}?",)
         error.name = None  # Python would suggest it again
@@ -446,7 +451,8 @@ def _explain(error: AttributeError, arguments: Mapping[str, Any]) -> None:
 
 
 def tensor_types(args: tuple[Any, ...], recording: bool) -> Any:
-    """What a program depends on, if all arguments are tensors."""
+    """A cache key for positional arguments that are all tensors: `recording`, then shape, dtype and `requires_grad` of each. None if one is
+    no tensor."""
     found: list[Any] = [recording]
     for a in args:
         if not isinstance(a, Tensor):

@@ -1,4 +1,4 @@
-"""Where a program finds its inputs besides the arguments, at every run."""
+"""Sources of the inputs that are no arguments: `resolve` finds the operand at every run."""
 
 from __future__ import annotations
 
@@ -17,7 +17,8 @@ if TYPE_CHECKING:
 
 
 def ensure_on_device(t: Tensor, kernel: Kernel) -> Any:
-    """What a tensor holds. It moves to the device if kernels read it at every run, unless its memory is shared or it always comes back."""
+    """The storage of `t` as an operand of `kernel`. If the kernel runs on a device, `t` first moves there, since every run reads it, unless
+    its memory is shared or it has come back to the host too often."""
     if kernel.on_device and not is_on_device(t):
         moves = t.__dict__.get("_host_round_trips", 0)
         if moves < MAX_HOST_ROUND_TRIPS and is_unaliased(t):
@@ -27,12 +28,13 @@ def ensure_on_device(t: Tensor, kernel: Kernel) -> Any:
 
 
 def native_order(storage: Any) -> Any:
-    """What a kernel reads for memory of the host: an array in another byte order is converted at every run, since it may change."""
+    """`storage` in native byte order: a host array in another order is converted at every run, since it may change between runs."""
     return storage.astype(storage.dtype.newbyteorder("=")) if storage.__class__ is np.ndarray and not storage.dtype.isnative else storage
 
 
 def launch(kernel: Kernel, tensors: Sequence[Tensor]) -> tuple[list[Any], Sequence[Any]]:
-    """What tensors hold, and what a kernel makes of it. What another thread donates meanwhile is read again."""
+    """Launch `kernel` on the storages of `tensors`; return the operands and the results. If another thread donates a storage meanwhile,
+    wait and read it again."""
     while True:
         operands = [m if (m := t._storage).__class__ is not np.ndarray or m.dtype.isnative else native_order(m) for t in tensors]
         try:
@@ -55,7 +57,7 @@ class CapturedInput:
 
 @dataclass(frozen=True)
 class GradInput:
-    """What is in the `.grad` of a tensor, or of an argument, given by its position."""
+    """The `.grad` of a tensor, or of the argument at a position."""
 
     owner: Tensor | int
 
@@ -68,7 +70,7 @@ class GradInput:
 
 @dataclass(frozen=True)
 class RngInput:
-    """The number of a draw of random numbers."""
+    """The random draw with this index among the draws of the run."""
 
     number: int
 
@@ -77,7 +79,7 @@ class RngInput:
 
 
 class ScalarInput:
-    """A number that Python code may change, such as a learning rate; its buffer is kept as long as it does not."""
+    """An external scalar that Python code may change, such as a learning rate. Its device buffer is reused until the number changes."""
 
     def __init__(self, read: Callable[[], float]) -> None:
         self.read = read
@@ -86,7 +88,7 @@ class ScalarInput:
     def resolve(self, kernel: Kernel, draws: Sequence[Any], arguments: Sequence[Tensor]) -> Any:
         value = self.read()
         known, buffer = self.cached
-        if value != known or buffer is None:  # NaN is never known
+        if value != known or buffer is None:  # always true for NaN
             buffer = kernel.buffer(np.asarray(value, np.float64))
             self.cached = value, buffer
         return buffer

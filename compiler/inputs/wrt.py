@@ -1,7 +1,7 @@
-"""Which inputs a derivative is taken in, and which form that gives it.
+"""Select the inputs that a derivative is taken in, and the structure of the derivative.
 
-`wrt` is a name (`"x"`, `"params"`, `"params.w"`), a position among the arguments, or several of these. An argument that is a container
-has derivatives in the same container; several arguments have a tuple of them.
+`wrt` is a name (`"x"`, `"params"`, `"params.w"`), a position among the arguments, or several of these. The derivative in a container has
+the structure of that container; the derivative in several arguments is a tuple.
 """
 
 from __future__ import annotations
@@ -21,20 +21,20 @@ from symgrad.tensor import Tensor
 NamedArgument = tuple[str, Any]
 """The name of an argument, and its structure."""
 SelectedInputs = tuple[tuple[int, ...], Any]
-"""Inputs, and the form of a derivative in them."""
+"""Positions of inputs, and the structure of a derivative in them."""
 
 
 class WrtSelection(NamedTuple):
-    """Positions among the inputs, and the form of a derivative in them: LEAF for one tensor, or a container with LEAF in it."""
+    """Positions of the selected inputs, and the structure of a derivative in them: LEAF for one tensor, or a container with LEAF in it."""
 
     inputs: tuple[int, ...]
     structure: Any
     is_tuple: bool
-    """Whether it was asked for in several arguments, or in none by name."""
+    """True if `wrt` was a tuple, a list or None: the derivative is then a tuple."""
 
 
 def named_arguments(parameters: Iterable[tuple[str, Any, Any]]) -> list[NamedArgument]:
-    """The arguments as they are given: those behind a star one by one. A parameter is its name, its kind, and its argument's structure."""
+    """The arguments one by one, with *args and **kwargs expanded. A parameter is its name, its kind and the structure of its argument."""
     found: list[NamedArgument] = []
     for name, form, part in parameters:
         if form is inspect.Parameter.VAR_POSITIONAL:
@@ -50,8 +50,11 @@ def select_wrt(
     wrt: Any, given: Sequence[NamedArgument], labels: Sequence[str], leaves: Sequence[Any], arguments: int,
     numbers: Sequence[type | None] = ()
 ) -> WrtSelection:
-    """The inputs that are meant, of which the first belong to `arguments`. None: those that require grad, or else every float argument
-    that is none of the Python `numbers`, or else these."""
+    """The inputs that `wrt` selects among `leaves`, of which the first `arguments` are arguments and the others captured tensors.
+
+    If `wrt` is None: the floating-point inputs that require grad; if there are none, the floating-point arguments that were not given as
+    Python numbers (see `numbers`); if there are none, the Python numbers.
+    """
     if wrt is None:
         chosen = _default_wrt(leaves, arguments, numbers)
         return WrtSelection(chosen, (LEAF,) * len(chosen), True)
@@ -64,10 +67,10 @@ def select_wrt(
 def guess_wrt(
     wrt: Any, given: Sequence[NamedArgument], labels: Sequence[str], leaves: Sequence[Any], numbers: Sequence[type | None]
 ) -> set[int]:
-    """The arguments among what is meant, before it is known what else the function reads."""
+    """The positions of the arguments that `wrt` selects, before a trace has found the tensors that the function captures."""
     found: set[int] = set()
     for item in wrt if isinstance(wrt, (tuple, list)) else (wrt,):
-        with contextlib.suppress(ValueError, TraceError):  # a captured tensor
+        with contextlib.suppress(ValueError, TraceError):  # the item may name a captured tensor
             found |= {*select_wrt(item, given, labels, leaves, len(leaves), numbers).inputs}
     return found
 
@@ -84,7 +87,8 @@ def _default_wrt(leaves: Sequence[Any], arguments: int, numbers: Sequence[type |
 
 
 def selected_tangents(choice: WrtSelection, given: Sequence[Any], labels: Sequence[str], name: str) -> list[Any]:
-    """Directions for the chosen inputs: in the form of one, or of each of several, which may also be in one tuple."""
+    """The tangents of the selected inputs in order. `given` has one tree for each selected argument, in its structure; several may also
+    come in a single tuple or list."""
     form = choice.structure if choice.is_tuple else (choice.structure,)
     if len(given) == 1 and isinstance(given[0], (tuple, list)) and choice.is_tuple and not _is_data(given[0], form):
         (given,) = given
@@ -95,7 +99,7 @@ def selected_tangents(choice: WrtSelection, given: Sequence[Any], labels: Sequen
 
 
 def _is_data(given: tuple[Any, ...] | list[Any], form: Sequence[Any]) -> bool:
-    """Whether a list has the numbers of the direction of one tensor, else it has the directions."""
+    """True if the list `given` is the data of the tangent of a single tensor; False if it lists the tangents."""
     return isinstance(given, list) and len(form) == 1 and form[0] is LEAF and len(given) != 1
 
 
@@ -117,12 +121,12 @@ def _listed(labels: Sequence[str]) -> str:
 
 
 def _inside(part: Any, start: int) -> SelectedInputs:
-    """All inputs in an argument, or in a part of one, which begins at `start`."""
+    """All inputs in an argument or in a part of one; its first input is at position `start`."""
     return tuple(range(start, start + leaf_count(part))), without_static_values(part)
 
 
 def _by_number(item: int, given: Sequence[NamedArgument], labels: Sequence[str], arguments: int) -> SelectedInputs:
-    """An argument, or behind them what the function captures."""
+    """The inputs of the argument with number `item`; numbers after the arguments select captured tensors."""
     count = len(given) + len(labels) - arguments
     if not -count <= item < count:
         names = ", ".join([*(name for name, _ in given), *labels[arguments:]])
@@ -134,7 +138,7 @@ def _by_number(item: int, given: Sequence[NamedArgument], labels: Sequence[str],
 
 
 def _by_name(item: str, given: Iterable[NamedArgument], start: int = 0) -> SelectedInputs | None:
-    """An argument, or a part of one."""
+    """The inputs of the argument, or of the part of one, with the path `item`; None if there is none."""
     for path, part in given:
         if item == path:
             return _inside(part, start)
@@ -147,7 +151,7 @@ def _by_name(item: str, given: Iterable[NamedArgument], start: int = 0) -> Selec
 
 
 def _by_label(item: str, labels: Sequence[str]) -> SelectedInputs | None:
-    """What a function captures, or all that begins with a name: the arguments behind a star, or what a layer has."""
+    """The input with the label `item`, such as a captured tensor, or all inputs below that name: those of *args, or of a layer."""
     if item in labels:
         return (labels.index(item),), LEAF
     found = tuple(i for i, label in enumerate(labels) if label.startswith(f"{item}."))
