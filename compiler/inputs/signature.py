@@ -247,7 +247,7 @@ class Signature:
             raise TypeError(f"{self}: {error}{hint}") from None
         given = dict(bound.arguments) if self.options is None else self._converted(bound.arguments)
         bound.arguments = given
-        bound.apply_defaults()  # after the conversion: a number that is a default cannot change, so it is part of the program
+        bound.apply_defaults()  # after the conversion: numbers among the defaults are part of the program, not inputs
         leaves, structure = flatten(dict(bound.arguments), lambda x: is_data(x) or isinstance(x, NumberLeaf))
         labels = [path for name, part in structure.items() for path in self._labels(name, part)]
         scalar_types: tuple[type | None, ...] = ()

@@ -120,4 +120,5 @@ def apply_data_dependent(path: PathConditions, row: Row, operands: tuple[Any, ..
         path.add(size, n, f"the size of {row.name} at {user_line()}")
     if row.differentiable:
         return values
-    return tuple(map(detached, values)) if isinstance(values, tuple) else detached(values)  # only the row has no derivative
+    # the row has no derivative, but the ops of its implementation do
+    return tuple(map(detached, values)) if isinstance(values, tuple) else detached(values)

@@ -71,8 +71,8 @@ class PrintEffect:
 
 
 def grad_inputs(capture: Any) -> dict[int, int]:
-    """The inputs, besides the arguments, that are a tensor's `.grad` from before the call which the function read: position of the gradient
-    to position of its tensor."""
+    """The inputs, besides the arguments, that are the `.grad` of an input tensor from before the call, and that the function read as such:
+    the position of each such gradient, mapped to the position of its tensor."""
     asked = [
         (i, t) for i, t in enumerate(capture.input_tensors) if id(t) in capture.grad_reads and capture.initial_grads[id(t)] is not None
     ]
