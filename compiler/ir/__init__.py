@@ -1,1 +1,1 @@
-"""The IR: frozen graphs, their text, verifier, builder and interpreter; the rows of control flow; elements of rows."""
+"""The IR: frozen graphs with their printer, parser, verifier, builder and interpreter; the control-flow rows; index formulas of rows."""

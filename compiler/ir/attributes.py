@@ -1,6 +1,5 @@
-"""What an attribute of a graph value may be: None, `...`, Python's numbers and strings, number types, slices, arrays, tuples and mappings
-of them, and a graph: the body of a loop, or a branch. A graph holds attributes in a plain, immutable form, and compares them by type and
-bits."""
+"""Attributes of graph values: None, `...`, Python numbers and strings, dtypes, slices, arrays, tuples and mappings of these, and graphs
+(the body of a loop, or a branch). A graph stores attributes in a plain, immutable form and compares them by type and bits."""
 
 from __future__ import annotations
 
@@ -22,45 +21,45 @@ _EMPTY: Mapping[str, Any] = MappingProxyType({})
 
 
 class Nested:
-    """What is a graph: immutable, and equal to any other of the same structure."""
+    """Base class of graphs among attributes: immutable, and equal to any other with the same structure."""
 
 
 def plain(x: Any) -> Any:
-    """The attribute in the form that a graph holds: of exact types, with nothing that anyone could write to."""
+    """Return the attribute in the form that a graph stores: exact built-in types, immutable throughout."""
     if type(x) in _PLAIN or isinstance(x, (np.dtype, Nested)):
         return x
     if isinstance(x, (tuple, list)):
         return tuple(map(plain, x))
-    if isinstance(x, (dict, Mapping)):  # dict first: most are, and Mapping is slow to ask
+    if isinstance(x, (dict, Mapping)):  # dict first: most are, and isinstance of Mapping is slow
         return MappingProxyType({k: plain(x[k]) for k in sorted(x, key=_name)}) if x else _EMPTY
     if isinstance(x, slice):
         return slice(plain(x.start), plain(x.stop), plain(x.step))
     base: Any
     for base in (int, float, complex, str):
-        if isinstance(x, base):  # a subclass of it, such as NumPy's float64
+        if isinstance(x, base):  # a subclass, such as np.float64
             return base(x)
     if isinstance(x, (np.ndarray, np.generic)) and x.dtype.name in _TYPES:
         native = x.astype(x.dtype.newbyteorder("="))
-        return np.ndarray(native.shape, native.dtype, native.tobytes())  # bytes cannot be written to
+        return np.ndarray(native.shape, native.dtype, native.tobytes())  # an array on bytes is read-only
     if _is_number_type(x):
         return np.dtype(x.dtype if isinstance(x, dtypes.dtype) else x)
     raise GraphError(f"a graph cannot hold an attribute of type {x.__class__.__name__}: {x!r}")
 
 
 def freeze(x: Any) -> Any:
-    """A hashable key of an attribute that tells types and bits apart."""
+    """Return a hashable key of an attribute that distinguishes types and bits."""
     return key_of(plain(x))
 
 
 def key_of(x: Any) -> Any:
-    """The key of an attribute that is plain already. It is the same in every process, unless it is that of a graph: itself."""
+    """Return the key of an attribute that is already plain: the same in every process, except that a graph is its own key."""
     how = _KEYS.get(x.__class__)
     if how is not None:
         return how(x)
     return ("graph", x) if isinstance(x, Nested) else ("dtype", type_name(x))
 
 
-_KEYS: dict[type, Callable[[Any], Any]] = {  # of exact types, which is what plain attributes have
+_KEYS: dict[type, Callable[[Any], Any]] = {  # by exact type: plain attributes have no subclasses
     type(None): repr,
     EllipsisType: repr,
     bool: lambda x: ("bool", x),
@@ -74,7 +73,7 @@ _KEYS: dict[type, Callable[[Any], Any]] = {  # of exact types, which is what pla
     np.ndarray: lambda x: ("array", str(x.dtype), x.shape, x.tobytes()),
 }
 type_name = functools.cache(str)
-"""Of number types, which NumPy is slow to write."""
+"""Names of dtypes, cached because NumPy is slow to produce them."""
 
 
 def _name(k: Any) -> str:

@@ -1,7 +1,7 @@
 """The third `xp`: a namespace whose ops add values to a frozen graph, so that one rule differentiates arrays and programs alike.
 
-Operands meet by the dispatcher's own promotion policy. What it does silently is written out here: a `cast` where an operand changes
-type, and a literal in the type of the computation where it is a Python number.
+Operands are promoted by the dispatcher's own policy. What the dispatcher does implicitly is explicit here: a `cast` where an operand
+changes type, and a literal in the compute type where an operand is a Python number.
 """
 
 from __future__ import annotations
@@ -24,23 +24,24 @@ from symgrad.ops.table import TABLE
 from symgrad.ops.variants import is_half, rounds_number
 
 _WIDE = {bool: np.dtype(bool), int: np.dtype(np.int64), float: np.dtype(np.float64), complex: np.dtype(np.complex128)}
-"""In which type a program computes with Python numbers that are its inputs."""
+"""The type in which a program computes with Python numbers that are its inputs."""
 _SEVERAL = frozenset(("lerp", "addcmul", "addcdiv", "power"))
 _WIDENED = frozenset(("mul", "div", "floor_divide")) | _SEVERAL
-"""Rows that are computed in float32 for half precision: where it would round a number, and all those of several steps."""
+"""Rows that compute in float32 for half-precision operands: those of several steps always, the others if half precision would round a
+Python number."""
 _NUMBERS = (bool, int, float, complex)
 _HOLDERS = {"f": ("f", "c"), "c": ("c",)}
-"""Kinds of tensors that a float and a complex number are written into as they are; integers keep their own type."""
+"""Tensor kinds that store a float or a complex number without conversion; integers keep their own type."""
 
 
 def apply(row: Row, args: tuple[Any, ...], attrs: dict[str, Any]) -> Any:
-    """The value of a row applied to values and Python numbers; a tuple of values for a row with several outputs."""
+    """Return the value of a row applied to values and Python numbers; a tuple of values for a row with several outputs."""
     args = tuple([arg if arg.__class__ is Value else _operand(row, arg) for arg in args])
     if row.name in _WIDENED and _loses_digits(row, args):
         return _widened(row, args, attrs)
     args = _meet(row, args)
     meta = row.type(*args, **attrs)
-    if row.compose is not None and row.elementwise and row.name not in TABLE:  # a user's own: in a graph it is what it is made of
+    if row.compose is not None and row.elementwise and row.name not in TABLE:  # a user-defined op: the graph holds its composition
         return xp.expand(xp.cast(row.compose(xp, *args, **attrs), dtype=meta.dtype), shape=meta.shape)
     if row.elementwise:
         args = _unspread(args, meta.shape)
@@ -53,7 +54,7 @@ def apply(row: Row, args: tuple[Any, ...], attrs: dict[str, Any]) -> Any:
 
 
 def _loses_digits(row: Row, args: tuple[Any, ...]) -> bool:
-    """Whether half precision would round a number that eager code computes with in float32."""
+    """True if half precision would round a Python number that eager code uses in float32."""
     numbers = [(i, a) for i, a in enumerate(args) if a is not None and not isinstance(a, Value)]
     if row.policy == "same" or (not numbers and row.name not in _SEVERAL):
         return False
@@ -71,7 +72,8 @@ def _fits(number: Any, dtype: Any) -> bool:
 
 
 def _widened(row: Row, args: tuple[Any, ...], attrs: dict[str, Any]) -> Any:
-    """Half precision in float32, with numbers as they are; one that eager code rounds first is rounded."""
+    """Apply the row in float32 to half-precision operands, and cast the result back. Python numbers stay exact, except those that eager
+    code rounds first."""
     dtype = compute_type(row.policy, args)
     wide = [
         xp.cast(a if isinstance(a, Value) else _number(a, dtype), dtype=FLOAT32) if isinstance(a, Value) or rounds_number(row, i) else a
@@ -81,7 +83,7 @@ def _widened(row: Row, args: tuple[Any, ...], attrs: dict[str, Any]) -> Any:
 
 
 def again(v: Value, args: tuple[Any, ...]) -> Any:
-    """The row of a value applied to other arguments of the same types, of which nothing has to be found out."""
+    """Apply the row of `v` to other arguments of the same types; skips promotion and type inference."""
     if v.row is not None and v.row.elementwise:
         args = _unspread(args, v.shape)
     if isinstance(v.dtype, tuple):
@@ -92,7 +94,7 @@ def again(v: Value, args: tuple[Any, ...]) -> Any:
 
 
 def detached(v: Value) -> Value:
-    """detach(v), which has the type of v."""
+    """Return detach(v) without type inference: it has the type of v."""
     simpler = FOLDS["detach"](xp, (v,), None)
     return intern("detach", TABLE["detach"], (v,), {}, v.shape, v.dtype) if simpler is None else simpler
 
@@ -125,13 +127,14 @@ def _typed(arg: Any, dtype: Any, first: Any) -> Any:
 
 
 def _number_type(x: Any, first: Any) -> Any:
-    """The type of a number whose row does not say one: it is written into the first operand, and nothing of it may be lost before."""
+    """Return the type of a Python number whose row states none: it is written into the first operand, and must not lose digits before."""
     wide = _WIDE[next(cls for cls in _NUMBERS if isinstance(x, cls))]
     return first.dtype if isinstance(first, Value) and kind(first.dtype) in _HOLDERS.get(wide.kind, ()) else wide
 
 
 def _number(x: Any, dtype: Any) -> Value:
-    """A literal; an exact number is the application that it remembers, in the type of the computation. A weak one is no literal."""
+    """Return a number as a value of type `dtype`: a symbolic scalar as a cast, an exact number as the application that it records, any
+    other as a literal."""
     if is_symbolic_scalar(x):
         return apply(TABLE["cast"], (symbolic_scalar_value(x),), {"dtype": dtype})  # type: ignore[no-any-return]
     if not isinstance(x, Exact):
@@ -141,7 +144,7 @@ def _number(x: Any, dtype: Any) -> Value:
 
 
 def symbolic_scalar_value(x: SymbolicScalar) -> Value:
-    """What stands for a symbolic scalar: an input, or what was computed from inputs, as wide as Python computes it."""
+    """Return the value of a symbolic scalar, an input or computed from inputs, in the width in which Python computes it."""
     if x.value is None:
         x.value = _computed(x.form, _WIDE[type(x.number)])
     return x.value  # type: ignore[no-any-return]
@@ -157,7 +160,7 @@ def _computed(form: Any, dtype: Any) -> Value:
 
 
 def _unspread(args: tuple[Any, ...], shape: tuple[int, ...]) -> tuple[Any, ...]:
-    """Operands as they were before an `expand`, where broadcasting does the same."""
+    """Return the operands without an `expand` where broadcasting has the same effect."""
     result = list(args)
     for i, arg in enumerate(args):
         if isinstance(arg, Value) and arg.op == "expand":

@@ -1,17 +1,17 @@
-"""The rows of structured control flow. A graph is an attribute like any other, and its inputs come in this order:
+"""The rows of structured control flow. Graphs are attributes, and their inputs have this order:
 
-    scan(*carries, *slices, *shared; body, carries, slices, length, reverse)      gives the last carries, then stacked results
+    scan(*carries, *slices, *shared; body, carries, slices, length, reverse)      returns the last carries, then stacked results
         body(*carries, *one place of each slice, *shared)   ->  new carries, results
-    while_loop(*carries, *shared; condition, body, carries, max_steps)            gives the last carries
-        condition(*carries, *shared)  ->  truth             body(*carries, *shared)   ->  new carries
-    cond(truth, *operands; true, false)                                           gives what the branch gives
+    while_loop(*carries, *shared; condition, body, carries, max_steps)            returns the last carries
+        condition(*carries, *shared)  ->  boolean           body(*carries, *shared)   ->  new carries
+    cond(truth, *operands; true, false)                                           returns the results of the branch
         true(*operands), false(*operands)                   ->  results of the same types
-    call(*operands; body)                                                         gives what the body gives
+    call(*operands; body)                                                         returns the results of the body
         body(*operands)                                     ->  results
 
-Slices are taken along their first axis, as results are stacked. `max_steps` says that a loop is known to end after so many steps, and is
-None if it is not; it is the condition that ends it. All of them have several outputs, even if it is only one. A call is
-made for a kernel alone, after all passes, none of which knows it.
+Slices are taken along the first axis, and results are stacked along it. `max_steps` is a known bound on the number of steps, or None; the
+condition alone ends the loop. All these rows have several outputs, even if there is only one. A call is created for a kernel only, after
+all passes; no pass handles it.
 """
 
 from __future__ import annotations
@@ -32,9 +32,9 @@ from symgrad.ops.spec import Meta, Row
 from symgrad.typing import Array
 
 PULLBACK_RULES: dict[str, Callable[..., Any]] = {}
-"""How each row is differentiated, by its name; entered by `symgrad.compiler.loops.vjp`, which is above the rows."""
+"""The pullback of each row by name; registered by `symgrad.compiler.loops.vjp`, which may import this file but not the reverse."""
 TRANSFORMS: dict[str, Callable[..., Any]] = {}
-"""How graphs with loops and branches are transformed, `jvp` and `batch`; entered by the files of `symgrad.compiler.loops`."""
+"""Transforms of graphs with loops and branches, `jvp` and `batch`; registered by the modules of `symgrad.compiler.loops`."""
 
 
 # types
@@ -45,7 +45,7 @@ def _meta(x: Any) -> Meta:
 
 
 def _expect(what: str, wanted: Sequence[Any], given: Sequence[Any]) -> None:
-    """GraphError unless both are of the same types."""
+    """Raise GraphError unless both have the same types."""
     if len(wanted) != len(given):
         raise GraphError(f"{what}: {len(wanted)} are wanted, {len(given)} are given")
     for i, (w, g) in enumerate(zip(wanted, given, strict=True)):
@@ -108,7 +108,8 @@ def _call_type(*operands: Any, body: Graph) -> tuple[Meta, ...]:
 
 
 def _without_warnings(kernel: Callable[..., Any]) -> Callable[..., Any]:
-    """A kernel runs in the quiet context, which cannot be entered twice: what runs inside runs as it is."""
+    """Wrap a kernel so that kernels inside it are called directly: the warning-free context is already active and cannot be entered
+    twice."""
 
     @functools.wraps(kernel)
     def run(*arrays: Array, **attrs: Any) -> Any:
@@ -123,7 +124,7 @@ def _without_warnings(kernel: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def _fitted(inputs: Sequence[Value], arrays: Sequence[Array]) -> list[Array]:
-    """Half precision may have been lifted, which is for kernels that compute."""
+    """Return the arrays in the dtypes of the inputs: the interpreter may have cast half precision to float32, for kernels that compute."""
     return [np.asarray(a, x.dtype) for a, x in zip(arrays, inputs, strict=True)]
 
 
@@ -188,10 +189,10 @@ CALL = _row("call", _run_call, _call_type, "body")
 
 
 def is_control(v: Value) -> bool:
-    """Whether a value is a loop or a branch."""
+    """True if a value is a loop or a branch."""
     return v.row is not None and CONTROL.get(v.op) is v.row
 
 
 def has_cotangents(x: Any) -> bool:
-    """Whether numbers of this type have cotangents."""
+    """True if values of this dtype have cotangents."""
     return kind(x.dtype) in "fc"

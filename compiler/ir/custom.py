@@ -1,9 +1,9 @@
-"""A Function of the user's as a value of a graph: what its forward computed, with the backward that was written for it.
+"""A user-defined Function as a value of a graph: the results of its forward, with its own backward.
 
-    custom(*results, *operands, *saved; backward, results, operands, reads)      gives the results
+    custom(*results, *operands, *saved; backward, results, operands, reads)      returns the results
         backward(*cotangents of the results, *results that it reads, *saved)   ->  cotangents of the operands
 
-Its backward is Python code, which runs once, when the function is traced, on cotangents that nobody knows yet.
+Its backward is Python code, which runs once, when the function is traced, on placeholders for the cotangents.
 """
 
 from __future__ import annotations
@@ -22,21 +22,22 @@ from symgrad.ops.shapes import unbroadcast
 from symgrad.ops.spec import Meta, Row
 
 _HOLES = 10**6
-"""Cotangents and results are inputs of numbers that no program has."""
+"""Placeholders of cotangents and results are inputs with indices that no program reaches."""
 
 
 def holes(likes: Sequence[Any]) -> list[Value]:
-    """Stand-ins for the cotangents of results."""
+    """Return placeholders for the cotangents of results."""
     return [input_value(_HOLES + i, x.shape, x.dtype) for i, x in enumerate(likes)]
 
 
 def result_holes(likes: Sequence[Any]) -> list[Value]:
-    """Stand-ins for results that a backward reads: their derivatives are those of the Function itself."""
+    """Return placeholders for the results that a backward reads: differentiating them differentiates the Function itself."""
     return [input_value(2 * _HOLES + i, x.shape, x.dtype) for i, x in enumerate(likes)]
 
 
 def hooked(value: Value, cotangent: Value) -> Value:
-    """The value, with what a hook makes of its cotangent, computed from `holes([value])` and `result_holes([value])`."""
+    """Return the value with a hook on its cotangent; `cotangent` is the hook's result, computed from `holes([value])` and
+    `result_holes([value])`."""
     (result,) = custom([value], [value], [cotangent], HOOKED)
     return result
 
@@ -44,11 +45,11 @@ def hooked(value: Value, cotangent: Value) -> Value:
 def custom(
     results: Sequence[Value], operands: Sequence[Value], cotangents: Sequence[Value | None], row: Row | None = None
 ) -> tuple[Value, ...]:
-    """The results, with cotangents of the operands, computed from `holes(results)` and `result_holes(results)`; None where there is no
-    slope."""
+    """Return the results with a custom backward: `cotangents` of the operands, computed from `holes(results)` and `result_holes(results)`;
+    None where an operand has no derivative."""
     wanted = [(x, g) for x, g in zip(operands, cotangents, strict=True) if g is not None]
     unknown = holes(results)
-    outputs = [xp.cast(unbroadcast(xp, g, x.shape), dtype=x.dtype) for x, g in wanted]  # a cotangent may be larger: it is summed
+    outputs = [xp.cast(unbroadcast(xp, g, x.shape), dtype=x.dtype) for x, g in wanted]  # sums a larger cotangent
     below = set(toposort(outputs))
     read = {i: x for i, x in enumerate(result_holes(results)) if x in below}
     given = [*unknown, *read.values()]
@@ -60,8 +61,8 @@ def custom(
 
 
 def revalued(numbers: Value, history: Value) -> Value:
-    """`numbers`, with the derivatives of `history`: what a write without history leaves behind. Infinities and NaN in `history` stay there,
-    which they would not in numbers + (history - detach(history))."""
+    """Return the values of `numbers` with the derivatives of `history`: the result of a write without history. Infinities and NaN in
+    `history` do not reach the result, as they would in numbers + (history - detach(history))."""
     fixed = xp.detach(numbers)
     if fixed is xp.detach(history):
         return history
@@ -70,7 +71,7 @@ def revalued(numbers: Value, history: Value) -> Value:
 
 
 def _saved(outputs: Sequence[Value], unknown: Sequence[Value]) -> list[Value]:
-    """What the outputs read that does not depend on the cotangents, or on results."""
+    """Return the values that the outputs read and that depend neither on cotangents nor on results."""
     order = toposort(outputs)
     moving = set(unknown)
     for v in order:
@@ -112,12 +113,12 @@ CUSTOM = Row(
 )  # fmt: skip
 
 HOOKED = dataclasses.replace(CUSTOM, name="hooked")
-"""The same for one value that is its own operand: its backward is a hook."""
+"""CUSTOM for one value that is its own operand: its backward is a hook."""
 
 
 @functools.cache
 def undifferentiable(row: Row) -> Row:
-    """The row of what a Function gave: its first argument, of which there is no derivative in the others."""
+    """Return the row of a Function's result without a rule: it returns its first argument, and has no derivative in the others."""
     return dataclasses.replace(
         row, numpy=lambda x, *others, line: x, type=lambda x, *others, line: Meta(x.shape, x.dtype), attrs=("line",), outputs=1,
         compose=lambda xp, x, *others, line: x,

@@ -1,7 +1,7 @@
-"""Simplifications that hold exactly, made while a graph is built: each is an equation of real numbers that removes an operation.
+"""Simplifications that hold exactly, applied while a graph is built: each is an equation of real numbers that removes an operation.
 
-A fold is `fold(xp, args, meta, **attrs)`, with `meta` the type of the result, and gives the simpler value or None. Folds see operands
-that are cast already, so a value that they return needs at most to be spread to the shape of the result.
+A fold is `fold(xp, args, meta, **attrs)`, where `meta` is the type of the result; it returns the simpler value or None. Its operands are
+already cast, so a value that it returns needs at most an `expand` to the shape of the result.
 """
 
 from __future__ import annotations
@@ -18,11 +18,11 @@ from symgrad.ops.writing import write_parts
 Fold = Callable[..., Value | None]
 FOLDS: dict[str, Fold] = {}
 _EXACT = 256
-"""Integers up to here are exact in every float type, bfloat16 included."""
+"""Integers up to this magnitude are exact in every float type, including bfloat16."""
 
 
 def fold(*names: str) -> Callable[[Fold], Fold]:
-    """Enter a fold for the rows of these names."""
+    """Register a fold for the rows of these names."""
     def enter(function: Fold) -> Fold:
         FOLDS.update(dict.fromkeys(names, function))
         return function
@@ -31,14 +31,14 @@ def fold(*names: str) -> Callable[[Fold], Fold]:
 
 
 def number(x: Any) -> Any:
-    """The Python number that fills a value, None if none is known to."""
+    """Return the Python number that fills a value, or None if none is known to."""
     while isinstance(x, Value) and x.op in ("expand", "reshape"):
         x = x.args[0]
     return x.value if is_literal(x) else None
 
 
 def filled(xp: Any, value: Any, meta: Meta) -> Value:
-    """One number, spread to a type."""
+    """Return a value of type `meta` filled with one number."""
     return xp.expand(literal(value, meta.dtype), shape=meta.shape)  # type: ignore[no-any-return]
 
 
@@ -47,7 +47,8 @@ def _exact(*values: Any) -> bool:
 
 
 def _is_exact_zero(value: Any, meta: Meta) -> bool:
-    """Whether a factor is the zero of the rules, an integer. A float 0.0 is the user's: times NaN or infinity it is NaN, as eagerly."""
+    """True if a factor is an exact integer zero, as rules write it. A float 0.0 comes from the user: times NaN or infinity it is NaN, as
+    in eager mode."""
     return bool(value == 0) and (type(value) is not float or kind(meta.dtype) not in "fc")
 
 
@@ -145,7 +146,7 @@ def _cast(xp: Any, args: Any, meta: Meta, *, dtype: Any) -> Value | None:
     (x,) = args
     if x.dtype == meta.dtype:
         return x  # type: ignore[no-any-return]
-    if kind(x.dtype) == "c" and kind(meta.dtype) in "fi":  # JAX does not drop the imaginary part without a word
+    if kind(x.dtype) == "c" and kind(meta.dtype) in "fi":  # JAX does not silently drop the imaginary part
         return xp.cast(xp.real(x), dtype=dtype)  # type: ignore[no-any-return]
     value = number(x)
     if (_exact(value) and meta.dtype.kind not in "bu") or type(value) is bool:
@@ -210,12 +211,12 @@ def _squeeze(xp: Any, args: Any, meta: Meta, **attrs: Any) -> Value | None:
 def _embed(xp: Any, args: Any, meta: Meta, *, shape: tuple[int, ...], index: tuple[Any, ...]) -> Value | None:
     (x,) = args
     turned = any(isinstance(i, slice) and i.step is not None and i.step < 0 for i in index)
-    return xp.reshape(x, shape=shape) if x.size == Value.size.fget(meta) and not turned else None  # type: ignore[attr-defined]  # all of them
+    return xp.reshape(x, shape=shape) if x.size == Value.size.fget(meta) and not turned else None  # type: ignore[attr-defined]  # x fills the result
 
 
 @fold("view_write")
 def _view_write(xp: Any, args: Any, meta: Meta, *, path: Any) -> Value | None:
-    """A write through a view of another type, such as z.real, is made of writes that change no type."""
+    """Split a write through a view of another type, such as z.real, into writes that change no type."""
     base, value = args
     return write_parts(xp, base, value, path)  # type: ignore[no-any-return]
 
@@ -223,7 +224,7 @@ def _view_write(xp: Any, args: Any, meta: Meta, *, path: Any) -> Value | None:
 @fold("amax", "amin")
 def _amax(xp: Any, args: Any, meta: Meta, *, axis: tuple[int, ...], keepdims: bool) -> Value | None:
     (x,) = args
-    return xp.reshape(x, shape=meta.shape) if all(x.shape[i] == 1 for i in axis) else None  # the largest of one number
+    return xp.reshape(x, shape=meta.shape) if all(x.shape[i] == 1 for i in axis) else None  # the extreme of one element
 
 
 @fold("sum")
@@ -249,7 +250,7 @@ def _matmul(xp: Any, args: Any, meta: Meta) -> Value | None:
 
 
 def _diagonal(x: Value) -> Value | None:
-    """The vector d of d ∘ I, which is diag(d)."""
+    """Return the vector d if x is d ∘ I = diag(d), else None."""
     if x.op != "mul":
         return None
     for matrix, vector in (x.args, x.args[::-1]):
@@ -271,11 +272,11 @@ NORMAL: dict[str, Callable[..., dict[str, Any]]] = {
         zip(("dim0", "dim1"), sorted((normalize_axis(dim0, x.ndim), normalize_axis(dim1, x.ndim))), strict=True)
     ),
 }
-"""Attributes in one form, so that equal operations are one value."""
+"""Functions that normalize attributes, so that equal operations are one value."""
 
 
 def normal_attrs(name: str, args: tuple[Any, ...], attrs: dict[str, Any], meta: Any) -> dict[str, Any]:
-    """Attributes in the one form that equal values share: sizes as they came out, axes not negative."""
+    """Return the attributes in the normal form that equal values share: inferred sizes, non-negative axes."""
     if name in ("reshape", "expand"):
         return {"shape": tuple(map(int, meta.shape))}
     return NORMAL[name](*args, **attrs) if name in NORMAL else attrs

@@ -31,23 +31,23 @@ INPUT, LITERAL, OUTPUT = "input", "literal", "output"
 _table: weakref.WeakValueDictionary[Any, Value] = weakref.WeakValueDictionary()
 _lock = threading.Lock()
 _SHOWN_IN_NOTEBOOKS = 200
-"""A picture of more boxes is shown only to who asks for it."""
+"""Largest number of boxes that a notebook draws by default; call `draw()` for larger graphs."""
 
 
 class Value:
-    """One value of a graph; made by `intern` only. Operators are given to it in `symgrad.compiler.ir.builder`."""
+    """One value of a graph; create it with `intern` only. `symgrad.compiler.ir.builder` installs its operators."""
 
     __slots__ = ("__weakref__", "args", "attrs", "dtype", "legal", "op", "row", "shape")
 
     op: str
     row: Row | None
     args: tuple[Any, ...]
-    """Values, or None for an optional argument that was left out."""
+    """Values, or None for an omitted optional argument."""
     attrs: Mapping[str, Any]
     shape: Any
     dtype: Any
     legal: bool
-    """Whether the verifier has looked at it: it is immutable, so once is enough."""
+    """True once the verifier has checked the value; it is immutable, so one check is enough."""
 
     __hash__ = object.__hash__
     __array_ufunc__ = None
@@ -62,7 +62,7 @@ class Value:
 
     @property
     def value(self) -> Any:
-        """The number of a literal."""
+        """The Python number of a literal."""
         return self.attrs["value"]
 
     def __setattr__(self, name: str, value: Any) -> None:
@@ -79,8 +79,8 @@ _FILL = [Value.__dict__[name].__set__ for name in ("op", "row", "args", "attrs",
 
 
 def intern(op: str, row: Row | None, args: tuple[Any, ...], attrs: Mapping[str, Any], shape: Any, dtype: Any) -> Value:
-    """The one value of this structure."""
-    if attrs.__class__ is not MappingProxyType:  # else they are those of another value
+    """Return the unique value with this structure; create it if it does not exist yet."""
+    if attrs.__class__ is not MappingProxyType:  # a mapping proxy comes from another value and is plain already
         attrs = plain(attrs)
     key = (op, id(row), tuple(map(id, args)), key_of(attrs) if attrs else None, shape, dtype)  # ids: the value keeps row and args alive
     with _lock:
@@ -94,18 +94,18 @@ def intern(op: str, row: Row | None, args: tuple[Any, ...], attrs: Mapping[str, 
 
 
 def input_value(index: int, shape: Iterable[int], dtype: Any) -> Value:
-    """The input at a position."""
+    """Return the input value at position `index`."""
     return intern(INPUT, None, (), {"index": index}, tuple(map(int, shape)), np.dtype(dtype))
 
 
 def literal(value: bool | int | float | complex, dtype: Any) -> Value:
-    """A Python number, held as it was written, meant in the type `dtype`; what an integer type cannot hold wraps around."""
+    """Return the literal for a Python number, stored as written and read in type `dtype`; integers out of range wrap around."""
     dtype = np.dtype(dtype)
     return intern(LITERAL, None, (), {"value": wrapped(value, dtype)}, (), dtype)
 
 
 def application(row: Row, args: tuple[Any, ...], attrs: Mapping[str, Any], meta: Meta | tuple[Meta, ...]) -> Value:
-    """A row applied to values; with several outputs, shape and dtype are tuples."""
+    """Return the application of a row to values; with several outputs, its shape and dtype are tuples."""
     if isinstance(meta, tuple):
         shapes = tuple(tuple(map(int, m.shape)) for m in meta)
         return intern(row.name, row, args, attrs, shapes, tuple(np.dtype(m.dtype) for m in meta))
@@ -113,15 +113,16 @@ def application(row: Row, args: tuple[Any, ...], attrs: Mapping[str, Any], meta:
 
 
 def output(value: Value, index: int) -> Value:
-    """One of the outputs of an application that has several."""
+    """Return output `index` of an application that has several outputs."""
     return intern(OUTPUT, None, (value,), {"index": index}, value.shape[index], value.dtype[index])
 
 
 class Graph(Nested):
-    """A program: inputs in order, each with a label, and outputs. Everything between hangs off the outputs.
+    """A program: inputs in order, each with a label, and outputs. All other values are reached from the outputs.
 
-    `print(graph)` shows it as text, which `Graph.parse` reads back; `graph.draw()` as a picture. Equal graphs have the same inputs,
-    outputs and labels."""
+    `print(graph)` shows it as text, which `Graph.parse` reads back; `graph.draw()` draws it. Two graphs are equal if their inputs, outputs
+    and labels are.
+    """
 
     inputs: tuple[Value, ...]
     outputs: tuple[Value, ...]
@@ -136,15 +137,16 @@ class Graph(Nested):
 
     @staticmethod
     def parse(text: str, rows: Mapping[str, Row] = TABLE) -> Graph:
-        """The graph that was printed as this text; GraphError names the line and column of what is wrong. `rows` are the ops it may use."""
+        """Parse the text of a printed graph, which may use the ops in `rows`. Raise GraphError with the line and column of the first
+        error."""
         from symgrad.compiler.ir.parser import parse
 
         return parse(text, rows)
 
     def draw(self, path: str | os.PathLike[str] | None = None, format: str | None = None, *, limit: int | None = None) -> str:
-        """A picture of the graph, as the text of an SVG (which notebooks show) or, with format="mermaid", of a flowchart; written to `path`
-        if there is one. Above `limit` boxes, by default 1,000 (300 for Mermaid, which draws no more), runs of elementwise operations are
-        drawn as one; if that is not enough it is a GraphError."""
+        """Return a picture of the graph as SVG text (which notebooks show) or, with format="mermaid", as a Mermaid flowchart; also write
+        it to `path` if one is given. Above `limit` boxes, by default 1,000 (300 for Mermaid, which draws no more), each run of elementwise
+        operations is drawn as one box; raise GraphError if there are still too many."""
         from symgrad.compiler.drawing import draw
 
         return draw(self, path, format, limit)
@@ -153,26 +155,26 @@ class Graph(Nested):
         try:
             return str(self.draw(limit=_SHOWN_IN_NOTEBOOKS))
         except GraphError:
-            return None  # the text is shown instead
+            return None  # the notebook shows the text instead
 
     @cached_property
     def values(self) -> tuple[Value, ...]:
-        """All values, arguments first; the order depends on the structure alone."""
+        """All values, arguments before their users; the order depends on the structure alone."""
         return tuple(toposort(self.outputs))
 
     @cached_property
     def within(self) -> tuple[Graph, ...]:
-        """The graphs of loops and branches."""
+        """The nested graphs of loops and branches, one level deep."""
         return tuple(inner for v in self.values if v.attrs for inner in nested(v).values())
 
     @cached_property
     def hash(self) -> str:
-        """A digest of the program: the same in every process, whatever the inputs are called."""
+        """A digest of the program, independent of the process and of the input labels."""
         number = {id(v): i for i, v in enumerate(self.values)}
         digest = blake2b(digest_size=16)
         for v in self.values:
             args = tuple(None if a is None else number[id(a)] for a in v.args)
-            ours = v.row is TABLE.get(v.op)  # else it is a user's row, whatever its name
+            ours = v.row is TABLE.get(v.op)  # else the row was defined by the user, whatever its name
             if v.row is not None and v.row.foreign is not None:
                 ours = v.row.foreign.digest
             digest.update(repr((v.op, ours, args, key_of(_digested(v.attrs)), v.shape, type_name(v.dtype))).encode())
@@ -181,7 +183,7 @@ class Graph(Nested):
         return digest.hexdigest()
 
     def uses(self) -> dict[Value, int]:
-        """How many times each value is read, as an argument or as an output."""
+        """Return how many times each value is read, as an argument or as an output."""
         count = dict.fromkeys(self.values, 0)
         arguments = (a for v in self.values for a in v.args if a is not None)
         for read in (*arguments, *self.outputs):
@@ -218,26 +220,27 @@ class Graph(Nested):
 
 
 def _digested(attrs: Mapping[str, Any]) -> Mapping[str, Any]:
-    """Attributes with the digests of graphs in their places."""
+    """Return the attributes with each graph replaced by its digest."""
     if not any(isinstance(x, Graph) for x in attrs.values()):
         return attrs
     return cast(Mapping[str, Any], plain({k: ("graph", x.hash) if isinstance(x, Graph) else x for k, x in attrs.items()}))
 
 
 def nested(v: Value) -> dict[str, Graph]:
-    """The graphs that a loop or a branch holds, by the names of its attributes."""
+    """Return the nested graphs of a loop or a branch by attribute name; empty for other values."""
     return {k: x for k, x in v.attrs.items() if isinstance(x, Graph)} if v.attrs and v.row is not None else {}
 
 
 def walk(graph: Graph) -> Iterator[Value]:
-    """All values of a graph, and of the graphs within it."""
+    """Iterate over all values of a graph and, recursively, of its nested graphs."""
     yield from graph.values
     for inner in graph.within:
         yield from walk(inner)
 
 
 def toposort(outputs: Iterable[Value], until: Container[Value] = ()) -> list[Value]:
-    """Everything that the outputs depend on, arguments first, without what lies below `until`; iterative, since graphs are deep."""
+    """Return the values that the outputs depend on, arguments first; the arguments of values in `until` are not followed. Iterative, since
+    graphs are deep."""
     order: list[Value] = []
     done: set[Value] = set()
     stack: list[tuple[Value, bool]] = [(v, False) for v in reversed(tuple(outputs))]
@@ -255,7 +258,7 @@ def toposort(outputs: Iterable[Value], until: Container[Value] = ()) -> list[Val
 
 
 def type_text(x: Any) -> str:
-    """`float32[2, 3]`; of an application with several outputs, or of several types, `(float32[2], int64[2])`."""
+    """Return the type as text: `float32[2, 3]`; for several outputs or a tuple of types, `(float32[2], int64[2])`."""
     if isinstance(x, tuple):
         return f"({', '.join(map(type_text, x))}{',' if len(x) == 1 else ''})"
     if isinstance(x.dtype, tuple):
@@ -264,10 +267,10 @@ def type_text(x: Any) -> str:
 
 
 def is_literal(x: Any) -> bool:
-    """Whether it is a number in the graph."""
+    """True if x is a literal of a graph."""
     return isinstance(x, Value) and x.op == LITERAL
 
 
 def row_of(value: Value) -> Row:
-    """The row of an application."""
+    """Return the row of an application."""
     return cast(Row, value.row)

@@ -1,4 +1,4 @@
-"""The oracle: a graph run with the table's NumPy kernels, one application after the other."""
+"""The reference interpreter: runs a graph with the NumPy kernels of the op table, one application after the other."""
 
 from __future__ import annotations
 
@@ -15,13 +15,13 @@ from symgrad.typing import Array
 
 
 def evaluate(graph: Graph, arrays: Sequence[Array]) -> list[Array]:
-    """The outputs of a graph. What a kernel gives is compared with what its row's type rule promised."""
+    """Return the outputs of a graph. Raise GraphError if the result of a kernel contradicts the type rule of its row."""
     known = values_of(graph, arrays)
     return [known[v] for v in graph.outputs]
 
 
 def values_of(graph: Graph, arrays: Sequence[Array]) -> dict[Value, Any]:
-    """All values of a graph; of an application with several outputs a tuple."""
+    """Return all values of a graph by value; an application with several outputs maps to a tuple."""
     if len(arrays) != len(graph.inputs):
         raise GraphError(f"the graph has {len(graph.inputs)} inputs, got {len(arrays)} arrays")
     known: dict[Value, Any] = {}
@@ -51,7 +51,7 @@ def _value(v: Value, known: dict[Value, Any]) -> Any:
 
 
 def _lifted(x: Any) -> Any:
-    """Half precision is computed in float32, as in PyTorch."""
+    """Return half-precision arrays as float32, in which PyTorch computes with them, too."""
     return x.astype(np.float32) if isinstance(x, np.ndarray) and is_half(x.dtype) else x
 
 

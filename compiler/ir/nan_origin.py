@@ -1,4 +1,4 @@
-"""Where a NaN in a kernel comes from: its graph is run again, one application after the other, and followed back from the results."""
+"""Find where a NaN in a kernel comes from: run its graph again in the interpreter, and follow the NaN back from the results."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ Lines = Mapping[Value, str]
 
 
 def active_nan_watch() -> Any:
-    """Who looks for NaN in this thread: see `symgrad.debug.nans`."""
+    """Return the innermost observer of this thread that looks for NaN, or None: see `symgrad.debug.nans`."""
     capture = local.mode.capture
     while isinstance(capture, Observer) and not hasattr(capture, "bad"):
         capture = capture.outer
@@ -24,7 +24,8 @@ def active_nan_watch() -> Any:
 
 
 def check_nans(watch: Any, graph: Graph, operands: Sequence[Any], lines: Lines, name: str) -> None:
-    """FloatingPointError if a result of the graph is NaN, and no input: it names the operation that began it."""
+    """Raise FloatingPointError if a result of the graph is NaN and no input is; the message names the operation that produced the first
+    NaN."""
     arrays = [np.asarray(x) for x in operands]
     if any(map(watch.bad, arrays)):
         return
@@ -34,7 +35,7 @@ def check_nans(watch: Any, graph: Graph, operands: Sequence[Any], lines: Lines, 
 
 
 def check_loop_nans(watch: Any, name: str, operands: Sequence[Any], attrs: Mapping[str, Any], lines: Lines) -> None:
-    """The same for one loop or branch, which has run while a function is traced."""
+    """Raise FloatingPointError if a loop or branch produced a NaN; it has run already, while a function is traced."""
     for graph, given in loop_iterations(name, operands, attrs):
         found = _culprit(watch, graph, given, lines)
         if found is not None:
@@ -42,7 +43,8 @@ def check_loop_nans(watch: Any, name: str, operands: Sequence[Any], attrs: Mappi
 
 
 def _culprit(watch: Any, graph: Graph, arrays: Sequence[Any], lines: Lines) -> tuple[str, list[Any], str] | None:
-    """The operation that began it, what it got, and its line; in a loop the one that began it in a step."""
+    """Return the operation that produced the first NaN, its operands and its source line, or None; inside a loop, the operation of the
+    body."""
     known = values_of(graph, arrays)
     bad = next((v for v in graph.outputs if watch.bad(known[v])), None)
     if bad is None:
@@ -58,7 +60,7 @@ def _culprit(watch: Any, graph: Graph, arrays: Sequence[Any], lines: Lines) -> t
 
 
 def loop_iterations(name: str, operands: Sequence[Any], attrs: Mapping[str, Any]) -> Iterator[tuple[Graph, list[Any]]]:
-    """The graphs that a loop or a branch runs one after the other, with what each gets."""
+    """Iterate over the graphs that a loop or a branch runs in turn, each with its inputs."""
     if name == "cond":
         yield attrs["true"] if operands[0] else attrs["false"], list(operands[1:])
     elif name == "while_loop":
@@ -76,7 +78,7 @@ def loop_iterations(name: str, operands: Sequence[Any], attrs: Mapping[str, Any]
 
 
 def _origin(watch: Any, v: Value, known: Mapping[Value, Any]) -> Value:
-    """Back from a NaN to the value that has none among its arguments."""
+    """Follow a NaN back to a value none of whose arguments is NaN."""
     while True:
         if v.op == OUTPUT:
             v = v.args[0]
@@ -91,7 +93,7 @@ def _has_nan(watch: Any, found: Any) -> bool:
 
 
 def _line(v: Value, lines: Lines) -> str | None:
-    """The user's line of a value, or that of the nearest one that it is made from: derivatives have none of their own."""
+    """Return the user's source line of a value or of its nearest ancestor that has one: derivatives have none of their own."""
     queue, seen = deque([v]), {v}
     while queue:
         v = queue.popleft()

@@ -1,6 +1,6 @@
-"""A graph read from the text that `symgrad.compiler.ir.printer` wrote: tokens, and a method for each thing that can stand in a text.
+"""Parse the text that `symgrad.compiler.ir.printer` writes: a tokenizer, and one method per production.
 
-Nothing is evaluated. Every value is interned as it stands, so that the graph which was printed comes back, and is checked against its row
+Nothing is evaluated. Each value is interned as written, so that parsing returns the graph that was printed, and is checked against its row
 at once, so that an error names the line and column.
 """
 
@@ -37,21 +37,21 @@ _TOKEN = re.compile(
 )
 _DTYPES = {d.name: d for d in dtypes.ALL}
 _OURS = {**CONTROL, CUSTOM.name: CUSTOM, HOOKED.name: HOOKED}
-"""Rows that are in no table."""
+"""Rows that are not in the op table."""
 _MAX_DEPTH = 32
 _MAX_DIGITS = 400
 _LARGEST_SIZE = 2**63 - 1
 
 
 def parse(text: str, rows: Mapping[str, Row]) -> Graph:
-    """The graph of a text, whose applications may use any of `rows`."""
+    """Return the graph of a text, whose applications may use any of `rows`."""
     if not isinstance(text, str):
         raise TypeError(f"a graph is parsed from text, got {text.__class__.__name__}")
     return _Program(text, rows).graph()
 
 
 class _Tokens:
-    """The text token by token. `kind`, `token` and `start` are those of the present one."""
+    """The text token by token; `kind`, `token` and `start` describe the current token."""
 
     def __init__(self, text: str) -> None:
         self._text = text
@@ -60,7 +60,7 @@ class _Tokens:
         self.advance()
 
     def advance(self) -> str:
-        """Go on to the next token, and give the present one."""
+        """Move to the next token and return the current one."""
         given = self.token
         match = next(self._matches)
         self.kind = str(match.lastgroup)
@@ -88,14 +88,14 @@ class _Tokens:
         return self.advance()
 
     def has(self, token: str) -> bool:
-        """Take a mark if it is there."""
+        """Consume the mark `token` if it is the current token; True if it was."""
         found = self.kind == "mark" and self.token == token
         if found:
             self.advance()
         return found
 
     def listed(self, end: str, item: Callable[[], Any]) -> list[Any]:
-        """Items with commas between them, up to a closing mark; a comma may stand before it."""
+        """Return the items up to the closing mark `end`, separated by commas; a trailing comma is allowed."""
         items: list[Any] = []
         while not self.has(end):
             items.append(item())
@@ -106,7 +106,7 @@ class _Tokens:
 
 
 class _Attributes(_Tokens):
-    """What values are described by: numbers, strings, types, containers of them."""
+    """Attributes of values: numbers, strings, dtypes, and containers of them."""
 
     depth = 0
 
@@ -128,7 +128,7 @@ class _Attributes(_Tokens):
         return self.array(dtype) if self.token == "[" else dtype
 
     def nested(self) -> Any:
-        """A graph among the attributes."""
+        """Parse a graph among the attributes."""
         raise NotImplementedError
 
     def deeper(self) -> None:
@@ -150,7 +150,7 @@ class _Attributes(_Tokens):
         return content
 
     def sequence(self) -> tuple[Any, ...]:
-        """One item without a comma would be a number in parentheses, which nobody prints."""
+        """Parse a tuple. A single item needs a trailing comma: the printer writes no parenthesized numbers."""
         items: list[Any] = []
         while not self.has(")"):
             items.append(self.attribute())
@@ -224,13 +224,13 @@ class _Attributes(_Tokens):
         return size
 
     def meta(self) -> Meta:
-        """`float32[2, 3]`."""
+        """Parse `float32[2, 3]`."""
         dtype = self.dtype()
         self.expect("[")
         return Meta(tuple(self.listed("]", self.size)), dtype)
 
     def array(self, dtype: Any) -> Any:
-        """`float32[2](0.5, 1.0)`, from the bracket on."""
+        """Parse `float32[2](0.5, 1.0)`, from the bracket on."""
         at = self.start
         self.expect("[")
         shape = tuple(self.listed("]", self.size))
@@ -260,7 +260,7 @@ class _Program(_Attributes):
         return graph
 
     def nested(self) -> Graph:
-        """Its names are its own."""
+        """Parse a nested graph, which has its own names."""
         self.deeper()
         outer, self.known = self.known, {}
         graph = self.block()
@@ -288,7 +288,7 @@ class _Program(_Attributes):
             self.fail(str(error), at)
 
     def input(self) -> str:
-        """`%x: float64[3]`; gives the label."""
+        """Parse `%x: float64[3]` and return the label."""
         name = self.new_name()
         label = self.string() if self.kind == "string" else name[1:]
         self.expect(":")
@@ -297,7 +297,7 @@ class _Program(_Attributes):
         return label
 
     def line(self) -> None:
-        """`%3 = sum(%2; axis=(0,), keepdims=False) : float64[]`."""
+        """Parse `%3 = sum(%2; axis=(0,), keepdims=False) : float64[]`."""
         name = self.new_name()
         self.expect("=")
         at = self.start
@@ -329,7 +329,7 @@ class _Program(_Attributes):
         return self.literal() if self.kind == "word" else self.value()
 
     def literal(self) -> Value:
-        """`float64(2)`."""
+        """Parse `float64(2)`."""
         at, dtype = self.start, self.dtype()
         self.expect("(")
         value = literal(self.number(), dtype)
@@ -343,7 +343,7 @@ class _Program(_Attributes):
         return value
 
     def chosen(self) -> Value:
-        """`%3[0] : float64[2]`."""
+        """Parse `%3[0] : float64[2]`."""
         whole = self.value()
         self.expect("[")
         index = self.size()
@@ -353,7 +353,7 @@ class _Program(_Attributes):
         return intern(OUTPUT, None, (whole,), {"index": index}, meta.shape, meta.dtype)
 
     def application(self) -> Value:
-        """`sum(%2; axis=(0,), keepdims=False) : float64[]`; of several outputs the types are in parentheses."""
+        """Parse `sum(%2; axis=(0,), keepdims=False) : float64[]`; the types of several outputs are in parentheses."""
         row = self.row()
         self.expect("(")
         args: list[Any] = []
@@ -381,7 +381,7 @@ class _Program(_Attributes):
         return row
 
     def setting(self, row: Row, attrs: dict[str, Any]) -> None:
-        """`axis=(0,)`."""
+        """Parse `axis=(0,)`."""
         at, name = self.start, self.take("float" if self.token in ("nan", "inf") else "word", "the name of an attribute")
         if name in attrs or name not in row.attrs:
             known = f"has {', '.join(row.attrs)}" if row.attrs else "has none"

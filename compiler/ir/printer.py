@@ -1,4 +1,4 @@
-"""A graph as text, one line for each application; `symgrad.compiler.ir.parser` reads it back.
+"""Print a graph as text, one line per application; `symgrad.compiler.ir.parser` reads it back.
 
     graph(%x: float64[3], %1 "layer.weight": float64[3]) {
       %2 = mul(%x, %1) : float64[3]
@@ -6,15 +6,15 @@
       return %3
     }
 
-Inputs that are plain names are called by their label; others are numbered, and the label follows in quotes. Literals stand where they are
-used, with their type: `float64(2)`. `none` is an argument that was left out, `%4[1]` one output of an application that has several.
-Attributes are written as in Python, with these exceptions, so that every one comes back with its type and its bits:
+An input whose label is an identifier is named by it; other inputs are numbered, and the label follows in quotes. Literals are written
+inline with their type: `float64(2)`. `none` is an omitted argument, `%4[1]` one output of an application that has several. Attributes are
+written as in Python, with these exceptions, so that each is parsed back with its type and its bits:
     float32                                the type
     "text"                                 a string, as in JSON
     complex(1.0, -0.0)                     a complex number
-    inf, nan, nan(0xfff8000000000000)      a NaN that is not the usual one, by its bits
-    float32[2](0.5, 1.0)                   an array; its bytes in hexadecimal where numbers would be many or inexact
-    graph(%x: float64[]) { ... }           the body of a loop, or a branch, whose names are its own
+    inf, nan, nan(0xfff8000000000000)      a NaN other than the default one, by its bits
+    float32[2](0.5, 1.0)                   an array; its bytes in hexadecimal if it is large or decimals would be inexact
+    graph(%x: float64[]) { ... }           the body of a loop, or a branch, with its own names
 """
 
 from __future__ import annotations
@@ -35,11 +35,11 @@ from symgrad.compiler.ir.graph import INPUT, LITERAL, OUTPUT, Graph, Value, type
 _USUAL_NAN = struct.pack(">d", math.nan).hex()
 _MAX_NUMBERS = 64
 _LARGEST = 2**64
-"""Larger integers are hexadecimal: Python refuses to read or write very long ones as decimals."""
+"""Integers of at least this size are printed in hexadecimal: Python refuses to convert very long ones to or from decimals."""
 
 
 def text(graph: Graph) -> str:
-    """The graph line by line, as tests compare it."""
+    """Return the graph as text."""
     names = value_names(graph)
     inputs = ", ".join(_input(x, label, names[x]) for x, label in zip(graph.inputs, graph.labels, strict=True))
     lines = [f"  {names[v]} = {application(v, names)} : {type_text(v)}" for v in graph.values if v.op not in (INPUT, LITERAL)]
@@ -52,7 +52,7 @@ def _input(x: Value, label: str, name: str) -> str:
 
 
 def value_names(graph: Graph) -> dict[Value, str]:
-    """What each value is called in the text."""
+    """Return the name of each value in the text."""
     names: dict[Value, str] = {}
     count = Counter(graph.labels)
     for i, (x, label) in enumerate(zip(graph.inputs, graph.labels, strict=True)):
@@ -68,12 +68,12 @@ def value_names(graph: Graph) -> dict[Value, str]:
 
 
 def is_word(label: str) -> bool:
-    """Whether a text can stand without quotes."""
+    """True if the label is an identifier, which is printed without quotes."""
     return re.fullmatch(r"[A-Za-z_][A-Za-z0-9_]*", label) is not None
 
 
 def application(v: Value, names: Mapping[Value, str]) -> str:
-    """`sum(%2; axis=(0,), keepdims=False)`."""
+    """Return an application as text: `sum(%2; axis=(0,), keepdims=False)`."""
     args = ", ".join("none" if a is None else names[a] for a in v.args)
     if v.op == OUTPUT:
         return f"{args}[{v.attrs['index']}]"
@@ -83,7 +83,7 @@ def application(v: Value, names: Mapping[Value, str]) -> str:
 
 
 def attribute(x: Any) -> str:
-    """An attribute as it is printed."""
+    """Return an attribute as text."""
     if x is None or isinstance(x, (bool, np.dtype)):
         return str(x)
     if isinstance(x, EllipsisType):

@@ -1,4 +1,4 @@
-"""A graph run again in whichever `xp`: on arrays, as recorded tensors, or as a part of another graph."""
+"""Run a graph again in any `xp`: on arrays, as recorded tensors, or as part of another graph."""
 
 from __future__ import annotations
 
@@ -17,14 +17,14 @@ from symgrad.tensor import Tensor
 
 
 def replay(xp: Any, graph: Graph, operands: Sequence[Any]) -> list[Any]:
-    """The outputs of a graph for these operands, as what `xp` works on."""
+    """Return the outputs of a graph for these operands, in the representation of `xp`."""
     if xp is raw:
         return runner(graph)(operands)
     return inline(graph, operands) if xp is builder.xp else replay_recorded(graph, operands)
 
 
 def replay_recorded(graph: Graph, operands: Sequence[Tensor]) -> list[Tensor]:
-    """The outputs as tensors, computed by ordinary operations: they have a history, and whoever traces sees them."""
+    """Return the outputs as tensors computed by ordinary eager ops, so that they have a history and are visible to a tracer."""
     new: dict[Value, Any] = dict(zip(graph.inputs, operands, strict=True))
     for v in graph.values:
         if v not in new:

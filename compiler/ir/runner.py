@@ -1,4 +1,4 @@
-"""A graph that NumPy runs many times: what the interpreter looks up for every value is looked up once."""
+"""Run a graph many times with NumPy: kernels and argument positions are looked up once, not on each run as in the interpreter."""
 
 from __future__ import annotations
 
@@ -18,14 +18,14 @@ ndarray = np.ndarray
 
 @lru_cache(maxsize=128)
 def runner(graph: Graph) -> Callable[[Sequence[Array]], list[Array]]:
-    """What gives the outputs of a graph that is legal, for arrays of the right types."""
+    """Return a function from arrays to outputs. The graph must be verified, and the arrays must have the types of its inputs."""
     if any(is_half(d) for v in walk(graph) for d in (v.dtype if isinstance(v.dtype, tuple) else (v.dtype,))):
-        return partial(evaluate, graph)  # which computes in float32, and rounds
+        return partial(evaluate, graph)  # computes in float32 and rounds
     return _Steps(graph).run
 
 
 class _Steps:
-    """Kernels, with the places of their arguments in a list of all values: constants first, then inputs, then results."""
+    """Kernels with the positions of their arguments in a list of all values: None, literals, inputs, results."""
 
     def __init__(self, graph: Graph) -> None:
         literals = [v for v in graph.values if v.op == LITERAL]

@@ -1,4 +1,4 @@
-"""What loops and branches are built with, in whichever `xp`: arrays, recorded tensors or graph values."""
+"""Building blocks of loops and branches, for any `xp`: arrays, recorded tensors or graph values."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from symgrad.ops.spec import Meta, Row
 
 
 def apply(xp: Any, row: Row, args: Sequence[Any], attrs: dict[str, Any]) -> tuple[Any, ...]:
-    """A row that is in no namespace, applied as those of `xp` are."""
+    """Apply a row that is in no namespace, in the way that `xp` applies its rows."""
     if xp is raw:
         return row.numpy(*args, **attrs)  # type: ignore[no-any-return]
     how = builder.apply if xp is builder.xp else application.apply
@@ -25,7 +25,7 @@ def apply(xp: Any, row: Row, args: Sequence[Any], attrs: dict[str, Any]) -> tupl
 
 
 def zeros(xp: Any, like: Any) -> Any:
-    """What a cotangent is where none came."""
+    """Return zeros of the shape and dtype of `like`: the cotangent of an output that has none."""
     if xp is builder.xp:
         return filled(xp, 0, Meta(like.shape, like.dtype))
     array = np.zeros(like.shape, like.dtype)
@@ -33,7 +33,8 @@ def zeros(xp: Any, like: Any) -> Any:
 
 
 def subgraph(inputs: Sequence[Value], outputs: Iterable[Value], labels: Sequence[str]) -> Graph:
-    """The outputs as a graph of these values, which become its inputs in this order; what lies below them is left out."""
+    """Return a graph of the outputs in which `inputs`, in this order, become the inputs; nothing below them is included. Raise GraphError
+    if the outputs depend on another input."""
     outputs = tuple(outputs)
     places = [input_value(i, v.shape, v.dtype) for i, v in enumerate(inputs)]
     known = frozenset(inputs)
@@ -44,7 +45,7 @@ def subgraph(inputs: Sequence[Value], outputs: Iterable[Value], labels: Sequence
 
 
 def substitute(outputs: Sequence[Value], given: Mapping[Value, Value]) -> list[Value]:
-    """The outputs with other values in the places of some; everything else is as it was, to the bit."""
+    """Return the outputs with values replaced as `given` says; everything else is interned again unchanged, without folding."""
     new = dict(given)
     for v in toposort(outputs, given):
         if v not in new:
@@ -54,7 +55,7 @@ def substitute(outputs: Sequence[Value], given: Mapping[Value, Value]) -> list[V
 
 
 def inline(graph: Graph, values: Sequence[Value]) -> list[Value]:
-    """The outputs of a graph, of these values in place of its inputs."""
+    """Return the outputs of a graph with `values` in place of its inputs, rebuilt (and folded) by the builder."""
     new: dict[Value, Any] = dict(zip(graph.inputs, values, strict=True))
     for v in graph.values:
         if v in new:
@@ -70,7 +71,7 @@ def inline(graph: Graph, values: Sequence[Value]) -> list[Value]:
 
 
 def labels(carries: int, slices: int, shared: int) -> list[str]:
-    """What the inputs of a body are called. Names of the user's would make programs differ that are the same."""
+    """Return labels for the inputs of a body. Labels of the user would make equal programs differ."""
     return [*_numbered("carry", carries), *_numbered("x", slices), *_numbered("w", shared)]
 
 

@@ -1,4 +1,4 @@
-"""Is a graph legal? Every application is typed again by its row, and every input is where it says it is."""
+"""The graph verifier: infers the type of each application again from its row, and checks that each input is at its position."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ from symgrad.ops.promotion import compute_type, kind
 from symgrad.ops.spec import Row
 
 _KINDS = {bool: "bifc", int: "bifc", float: "fc", complex: "c"}
-"""The kinds of types that a number may be meant in."""
+"""Kinds of dtypes that a literal of this Python type may have."""
 
 
 def verify(graph: Graph) -> Graph:
-    """The graph itself, or GraphError that names the first value that is wrong."""
+    """Return the graph, or raise GraphError that names the first illegal value."""
     for i, x in enumerate(graph.inputs):
         if x.op != INPUT or x.attrs["index"] != i:
             raise GraphError(f"input {i} of the graph is {x!r}, with attributes {dict(x.attrs)}")
@@ -36,14 +36,14 @@ def verify(graph: Graph) -> Graph:
 
 
 def _kind_of(v: Value) -> Any:
-    """What the check of an application looks at: of equal layers one is checked."""
+    """Return a key of everything that `check` looks at, so that only one of equal layers is checked."""
     if v.row is None:
         return v
     return id(v.row), key_of(v.attrs), v.shape, v.dtype, *(None if a is None else (a.shape, a.dtype) for a in v.args)
 
 
 def check(v: Value) -> None:
-    """GraphError if a value does not follow from its arguments."""
+    """Raise GraphError if a value does not follow from its arguments."""
     if v.row is not None:
         _check_application(v, v.row)
     elif v.op == OUTPUT:
@@ -95,7 +95,8 @@ def _check_application(v: Value, row: Row) -> None:
 
 
 def _typed(v: Value, row: Row) -> Any:
-    """What the row says of the type. Operands and attributes of the wrong kind may fail in any way."""
+    """Return the type that the row infers. Raise GraphError for any exception, since operands and attributes of the wrong kind may fail in
+    any way."""
     try:
         _check_operands(v, row)
         return row.type(*v.args, **v.attrs)
@@ -106,7 +107,7 @@ def _typed(v: Value, row: Row) -> Any:
 
 
 def _check_operands(v: Value, row: Row) -> None:
-    """Operands have met already: nothing is left for the promotion policy to cast."""
+    """Check that the operands are already promoted: no cast is left for the promotion policy."""
     operands = tuple(a for a in v.args if a is not None)
     for a in operands if row.elementwise and row.policy != "where" else ():
         if kind(a.dtype) not in row.kinds:

@@ -1,4 +1,4 @@
-"""Products of tensors, summed over what they share."""
+"""Products of tensors, summed over shared indices."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ def _(ix: Any, at: Any, x: Any) -> Any:
 
 @element("cross")
 def _(ix: Any, at: Any, x: Any, y: Any, *, axis: int) -> Any:
-    """The element after the next one, round the circle."""
+    """x[k+1] y[k+2] - x[k+2] y[k+1], with indices modulo 3."""
     after, last = (ix.divided(at[axis] + step, 3)[1] for step in (1, 2))
     place = lambda t, k: (*at[:axis], k, *at[axis + 1 :])[len(at) - t.ndim :]
     return x(*place(x, after)) * y(*place(y, last)) - x(*place(x, last)) * y(*place(y, after))
@@ -61,7 +61,7 @@ def _(ix: Any, at: Any, x: Any, y: Any, *, products: bool) -> Any:
 
 
 def _taps(at: Any, k: Any, stride: Any, padding: Any, dilation: Any) -> list[Any]:
-    """Where the kernel's element k lies on the input, for the window `at`."""
+    """Return the input position of kernel element k in the window `at`."""
     return [i * s + j * d - p for i, j, s, p, d in zip(at, k, stride, padding, dilation, strict=True)]
 
 

@@ -1,4 +1,4 @@
-"""Rows that read and write at places: fixed ones, or those that an index tensor names."""
+"""Rows that read and write at positions: fixed ones, or those in an index tensor."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from symgrad.compiler.ir.elements.registry import element
 
 
 def _chosen(at: Any, index: Any) -> list[Any]:
-    """Where a basic index reads, for the element `at` of what it gives."""
+    """Return the position that a basic index reads for element `at` of its result."""
     rest, place = list(at), []
     for item in index:
         if item is None:
@@ -21,7 +21,7 @@ def _chosen(at: Any, index: Any) -> list[Any]:
 
 
 def _found(ix: Any, at: Any, index: Any) -> tuple[Any, list[Any]]:
-    """The opposite: whether a basic index reads the place `at`, and as which element of what it gives."""
+    """Invert `_chosen`: return a condition that the basic index reads position `at`, and the element of its result there."""
     hits, element, rest = [], [], list(at)
     for item in index:
         if item is None:
@@ -58,7 +58,7 @@ def _(ix: Any, at: Any, *pieces: Any, shape: Any, places: Any) -> Any:
 
 @element("view_write")
 def _(ix: Any, at: Any, base: Any, value: Any, *, path: Any) -> Any:
-    """The value where the view looks, else the base: the view's element is at the place that its path leads to."""
+    """The value where the view reads, else the base: the path of the view maps its elements to positions in the base."""
     places = ix.path(base.shape, path)
     lead = lambda k: k[len(k) - value.ndim :]
     hit = lambda *k: ix.all([ix.delta(i, place) for i, place in zip(at, places(k), strict=True)])
@@ -66,11 +66,11 @@ def _(ix: Any, at: Any, base: Any, value: Any, *, path: Any) -> Any:
     return ix.where(ix.sum(hit, *places.shape), written, base(*at))
 
 
-# --- index tensors that stand at dimensions
+# --- index tensors at dimensions
 
 
 def _layout(x: Any, at: Any, indices: Any, dims: Any, ndim: int) -> tuple[Any, Any]:
-    """Of the element of x[i, j, :]: its part in the index tensors' common shape, and the rest."""
+    """Split the indices of an element of x[i, j, :] into those of the index tensors' broadcast shape, and the rest."""
     common = max(i.ndim for i in indices)
     start = dims[0] if dims[-1] - dims[0] == len(dims) - 1 else 0
     return at[start : start + common], (*at[:start], *at[start + common :])
@@ -95,7 +95,7 @@ def _(ix: Any, at: Any, x: Any, indices: Any, *, axis: int) -> Any:
 
 
 def _spread_over(ix: Any, at: Any, shape: Any, indices: Any, dims: Any) -> tuple[Any, Any, list[int]]:
-    """Whether the index tensors' element k names the place `at`; the element of x[i, j, :] there; how many k there are."""
+    """Return a condition that element k of the index tensors names position `at`; the element of x[i, j, :] for k; and the sizes of k."""
     common = ix.broadcast(*(i.shape for i in indices))
     rest = [i for d, i in enumerate(at) if d not in dims]
     start = dims[0] if dims[-1] - dims[0] == len(dims) - 1 else 0
@@ -112,7 +112,7 @@ def _(ix: Any, at: Any, x: Any, *indices: Any, shape: Any, dims: Any) -> Any:
 
 @element("index_put")
 def _(ix: Any, at: Any, x: Any, value: Any, *indices: Any, dims: Any, accumulate: bool) -> Any:
-    """Of several values for one place the last one stays."""
+    """The last of several values for one position is kept."""
     hit, place, sizes = _spread_over(ix, at, x.shape, indices, dims)
     given = lambda *k: value(*place(*k)[len(place(*k)) - value.ndim :])
     if accumulate:
@@ -120,7 +120,7 @@ def _(ix: Any, at: Any, x: Any, value: Any, *indices: Any, dims: Any, accumulate
     return ix.last(hit, given, x(*at), *sizes)
 
 
-# --- index tensors that are walked in step, along one dimension
+# --- index tensors that are read in step, along one dimension
 
 
 def _along(at: Any, axis: int, k: Any) -> tuple[Any, ...]:
@@ -139,7 +139,7 @@ def _(ix: Any, at: Any, g: Any, indices: Any, *, axis: int, size: int) -> Any:
 
 
 def _reached(ix: Any, at: Any, indices: Any, axis: int) -> Any:
-    """Whether the index tensor, which may be smaller than x off the axis, has elements for this place."""
+    """Return a condition that the index tensor, which may be smaller than x off the axis, has elements at this position."""
     return ix.all([ix.within(i, 0, n) for d, (i, n) in enumerate(zip(at, indices.shape, strict=True)) if d != axis])
 
 
@@ -181,7 +181,7 @@ def _(ix: Any, at: Any, weight: Any, indices: Any, scale: Any, *, padding: Any) 
 
 
 def _counts(ix: Any, target: Any, weight: Any, ignore_index: int) -> Any:
-    """The weight of a target's class, or 0 for one that is ignored."""
+    """Return the weight of a target's class, 0 for an ignored target."""
     return ix.differs(target, ignore_index) * (1 if weight is None else weight(target))
 
 

@@ -1,4 +1,4 @@
-"""Pools: extremes and means of windows, and their transposes."""
+"""Pooling: maxima and means of windows, and their transposes."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def _(ix: Any, at: Any, g: Any, indices: Any, *, input_shape: Any) -> Any:
 
 
 def _reach(ix: Any, i: Any, size: int, taps: int, step: int, edge: int, include: bool) -> Any:
-    """How many elements a window has along one dimension: of the padded input, or of the input alone."""
+    """Return the number of elements of a window along one dimension: of the padded input, or of the input alone."""
     start = i * step - edge
     if include:
         return ix.min(start + taps, size + edge) - start
@@ -78,7 +78,7 @@ def _(
 
 
 def _ends(ix: Any, i: Any, size: int, count: int) -> tuple[Any, Any]:
-    """Where the i-th of `count` nearly equal windows begins and ends."""
+    """Return the first index of the i-th of `count` nearly equal windows, and the one after its last."""
     return ix.divided(i * size, count)[0], ix.divided((i + 1) * size + count - 1, count)[0]
 
 

@@ -1,4 +1,4 @@
-"""Sums, products and extremes along dimensions; scans; softmax and the norms of slices."""
+"""Sums, products and extremes along dimensions; scans; softmax and log_softmax."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from symgrad.compiler.ir.elements.registry import element
 
 
 def _over(x: Any, at: Any, axis: Any, keepdims: bool) -> tuple[Callable[..., Any], list[int]]:
-    """The element of x as a function of the indices along `axis`, and how many values each of these has."""
+    """Return the element of x as a function of the indices along `axis`, and the sizes of these axes."""
     axes = (axis,) if isinstance(axis, int) else tuple(axis)
     rest = iter(i for d, i in enumerate(at) if not (keepdims and d in axes))
     outer = {d: next(rest) for d in range(x.ndim) if d not in axes}
@@ -54,7 +54,7 @@ for _row, _name, _output in (("aminmax", "min", 0), ("aminmax", "max", 1), ("max
 
 @element("prod_rest")
 def _(ix: Any, at: Any, x: Any, *, axis: int) -> Any:
-    """The product of the others."""
+    """The product of all other elements along the axis."""
     n = x.shape[axis]
     return ix.fold("prod", lambda k: ix.where(ix.delta(k, at[axis]), 1, x(*at[:axis], k, *at[axis + 1 :])), n)
 
@@ -73,7 +73,7 @@ def _log_softmax(ix: Any, at: Any, x: Any, *, axis: Any) -> Any:
 def _scan(row: str, name: str | None) -> None:
     @element(row)
     def _(ix: Any, at: Any, x: Any, *, axis: int, reverse: bool) -> Any:
-        """From the first element to this one; reversed, from this one to the last."""
+        """Combine the elements up to this one; reversed, from this one on."""
         if not x.ndim:
             return x()
         n = x.shape[axis]
@@ -98,7 +98,7 @@ def _(ix: Any, at: Any, x: Any, *, axis: int) -> Any:
 
 @element("recurrence")
 def _(ix: Any, at: Any, x: Any, y: Any, *, axis: int, reverse: bool) -> Any:
-    """s[i] = x[i] s[i-1] + y[i], so each y[k] arrives with the product of the x that come after it."""
+    """s[i] = x[i] s[i-1] + y[i], so each y[k] is multiplied by all x after k."""
     n, i = max(x.shape[axis], y.shape[axis]), at[axis]
     along = lambda t, k: t(*at[:axis], k, *at[axis + 1 :])
 

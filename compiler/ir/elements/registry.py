@@ -1,4 +1,4 @@
-"""The functions by row and output."""
+"""The registry of element functions, by row and output."""
 
 from __future__ import annotations
 
@@ -6,7 +6,8 @@ from collections.abc import Callable
 from typing import Any
 
 ELEMENTS: dict[tuple[str, int | None], Callable[..., Any]] = {}
-"""By name, and the number of the output (None in a row with one, or where all outputs have one function, which is given `output`)."""
+"""Element functions by row name and output index (None in a row with one output, or if one function, which receives `output`, serves
+all)."""
 
 NAMED = frozenset(
     (
@@ -15,7 +16,7 @@ NAMED = frozenset(
         "searchsorted", "slogdet", "sort", "svd", "topk", "unique", "unique_consecutive",
     )
 )  # fmt: skip
-"""Rows without a closed form: they stand in a formula under their own names, as functions of whole tensors."""
+"""Rows without a closed form: a formula shows them under their own names, as functions of tensors."""
 
 OUTPUTS = {
     "sort": ("sort", "argsort"), "topk": ("topk", "argtopk"), "max_along": ("max", "argmax"), "min_along": ("min", "argmin"),
@@ -25,11 +26,11 @@ OUTPUTS = {
     "eig": ("eig_values", "eig_vectors"),
     "qr": ("qr_q", "qr_r"), "slogdet": ("sign_det", "log_abs_det"), "unique": ("unique", "inverse", "counts"),
 }  # fmt: skip
-"""What the outputs of a row are called in a formula."""
+"""Names of a row's outputs in formulas."""
 
 
 def element(*names: str, output: int | None = None) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
-    """Say what an element of these rows is."""
+    """Register the element function of these rows."""
 
     def enter(function: Callable[..., Any]) -> Callable[..., Any]:
         for name in names:

@@ -10,7 +10,7 @@ from symgrad.compiler.ir.elements.registry import element
 
 @element("reshape", "squeeze", "unsqueeze")
 def _(ix: Any, at: Any, x: Any, **attrs: Any) -> Any:
-    """The elements in row-major order stay where they are."""
+    """Elements keep their positions in row-major order."""
     return x(*ix.regrouped(at, ix.shape, x.shape))
 
 
@@ -75,7 +75,7 @@ def _(ix: Any, at: Any, x: Any, *, axis: int, size: int, step: int) -> Any:
 
 @element("unfold_transpose")
 def _(ix: Any, at: Any, x: Any, *, shape: Any, axis: int, size: int, step: int) -> Any:
-    """The transpose of unfold: every window that holds the element gives its part."""
+    """Sum over the windows that contain the element."""
     if not at:
         return ix.sum(lambda k: x(k), *x.shape)
     place = lambda window, k: (*at[:axis], window, *at[axis + 1 :], k)
@@ -134,7 +134,7 @@ def _(ix: Any, at: Any, x: Any, *, axis: int, by: int, fill: Any) -> Any:
 
 @element("cat")
 def _(ix: Any, at: Any, *tensors: Any, axis: int) -> Any:
-    tensors = tuple(t for t in tensors if t.ndim == len(at))  # PyTorch lets an empty vector be joined to anything
+    tensors = tuple(t for t in tensors if t.ndim == len(at))  # PyTorch concatenates an empty vector with anything
     result, start = None, sum(t.shape[axis] for t in tensors)
     for tensor in reversed(tensors):
         start -= tensor.shape[axis]
