@@ -1,4 +1,4 @@
-"""mse_loss(x, y) -> mean((x - y)²): fused rows written as what they are made of."""
+"""mse_loss(x, y) -> mean((x - y)²): replaces fused rows by their compositions."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from symgrad.ops.spec import Row
 
 
 def decompose(graph: Graph, wanted: Callable[[Row], bool] = lambda row: True) -> Graph:
-    """Replace each wanted row that has a composition by it, and what that is made of in turn."""
+    """Replace each wanted row that has a composition by it, recursively."""
 
     def change(v: Value, args: tuple[Any, ...]) -> Any:
         row = row_of(v)

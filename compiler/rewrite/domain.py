@@ -1,7 +1,7 @@
-"""log|det x|, NaN where det x < 0, is log(det x): outside of its domain it has no formula.
+"""where(det x < 0, NaN, log|det x|) -> log(det x): a formula needs no value outside its domain.
 
-Whatever else asks the same condition is answered too: the derivative of logdet is the inverse transposed, not 0 where there is no value.
-For formulas only: a kernel keeps its NaN, and a NaN that the user chose stays in the formula.
+Every other `where` on the same condition is resolved, too: the derivative of logdet is the inverse transposed, rather than 0 where logdet
+has no value. For formulas only: a kernel keeps its NaN, and a formula keeps a NaN that the user chose.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from symgrad.compiler.rewrite.rewrite import rewrite
 
 
 def within_domain(graph: Graph) -> Graph:
-    """The graph for arguments for which it has a value."""
+    """Return the graph for arguments inside its domain."""
     excluded = {v.args[0] for v in _choices(graph)}
 
     def change(v: Value, args: tuple[Any, ...]) -> Any:
@@ -30,7 +30,7 @@ def within_domain(graph: Graph) -> Graph:
 
 
 def domain(graph: Graph) -> list[Value]:
-    """What must hold for the formula: det x > 0 for every logarithm of a determinant."""
+    """Return the conditions under which the formula holds: det x > 0 for every logarithm of a determinant."""
     positive = (xp.gt(xp.det(v.args[2].args[0].args[0]), 0) for v in _choices(graph))
     return list(dict.fromkeys(v if not v.shape else xp.all(v, axis=tuple(range(v.ndim)), keepdims=False) for v in positive))
 
@@ -49,7 +49,7 @@ def _is_nan(v: Value) -> bool:
 
 
 def _is_negative_determinant(condition: Value, x: Value) -> bool:
-    """lt(sign, 0) and the logarithm of the same slogdet"""
+    """True for lt(sign, 0) and the logarithm of the same slogdet."""
     sign = condition.args[0] if condition.op == "lt" and number(condition.args[1]) == 0 else None
     if sign is None or sign.op != OUTPUT or x.op != OUTPUT:
         return False

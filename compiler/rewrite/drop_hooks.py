@@ -1,4 +1,4 @@
-"""hooked(x, ...) -> x: forward derivatives do not see the hooks of tensors, as in PyTorch."""
+"""hooked(x, ...) -> x: tensor hooks do not apply in forward mode, as in PyTorch."""
 
 from __future__ import annotations
 
@@ -10,12 +10,12 @@ from symgrad.compiler.rewrite.rewrite import rewrite
 
 
 def has_hooks(graph: Graph) -> bool:
-    """Whether gradients go through hooks of tensors, in loops and branches, too."""
+    """True if the graph, or a loop or branch in it, has a tensor hook."""
     return any(v.op == HOOKED.name for v in walk(graph))
 
 
 def drop_hooks(graph: Graph) -> Graph:
-    """The graph without the hooks of its tensors."""
+    """Return the graph without tensor hooks."""
     return rewrite(graph, _change) if has_hooks(graph) else graph
 
 

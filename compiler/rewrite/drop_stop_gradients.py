@@ -1,4 +1,4 @@
-"""detach(x) -> x: where nobody will ask for a derivative, it makes no difference."""
+"""detach(x) -> x: detach only matters to derivatives that are still to be taken."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from symgrad.compiler.rewrite.rewrite import rewrite
 
 
 def drop_stop_gradients(graph: Graph) -> Graph:
-    """The graph without its stops of derivatives. For kernels only."""
+    """Return the graph without `detach`. For kernels only, which are not differentiated any further."""
     return rewrite(graph, _change) if any(v.op == "detach" for v in walk(graph)) else graph
 
 

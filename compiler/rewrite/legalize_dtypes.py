@@ -1,13 +1,13 @@
-"""sign(b) -> sign(b as integers) != 0: rows that XLA has for some types of numbers only, in one that it has. For kernels only.
+"""sign(b) -> sign(b as integers) != 0: rows that XLA supports for some dtypes only, in a supported one. For kernels only.
 
-    f(truth values)     -> f(integers) as truth values      a sum is an `or`, and order is kept
-    f(whole numbers)    -> f(floats) as whole numbers       cut off, as the rows do; floats hold what is less than 2**53
+    f(booleans)         -> f(integers) as booleans          a sum is an `or`, and order is kept
+    f(integers)         -> f(floats) as integers            truncated, as the rows do; float64 is exact below 2**53
     clamp(i; 0.5, 2.5)  -> clamp(i as floats; 0.5, 2.5)
     all(bytes)          -> all(bytes != 0) as bytes
-    power(truth values) -> power(integers)
-    trunc(i / j)        -> the floor of i / j, and 1 more where that is negative and not exact
+    power(booleans)     -> power(integers)
+    trunc(i / j)        -> the floor of i / j, plus 1 where that is negative and inexact
     heaviside(i, j)     -> j where i is 0, else 1 where i is positive
-    threshold(i; t, v)  -> v where i is at most t, else i, with t and v cut off
+    threshold(i; t, v)  -> v where i is at most t, else i, with t and v truncated
 """
 
 from __future__ import annotations
@@ -25,13 +25,13 @@ from symgrad.ops.promotion import BOOL, FLOAT32, FLOAT64, INT32, INT64, UINT8, k
 _AS_INTEGERS = frozenset((
     "cummax", "cummin", "index_add", "index_back", "index_put", "scatter_add", "scatter_along", "sgn", "sign", "unfold_transpose",
 ))  # fmt: skip
-"""Rows that XLA does not have for truth values."""
+"""Rows that XLA does not support for booleans."""
 _AS_FLOATS = frozenset(("avg_pool", "convolution_transpose", "hardtanh"))
-"""Rows whose lowering gives floats, or nothing, for whole numbers."""
+"""Rows whose lowering returns floats for integers, or does not support them."""
 
 
 def legalize_dtypes(graph: Graph) -> Graph:
-    """The graph with rows on numbers of types that they have a lowering for."""
+    """Return the graph with each row on dtypes that its lowering supports."""
     return rewrite(graph, _change) if any(map(_may_change, walk(graph))) else graph
 
 
@@ -50,7 +50,7 @@ def _truth(v: Value, args: tuple[Any, ...]) -> Any:
 
 
 def _addcmul(v: Value, args: tuple[Any, ...]) -> Any:
-    return args[0] + args[1] * args[2] * v.dtype.type(v.attrs["value"]).item()  # the factor is cut off, too
+    return args[0] + args[1] * args[2] * v.dtype.type(v.attrs["value"]).item()  # the factor is truncated, too
 
 
 def _div_rounded(v: Value, args: tuple[Any, ...]) -> Any:
@@ -82,7 +82,7 @@ _REWRITES: dict[str, Callable[[Value, tuple[Any, ...]], Any]] = {
 
 
 def _via_other_dtype(v: Value, args: tuple[Any, ...]) -> Any:
-    """The row on numbers of another type, and what has that type in its results back in the type that was given, where integers wrap."""
+    """Apply the row in another dtype, and cast the results of that dtype back to the given one, where integers wrap."""
     given = v.args[0].dtype
     other = INT32 if v.op in _AS_INTEGERS else FLOAT32 if given.itemsize < 4 else FLOAT64
     results = apply(row_of(v), tuple(xp.cast(a, dtype=other) if a is not None and a.dtype == given else a for a in args), dict(v.attrs))

@@ -1,8 +1,8 @@
-"""var(x) of one number -> sum((x - mean(x))²) / 0: what jax.numpy has no answer for with so few numbers. For kernels only.
+"""var(x) of one element -> sum((x - mean(x))²) / 0: reductions over too few elements for jax.numpy. For kernels only.
 
-    var, std        of no more numbers than their correction    -> what they are made of, where a division by zero says what comes of it
-    median          of nothing                                  -> NaN, or the smallest number that fits into 64 bits
-    f(x, y)         without elements                            -> an empty array, however it would be computed
+    var, std        of no more elements than their correction   -> their composition, whose division by zero has the right result
+    median          of no elements                              -> NaN, or the smallest 64-bit integer
+    f(x, y)         with an empty result                        -> an empty array, however it would be computed
 """
 
 from __future__ import annotations
@@ -24,8 +24,8 @@ _MEDIANS = frozenset(("median_all", "nanmedian_all"))
 
 
 def legalize_small_reductions(graph: Graph) -> Graph:
-    """The graph without what is computed of too few numbers."""
-    while any(map(_is_degenerate, walk(graph))):  # var_mean is made of var
+    """Return the graph without reductions over too few elements and without computations of empty results."""
+    while any(map(_is_degenerate, walk(graph))):  # var_mean decomposes into var
         graph = rewrite(graph, _change)
     return graph
 
@@ -37,7 +37,7 @@ def _is_degenerate(v: Value) -> bool:
 
 
 def _is_empty(v: Value) -> bool:
-    """Whether a row's only result has no elements, and is not known to be nothing."""
+    """True if a row's only result has no elements, and is not a constant already."""
     if v.row is None or v.row.foreign is not None or v.row is CALL or is_control(v) or isinstance(v.dtype, tuple):
         return False
     return 0 in v.shape and number(v) is None

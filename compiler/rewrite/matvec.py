@@ -1,9 +1,9 @@
-"""aᵀ @ v -> v @ a: XLA writes out the transpose of a matrix before it multiplies it by a vector.
+"""aᵀ @ v -> v @ a: XLA materializes the transpose of a matrix before it multiplies it by a vector.
 
     transpose(a) @ v  -> v @ a
     v @ transpose(a)  -> a @ v
 
-The same products are added up, so nothing but time depends on it.
+Both sides add up the same products, so that only the time differs.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from symgrad.compiler.rewrite.rewrite import rewrite
 
 
 def matvec_without_transpose(graph: Graph) -> Graph:
-    """The graph with no product of a transposed matrix and a vector."""
+    """Return the graph without products of a transposed matrix and a vector."""
     return rewrite(graph, _change) if any(_change(v, v.args) is not None for v in walk(graph) if v.op == "matmul") else graph
 
 

@@ -1,4 +1,4 @@
-"""f(x, g(y)) -> f'(x, g'(y)): a graph rebuilt from its inputs, each application by a given function."""
+"""f(x, g(y)) -> f'(x, g'(y)): rebuild a graph from its inputs, each application by a given function."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ Change = Callable[[Value, tuple[Any, ...]], Any]
 
 
 def rewrite(graph: Graph, change: Change) -> Graph:
-    """`change(value, new arguments)` gives the new value (a tuple for several outputs), or None to keep the row. Graphs within loops and
-    branches are rebuilt in the same way."""
+    """Return the graph rebuilt by `change(value, new arguments)`, which returns the new value (a tuple for several outputs), or None to
+    keep the row. The nested graphs of loops and branches are rebuilt in the same way."""
     new: dict[Value, Any] = {}
     for v in graph.values:
         if v.op in (INPUT, LITERAL):

@@ -1,4 +1,4 @@
-"""sqrt(2) -> 1.4142135623730951: numbers that a formula shows exactly, rounded once. For kernels only."""
+"""sqrt(2) -> 1.4142135623730951: evaluates constants, which a formula shows exactly, in float64. For kernels only."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from symgrad.mode import local
 
 
 def fold_constants(graph: Graph) -> Graph:
-    """The graph with each function of float literals as a literal."""
+    """Return the graph with each elementwise function of literals that has a float result as a literal."""
     return rewrite(graph, _change) if any(map(_is_constant, walk(graph))) else graph
 
 

@@ -1,12 +1,12 @@
-"""log(1 + exp(x)) -> softplus(x): forms that overflow or lose digits, written as the functions that do not.
+"""log(1 + exp(x)) -> softplus(x): replaces forms that overflow or lose digits by functions that do not.
 
     log(1 + exp(x))      -> softplus(x)
     log(sigmoid(x))      -> log_sigmoid(x)
     log(softmax(x))      -> log_softmax(x)
     log(sum(exp(x)))     -> logsumexp(x)
 
-Each side is the same real function, so derivatives of any order are the same; the right one has finite values wherever the function has.
-Integers have no such forms, and are left alone.
+Both sides are the same real function, so their derivatives of any order are equal; the right side is finite wherever the function is.
+Integers have no such forms and are left alone.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from symgrad.ops.promotion import kind
 
 
 def stabilise(graph: Graph) -> Graph:
-    """The graph with the stable forms in place of the naive ones."""
+    """Return the graph with stable forms in place of naive ones."""
     return rewrite(graph, _change) if any(v.op == "log" for v in walk(graph)) else graph
 
 

@@ -1,4 +1,4 @@
-"""f(x: float16) -> f(x as float32) as float16: half precision is computed in float32 and rounded at the end, as in eager code."""
+"""f(x: float16) -> f(x as float32) as float16: computes in float32 and rounds once at the end, as eager code does."""
 
 from __future__ import annotations
 
@@ -17,12 +17,12 @@ _MULTI_STEP_ROWS = frozenset(("cross", "det", "euclidean_distance", "nll_loss", 
 
 
 def widen_half(graph: Graph) -> Graph:
-    """The graph with rows of several steps in float32, since a step may overflow in half precision where the result does not."""
+    """Return the graph with rows of several steps in float32: a step may overflow in half precision although the result does not."""
     return rewrite(graph, _change) if any(map(_overflows, walk(graph))) else graph
 
 
 def _overflows(v: Value) -> bool:
-    """Whether a row is made of others, and computes in half precision."""
+    """True if a row has several steps and a half-precision argument."""
     if v.row is None or v.row.view or (v.row.compose is None and v.op not in _MULTI_STEP_ROWS):
         return False
     return any(a is not None and is_half(a.dtype) for a in v.args)
@@ -33,7 +33,7 @@ def _change(v: Value, args: tuple[Any, ...]) -> Any:
 
 
 def to_float32(x: Any) -> Any:
-    """A value of half precision in float32; others as they are. A number is rounded to half precision first."""
+    """Return a half-precision value as float32, and any other unchanged. A literal is rounded to half precision first."""
     if x is None or not is_half(x.dtype):
         return x
     if x.op != LITERAL:
@@ -44,7 +44,7 @@ def to_float32(x: Any) -> Any:
 
 
 def round_to_type(v: Value, result: Any) -> Any:
-    """Results in the types of the value that they stand for."""
+    """Cast results to the dtypes of the value that they replace."""
     if not isinstance(result, tuple):
         return xp.cast(result, dtype=v.dtype)
     return tuple(xp.cast(r, dtype=dtype) for r, dtype in zip(result, v.dtype, strict=True))
