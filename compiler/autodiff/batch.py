@@ -1,8 +1,8 @@
-"""f(x, y) -> stack(f(x₀, y), f(x₁, y), ...): a graph run for many values of some of its inputs at once.
+"""f(x, y) -> stack(f(x₀, y), f(x₁, y), ...): runs a graph for many values of some of its inputs at once.
 
-What depends on such an input gets one dimension more, in front, and nothing else does: values that are common to all are computed once.
-Most rows take the dimension along by a rule below. Any other runs as its own kernel for each slice
-(`symgrad.compiler.autodiff.map_slices`), so that the pass covers the whole table.
+Values that depend on such an input get a new leading dimension, and no others do: values common to all slices are computed once. Most rows
+have a batching rule, here or in `batch_rules`. Any other row runs its own kernel on each slice (`symgrad.compiler.autodiff.map_slices`),
+so that the pass covers the whole table.
 """
 
 from __future__ import annotations
@@ -18,19 +18,21 @@ from symgrad.compiler.rewrite.decompose import decompose
 
 Rule = Callable[..., Any]
 RULES: dict[str, Rule] = {}
-"""`rule(value, args, size)`: the batched application, given its arguments as (value, has it the dimension?)."""
+"""Batching rules by row: `rule(value, args, size)` returns the batched application, or None if it does not apply; `args` are pairs (value,
+True if it has the batch dimension)."""
 
 
 def batch(graph: Graph, inputs: Iterable[int], size: int) -> Graph:
-    """The graph with one more dimension, of `size`, in front of these inputs and of all outputs."""
+    """Return the graph with a new leading dimension of `size` on these inputs and on all outputs."""
     inputs = frozenset(inputs)
     ends = [input_value(i, (size, *x.shape), x.dtype) if i in inputs else x for i, x in enumerate(graph.inputs)]
     return Graph(ends, batched(graph.outputs, {graph.inputs[i]: ends[i] for i in inputs}, size), graph.labels)
 
 
 def batched(outputs: Sequence[Value], given: dict[Value, Value], size: int, last: bool = True) -> list[Value]:
-    """The outputs with one more dimension in front, where `given` stands for some values with that dimension. Unless it is the last thing
-    that is done to them, rows stay whole that have a derivative of their own, which may be another one at special points."""
+    """Return the outputs with a new leading dimension, where `given` maps values to their batched versions. Pass last=False if the result
+    will be differentiated: rows with their own rules then stay fused, since these may differ from those of the composition at special
+    points."""
     slots = tuple(given)
     plain = decompose(
         Graph(slots, outputs), lambda row: row.name in _DECOMPOSED or (last and (row.jax is None or row.name in _DECOMPOSED_LAST))
@@ -43,11 +45,11 @@ def batched(outputs: Sequence[Value], given: dict[Value, Value], size: int, last
 
 
 _DECOMPOSED = frozenset({"linear", "addmm", "mean", "mse_loss"})
-"""Rows with a lowering of their own, of which the parts take a dimension along better."""
+"""Rows with their own lowering whose compositions are batched better."""
 _DECOMPOSED_LAST = frozenset(
     {"huber_loss", "smooth_l1_loss", "soft_margin_loss", "binary_cross_entropy", "binary_cross_entropy_with_logits", "affine_norm"}
 )
-"""The same, but not before their derivatives are taken."""
+"""More such rows, which are decomposed only after their derivatives are taken."""
 
 
 def _batched(v: Value, new: dict[Value, tuple[Any, bool]], size: int) -> tuple[Any, bool]:
@@ -58,8 +60,8 @@ def _batched(v: Value, new: dict[Value, tuple[Any, bool]], size: int) -> tuple[A
         return args[0][0][v.attrs["index"]], True
     if is_control(v):
         return TRANSFORMS["batch"](v, args, size), True
-    from symgrad.compiler.autodiff import batch_rules  # noqa: F401  (which enters more rules)
-    from symgrad.compiler.autodiff.map_slices import map_slices  # whose rules are batched with this file
+    from symgrad.compiler.autodiff import batch_rules  # noqa: F401  (registers more rules)
+    from symgrad.compiler.autodiff.map_slices import map_slices  # imports this file
 
     rule = _elementwise if row_of(v).elementwise else RULES.get(v.op, map_slices)
     found = rule(v, args, size)
@@ -71,7 +73,7 @@ def with_batch_axis(value: Value, has: bool, size: int) -> Value:
 
 
 def align_batched(value: Value, has: bool, ndim: int) -> Value:
-    """An argument that broadcasts to `ndim` dimensions behind the first one."""
+    """Return an argument that broadcasts to `ndim` dimensions behind the batch dimension."""
     if not has or value.ndim == ndim + 1:
         return value
     first, *rest = value.shape
@@ -80,7 +82,7 @@ def align_batched(value: Value, has: bool, ndim: int) -> Value:
 
 def _elementwise(v: Value, args: Any, size: int) -> Any:
     given = tuple(None if a is None else align_batched(a, has, v.ndim) for a, has in args)
-    if v.op in _SHAPED_AS_FIRST and not args[0][1]:  # whose shape the result would have
+    if v.op in _SHAPED_AS_FIRST and not args[0][1]:  # the result would have its shape
         return _SHAPED_AS_FIRST[v.op](size, *given)
     return apply(row_of(v), given, dict(v.attrs))
 
@@ -94,11 +96,11 @@ _SHAPED_AS_FIRST: dict[str, Rule] = {
     "masked_fill": _filled,
     "tied": lambda size, x, other: with_batch_axis(x, False, size),
 }
-"""Elementwise rows whose results have the shape of the first argument, with others that have the dimension."""
+"""Elementwise rows whose result has the shape of the first argument: the rules for other arguments with the batch dimension."""
 
 
 def rule(*names: str) -> Callable[[Rule], Rule]:
-    """Enter a rule for the rows of these names."""
+    """Register a rule for the rows of these names."""
 
     def enter(function: Rule) -> Rule:
         RULES.update(dict.fromkeys(names, function))
@@ -111,7 +113,7 @@ _AXES = ("axis", "axes", "dim0", "dim1", "axis1", "axis2")
 
 
 def shifted_axes(attrs: Any, ndim: int) -> dict[str, Any] | None:
-    """Attributes with axes counted from behind a new first dimension; None if one is left open, or there are none to count."""
+    """Return the attributes with axes shifted behind a new leading dimension; None if an axis is None or there are no dimensions."""
     found = dict(attrs)
     for name in _AXES:
         if name in found:
@@ -124,7 +126,7 @@ def shifted_axes(attrs: Any, ndim: int) -> dict[str, Any] | None:
 
 @rule("sum", "nansum", "prod", "amax", "amin", "logsumexp", "softmax", "log_softmax", "cumsum", "flip", "transpose", "permute")
 def _shifted(v: Value, args: Any, size: int) -> Any:
-    """Axes are counted from behind the new one."""
+    """Shift the axes by one."""
     attrs = shifted_axes(v.attrs, v.args[0].ndim)
     if attrs is None:
         return None
@@ -186,7 +188,7 @@ def _matmul(v: Value, args: Any, size: int) -> Any:
 
 
 def _rows_of_one(v: Value, x: Value, y: Value, x_has: bool, size: int) -> Any:
-    """One common matrix, or vector: the others are stacked to one matrix, so that it is one product."""
+    """Multiply by one shared matrix or vector: stack the slices of the other operand to a matrix, so that there is one product."""
     inner = v.args[0].shape[-1]
     if x_has:
         return xp.reshape(xp.matmul(xp.reshape(x, shape=(prod(x.shape[:-1]), inner)), y), shape=(size, *v.shape))
@@ -209,7 +211,7 @@ def _einsum(v: Value, args: Any, size: int) -> Any:
 
 @rule("convolution", "convolution_transpose")
 def _convolution(v: Value, args: Any, size: int) -> Any:
-    """With common weights the new dimension is a part of the batch."""
+    """With shared weights the new dimension is merged into the batch dimension."""
     (x, _), *others = args
     if any(has for _, has in others):
         return None

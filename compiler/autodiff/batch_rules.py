@@ -1,7 +1,7 @@
 """Batching rules of rows that work along axes, on the last two dimensions, by indices, and on windows.
 
-Each rule applies the row itself, or another one, to arguments with one more dimension in front; None: the slices go one after the other
-(`symgrad.compiler.autodiff.map_slices`).
+Each rule applies the row, or another one, to arguments with a new leading dimension. It returns None if it does not apply: the row then
+runs on each slice (`symgrad.compiler.autodiff.map_slices`).
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ Args = Sequence[tuple[Any, bool]]
     "logcumsumexp", "shift", "cummax", "cummin", "glu", "unfold_transpose", "diag_embed", "unsqueeze",
 )  # fmt: skip
 def _along_axes(v: Value, args: Args, size: int) -> Any:
-    """Axes are counted from behind the new one; those of a result that has more dimensions, in the result."""
+    """Shift the axes by one; if the result has more dimensions, they count in the result."""
     x, ndim = v.args[0], v.ndim if v.op in ("unsqueeze", "diag_embed", "unfold_transpose") else v.args[0].ndim
     attrs = shifted_axes(v.attrs, ndim)
     if attrs is None or not x.ndim:
@@ -36,7 +36,7 @@ def _along_axes(v: Value, args: Args, size: int) -> Any:
 
 @rule("roll")
 def _roll(v: Value, args: Args, size: int) -> Any:
-    """Without axes all numbers of a slice are one line."""
+    """Without axes, roll each slice flattened."""
     x, shifts, axes = args[0][0], v.attrs["shifts"], v.attrs["axes"]
     if axes:
         return xp.roll(x, shifts=shifts, axes=tuple(a % v.ndim + 1 for a in axes))
@@ -45,7 +45,7 @@ def _roll(v: Value, args: Args, size: int) -> Any:
 
 @rule("argmax", "argmin", "median_all", "nanmedian_all")
 def _of_everything(v: Value, args: Args, size: int) -> Any:
-    """Without an axis they look at all numbers in order; with several there is no other row to do it."""
+    """With one axis, shift it; over all axes, reduce each slice flattened; over several but not all, no other row does it."""
     x, axis = args[0][0], v.attrs["axis"]
     if len(axis) == 1:
         return _along_axes(v, args, size)
@@ -61,7 +61,7 @@ def _of_everything(v: Value, args: Args, size: int) -> Any:
 
 @rule("cross", "recurrence", "take_along", "scatter_along", "scatter_add")
 def _together(v: Value, args: Args, size: int) -> Any:
-    """All arguments have the axis, so all of them get the dimension."""
+    """All arguments have the axis, so all of them get the batch dimension."""
     ndims = {a.ndim for a in v.args}
     attrs = shifted_axes(v.attrs, max(ndims))
     if attrs is None or len(ndims) > 1 or not max(ndims):
@@ -72,7 +72,7 @@ def _together(v: Value, args: Args, size: int) -> Any:
 @rule("inv", "det", "cofactor", "cofactor_derivative", "slogdet", "solve", "solve_triangular", "cholesky", "eigh", "eig", "svd", "qr",
       "euclidean_distance", "view_as_real", "view_as_complex")  # fmt: skip
 def _of_the_last_dimensions(v: Value, args: Args, size: int) -> Any:
-    """Rows that work on the last dimensions take any others along."""
+    """Rows on the last dimensions broadcast over all leading ones."""
     if len({a.ndim for a in v.args}) > 1:
         return None
     return apply(row_of(v), tuple(with_batch_axis(a, has, size) for a, has in args), dict(v.attrs))
@@ -80,7 +80,7 @@ def _of_the_last_dimensions(v: Value, args: Args, size: int) -> Any:
 
 @rule("scatter")
 def _scatter(v: Value, args: Args, size: int) -> Any:
-    """As `_together`; one number for all places stays one."""
+    """Like `_together`; a scalar source, shared by all slices, stays a scalar."""
     if v.args[1].ndim or args[1][1] or not v.ndim:
         return _together(v, args, size) if v.args[1].ndim else None
     (x, has), (source, _), (indices, chosen) = args
@@ -114,7 +114,7 @@ def _tile(v: Value, args: Args, size: int) -> Any:
 
 @rule("index_select")
 def _index_select(v: Value, args: Args, size: int) -> Any:
-    """Indices that are the same for all select behind the dimension; others select from what all have, one after the other."""
+    """Shared indices select behind the batch dimension; batched indices into a shared tensor select all slices at once, flattened."""
     (x, x_has), (indices, has) = args
     ndim = v.args[0].ndim
     axis = v.attrs["axis"] % ndim if ndim else 0
@@ -140,7 +140,7 @@ def _index_written(v: Value, args: Args, size: int) -> Any:
 
 @rule("index", "index_back", "index_put")
 def _index(v: Value, args: Args, size: int) -> Any:
-    """Places that are the same for all, in dimensions side by side; else NumPy would put theirs in front."""
+    """Indices must be shared and in adjacent dimensions; otherwise NumPy moves their dimensions to the front."""
     count = 2 if v.op == "index_put" else 1
     dims = v.attrs["dims"]
     if any(has for _, has in args[count:]) or tuple(dims) != tuple(range(dims[0], dims[0] + len(dims))):
@@ -158,7 +158,7 @@ def _index(v: Value, args: Args, size: int) -> Any:
 
 @rule("embedding", "searchsorted")
 def _looked_up(v: Value, args: Args, size: int) -> Any:
-    """What all look into is one array, for indices or values of any shape."""
+    """The table must be shared; indices or values may have any shape."""
     if args[0][1] or any(has for _, has in args[2:]):
         return None
     if v.op == "searchsorted" and v.args[0].ndim != 1:
@@ -175,7 +175,7 @@ def _assemble(v: Value, args: Args, size: int) -> Any:
 
 @rule("max_pool", "avg_pool", "adaptive_avg_pool", "avg_unpool", "adaptive_avg_unpool", "pool_scatter", "pool_gather")
 def _windows(v: Value, args: Args, size: int) -> Any:
-    """The new dimension is a part of the batch."""
+    """The new dimension is merged into the batch dimension."""
     merged = [with_batch_axis(a, has, size) for a, has in args]
     merged = [xp.reshape(a, shape=(size * a.shape[1], *a.shape[2:])) for a in merged]
     found = apply(row_of(v), tuple(merged), dict(v.attrs))

@@ -1,11 +1,11 @@
 """Jacobians, Hessians and Hessian-vector products, graph to graph.
 
-    jacobian   the VJP or the JVP for every unit vector, whichever needs fewer; all of them at once (`symgrad.compiler.autodiff.batch`)
-               where hooks, or a Function that is not linear, see gradients, the VJP
+    jacobian   the VJP or the JVP of every unit vector, whichever needs fewer, batched (`symgrad.compiler.autodiff.batch`);
+               always the VJP if gradients pass through hooks or a nonlinear Function
     hvp        the derivative of the gradient along a direction: forward over reverse
-    hessian    the Hessian-vector product for every unit vector
+    hessian    the Hessian-vector product of every unit vector, reverse over reverse
 
-A function of one number, or with one, needs no unit vectors; what does not depend on the direction is computed once.
+A scalar input or output needs no unit vectors; values that do not depend on the direction are computed once.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from symgrad.ops.spec import Meta
 
 
 def jacobian(graph: Graph, wrt: Sequence[int] | None = None) -> Graph:
-    """A graph of the same inputs, which gives for each output, and for each of the inputs `wrt`, their Jacobian: (*output, *input)."""
+    """Return a graph with the same inputs and, for each output and each of the inputs `wrt`, their Jacobian of shape (*output, *input)."""
     chosen = chosen_inputs(graph, wrt)
     require_real("a Jacobian", (*graph.outputs, *chosen))
     found = [block for y in graph.outputs for block in _jacobian(graph, y, chosen)]
@@ -42,12 +42,12 @@ def _jacobian(graph: Graph, y: Value, chosen: Sequence[Value]) -> list[Value]:
 
 
 def _forward_only(v: Value) -> bool:
-    """A loop of which nobody knows how many steps to remember."""
+    """True for a loop without a bound on its steps, for which reverse mode cannot allocate memory."""
     return is_control(v) and v.attrs.get("max_steps", 0) is None
 
 
 def _backward_only(graph: Graph) -> bool:
-    """Whether gradients are not the transpose of what goes forward: hooks of tensors and Functions may do what they like with them."""
+    """True if gradients are not the transpose of the tangents: tensor hooks and Functions may change them arbitrarily."""
     return has_hooks(graph) or nonlinear(graph) is not None
 
 
@@ -56,7 +56,7 @@ def _empty_or(graph: Graph, y: Value, x: Value) -> Value:
 
 
 def _rows(graph: Graph, y: Value, chosen: Sequence[Value]) -> list[Value]:
-    """The cotangents of the inputs for every unit cotangent of y, one after the other."""
+    """Return the cotangents of the inputs for every unit cotangent of y, stacked."""
     if y.size == 1:
         return pull({y: filled(xp, 1, Meta(y.shape, y.dtype))}, chosen)
     g = input_value(len(graph.inputs), y.shape, y.dtype)
@@ -64,7 +64,7 @@ def _rows(graph: Graph, y: Value, chosen: Sequence[Value]) -> list[Value]:
 
 
 def _column(graph: Graph, y: Value, x: Value) -> Value:
-    """The tangents of y for every unit tangent of x, side by side."""
+    """Return the tangents of y for every unit tangent of x, as the last dimensions."""
     pushed = jvp(Graph(graph.inputs, (y,), graph.labels), (x.attrs["index"],))
     tangent = pushed.inputs[-1]
     if x.size == 1:
@@ -76,12 +76,12 @@ def _column(graph: Graph, y: Value, x: Value) -> Value:
 
 
 def units(v: Value) -> Value:
-    """Every unit vector of a value's shape, in order."""
+    """Return all unit vectors of a value's shape, in order, stacked."""
     return xp.reshape(xp.eye(rows=v.size, columns=v.size, dtype=v.dtype), shape=(v.size, *v.shape))  # type: ignore[no-any-return]
 
 
 def hvp(graph: Graph, wrt: Sequence[int] | None = None) -> Graph:
-    """A graph of the same inputs and a direction for each of `wrt`, which gives the derivative of the gradient along it."""
+    """Return a graph with the same inputs and a direction for each of `wrt`, whose outputs are the derivatives of the gradient along it."""
     chosen = [x.attrs["index"] for x in chosen_inputs(graph, wrt)]
     pushed = jvp(grad(graph, chosen), chosen)
     labels = (*graph.labels, *(fresh("v" if len(chosen) == 1 else f"v_{graph.labels[i]}", graph.labels) for i in chosen))
@@ -89,7 +89,7 @@ def hvp(graph: Graph, wrt: Sequence[int] | None = None) -> Graph:
 
 
 def hessian(graph: Graph, wrt: Sequence[int] | None = None) -> Graph:
-    """A graph of the same inputs, which gives for each output the Hessians (*output, *first, *second) for every pair of inputs `wrt`."""
+    """Return a graph with the same inputs and, for each output, the Hessians (*output, *first, *second) of every pair of inputs `wrt`."""
     chosen = chosen_inputs(graph, wrt)
     require_real("a Hessian", (*graph.outputs, *chosen))
     found = [block for y in graph.outputs for block in _hessian(graph, y, chosen)]
@@ -97,7 +97,7 @@ def hessian(graph: Graph, wrt: Sequence[int] | None = None) -> Graph:
 
 
 def _hessian(graph: Graph, y: Value, chosen: Sequence[Value]) -> list[Value]:
-    """The blocks for every pair of inputs; of one without elements there is nothing to compute."""
+    """Return the blocks of every pair of inputs; a block of an input without elements is empty."""
     computed = [i for i, x in enumerate(chosen) if x.size and y.size]
     blocks = _blocks(graph, y, [chosen[i] for i in computed]) if computed else {}
     places = {i: k for k, i in enumerate(computed)}
@@ -111,7 +111,8 @@ def _hessian(graph: Graph, y: Value, chosen: Sequence[Value]) -> list[Value]:
 
 
 def _blocks(graph: Graph, y: Value, chosen: Sequence[Value]) -> dict[tuple[int, int], Value]:
-    """The Hessians (y, first, second) of flat inputs, row by row; of two that are each other's transposes the first is computed."""
+    """Return the Hessians (y, first, second) of flattened inputs; if y is symmetric, blocks below the diagonal are transposes of those
+    above."""
     symmetric = is_symmetric(y)
     seed = filled(xp, 1, Meta(y.shape, y.dtype)) if y.size == 1 else input_value(len(graph.inputs), y.shape, y.dtype)
     inputs = graph.inputs if y.size == 1 else (*graph.inputs, seed)
@@ -133,7 +134,8 @@ def _blocks(graph: Graph, y: Value, chosen: Sequence[Value]) -> dict[tuple[int, 
 
 
 def require_real(what: str, values: Sequence[Value]) -> None:
-    """Whole numbers have no derivatives, and those of complex ones are no array."""
+    """Raise GraphError unless all values are real floats: integers have no derivatives, and those of complex values do not fit into one
+    array."""
     for v in values:
         if kind(v.dtype) == "c":
             raise GraphError(

@@ -1,8 +1,8 @@
-"""Rows for which there is no better way to take one more dimension along: each slice by the row's own kernel.
+"""The fallback of batching: rows without a batching rule run their own kernel on each slice.
 
-    solve_batched(a, b)  ->  stack(solve(a₀, b₀), solve(a₁, b₁), ...)        in JAX `jax.vmap` of the row
+    solve_batched(a, b)  ->  stack(solve(a₀, b₀), solve(a₁, b₁), ...)        in JAX, `jax.vmap` of the row
 
-Their derivatives are those of the row for one slice, batched in turn, so that there is one of every order.
+Their derivatives are those of the row for one slice, batched in turn, so that derivatives of every order exist.
 """
 
 from __future__ import annotations
@@ -21,11 +21,11 @@ from symgrad.compiler.ir.replay import replay
 from symgrad.ops.spec import Meta, Row
 
 BatchedArgs = tuple[bool, ...]
-"""Which arguments have the dimension."""
+"""For each argument, True if it has the batch dimension."""
 
 
 def map_slices(v: Value, args: Sequence[tuple[Any, bool]], size: int) -> Any:
-    """The application of a row to each slice."""
+    """Apply the row of `v` to each slice of its batched arguments."""
     row, has = row_of(v), tuple(has for _, has in args)
     row = _mapped_row(row, has) if row.foreign is None else row.foreign.batched(has, size).row
     return apply(row, tuple(a for a, _ in args), dict(v.attrs))
@@ -33,7 +33,7 @@ def map_slices(v: Value, args: Sequence[tuple[Any, bool]], size: int) -> Any:
 
 @functools.cache
 def _mapped_row(row: Row, has: BatchedArgs) -> Row:
-    """A row that runs another for each slice of those arguments that have the dimension."""
+    """Return a row that runs `row` for each slice of the arguments that have the batch dimension."""
 
     def slices(args: Sequence[Any], i: int) -> list[Any]:
         return [a[i] if one else a for a, one in zip(args, has, strict=True)]
@@ -63,7 +63,7 @@ def _mapped_row(row: Row, has: BatchedArgs) -> Row:
     args = tuple(f"x{i}" for i in range(len(has)))
     rules = tuple(None if row.rule(i) is None else _rule(row, has, i) for i in range(len(has)))
     name = f"{row.name}_batched" + ("" if all(has) else "_" + "".join("01"[one] for one in has))
-    whole = row.jax is None and row.compose is not None  # its lowering is that of its parts
+    whole = row.jax is None and row.compose is not None  # its lowering is that of its composition
     return Row(
         name, args, numpy, rules, (frozenset(args),) * len(has), row.policy, type, jax=None if whole else jax,
         compose=compose if whole else None, attrs=row.attrs, outputs=row.outputs, complex="own",
@@ -75,12 +75,13 @@ def _size(args: Sequence[Any], has: BatchedArgs) -> int:
 
 
 def _slice(x: Any, has: bool) -> Meta:
-    """The type of one slice."""
+    """Return the type of one slice."""
     return Meta(tuple(x.shape[1:] if has else x.shape), np.dtype(x.dtype))
 
 
 def _rule(row: Row, has: BatchedArgs, i: int) -> Callable[..., Any]:
-    """The cotangent of one argument: that of the row, for each slice. An argument without slices was broadcast, as whoever asks knows."""
+    """Return the rule of argument i: the cotangents that `row` has for each slice, stacked. An argument without the batch dimension was
+    broadcast over the slices; the caller sums its cotangent."""
 
     def rule(xp: Any, g: Any, out: Any, *args: Any, **attrs: Any) -> Any:
         gs = [(k, one) for k, one in enumerate(g if isinstance(g, tuple) else (g,)) if one is not None]
@@ -97,7 +98,7 @@ def _rule(row: Row, has: BatchedArgs, i: int) -> Callable[..., Any]:
 
 
 def _lifted(xp: Any, args: Sequence[Any], has: BatchedArgs, function: Callable[..., Any]) -> Any:
-    """What a function gives for slices, stacked, in whichever `xp`."""
+    """Apply `function` to graph values for one slice, batch the result, and run it on `args` in any `xp`."""
     size, given = _size(args, has), [(a, one) for a, one in zip(args, has, strict=True) if a is not None]
     types = [_slice(a, one) for a, one in given]
     slots = [input_value(k, m.shape, m.dtype) for k, m in enumerate(types)]
@@ -111,7 +112,7 @@ def _lifted(xp: Any, args: Sequence[Any], has: BatchedArgs, function: Callable[.
 
 
 def _text(row: Row, names: Sequence[str | None], attrs: dict[str, Any]) -> str:
-    """The call that lowers a row, as the emitter writes it."""
+    """Return the call that lowers a row, as the emitter writes it."""
     if callable(row.jax):
         return row.jax(*names, **attrs)
     call = row.jax or f"jnp.{row.numpy.__name__ if isinstance(row.numpy, np.ufunc) else row.name}"

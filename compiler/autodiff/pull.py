@@ -1,9 +1,9 @@
-"""Derivatives, graph to graph: the chain rule along the shared values, each step by the rules of the op table.
+"""Derivatives, graph to graph: the chain rule on shared values, with the rules of the op table.
 
-    vjp    outputs, their cotangents  ->  the cotangents of inputs
+    vjp    outputs and their cotangents  ->  the cotangents of inputs
     jvp    the transpose of the vjp: differentiate it in the cotangent
 
-A derivative is a graph like any other, so any order is a repetition.
+A derivative is an ordinary graph, so higher orders repeat the same steps.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from symgrad.ops.variants import variant
 
 
 def pull(cotangents: Mapping[Value, Value], wrt: Sequence[Value]) -> list[Value]:
-    """The cotangents of `wrt`, given those of some values that depend on them."""
+    """Return the cotangents of `wrt`, given those of some values that depend on them."""
     pending: dict[Value, Value] = {}
     order = toposort(cotangents)
     on_the_way = dependents(order, wrt, is_differentiable)
@@ -42,14 +42,14 @@ def pull(cotangents: Mapping[Value, Value], wrt: Sequence[Value]) -> list[Value]
             try:
                 _pull_one(value, pending, on_the_way)
             except GraphError as error:
-                error.value = value if error.value is None else error.value  # who knows which line of the user's it is from can say so
+                error.value = value if error.value is None else error.value  # lets the caller name the user's line
                 raise
     zeros = {v: filled(xp, 0, Meta(v.shape, v.dtype)) for v, g in wanted.items() if g is None}
     return [zeros[v] if v in zeros else wanted[v] for v in wrt]  # type: ignore[misc]
 
 
 def dependents(order: Iterable[Value], wrt: Sequence[Value], by: Callable[[Value, int], bool] = lambda value, i: True) -> set[Value]:
-    """The values that depend on `wrt`, `by` those of their arguments that count."""
+    """Return the values that depend on `wrt` through arguments that satisfy `by(value, position)`."""
     found = set(wrt)
     for value in order:
         if any(a in found and by(value, i) for i, a in enumerate(value.args)):
@@ -58,7 +58,7 @@ def dependents(order: Iterable[Value], wrt: Sequence[Value], by: Callable[[Value
 
 
 def differentiable_inputs(graph: Graph) -> set[int]:
-    """The inputs, by position, in which some output has a derivative."""
+    """Return the positions of the inputs in which some output has a derivative."""
     reached = {v for v in graph.outputs if isinstance(v.dtype, tuple) or kind(v.dtype) in "fc"}
     for value in reversed(graph.values):
         if value in reached:
@@ -67,7 +67,7 @@ def differentiable_inputs(graph: Graph) -> set[int]:
 
 
 def is_differentiable(value: Value, i: int) -> bool:
-    """Whether there is a derivative of a value in one of its arguments: a cotangent never goes where there is none."""
+    """True if a value has a derivative in argument i; no cotangent is sent to an argument without one."""
     return value.row is None or value.row.pullback is not None or value.row.rule(i) is not None
 
 
@@ -76,21 +76,22 @@ def _receive(pending: dict[Value, Value], value: Value, g: Value) -> None:
 
 
 def _pull_one(value: Value, pending: dict[Value, Value], on_the_way: set[Value]) -> None:
-    """Hand the cotangent of an application to its arguments."""
+    """Pass the cotangent of an application to its arguments."""
     row = variant(row_of(value), (a for a in value.args if a is not None))
     g, out = _cotangent_and_result(value, pending)
     if g is None:
         return
     if row.pullback is not None:
         return _pull_jointly(value, row.pullback, (g, out), pending, on_the_way)
-    weak = row.elementwise and row.policy not in ("each", "same")  # numbers stay weak, as in eager rules, where these take numbers
+    weak = row.elementwise and row.policy not in ("each", "same")  # numbers stay weak, as in eager rules of such rows
     args = tuple(a.value if weak and a is not None and a.op == LITERAL else a for a in value.args)
     for arg, result in contributions(value, row, args, g, out, on_the_way):
         _receive(pending, arg, xp.cast(result, dtype=arg.dtype))
 
 
 def contributions(value: Value, row: Row, args: Sequence[Any], g: Any, out: Any, on_the_way: set[Value]) -> Iterator[tuple[Value, Value]]:
-    """What the rules of an application, called with `args` for its arguments, give to those that are on the way."""
+    """Iterate over pairs (argument, cotangent) that the rules of an application, called with `args`, return for the arguments in
+    `on_the_way`."""
     if row.prepare is not None:
         g = row.prepare(xp, g, out, *args, **value.attrs)
     for i, arg in enumerate(value.args):
@@ -104,7 +105,7 @@ def contributions(value: Value, row: Row, args: Sequence[Any], g: Any, out: Any,
 
 
 class _GraphBackend:
-    """What a pullback is told, as the backward pass does."""
+    """The interface that a pullback expects of the backward pass, on graph values."""
 
     raw = False
     xp = xp
@@ -117,7 +118,7 @@ class _GraphBackend:
 
 
 def _pull_jointly(value: Value, pullback: Callable[..., Any], end: Any, pending: dict[Value, Value], on_the_way: set[Value]) -> None:
-    """The same for a row that has all its rules in one: a loop or a branch."""
+    """Pass the cotangents of an application to its arguments by the row's joint pullback: a loop, a branch or a Function."""
     if "line" in value.attrs:
         raise GraphError(
             f"{value.op} is a Function of the user's, and no graph can follow its backward: {value.attrs['line']}. Or give it a static"
@@ -131,7 +132,7 @@ def _pull_jointly(value: Value, pullback: Callable[..., Any], end: Any, pending:
 
 
 def _cotangent_and_result(value: Value, pending: dict[Value, Value]) -> tuple[Any, Any]:
-    """The cotangent and the result of an application, as its rules want them."""
+    """Return the cotangent and the result of an application in the form that its rules expect; tuples for several outputs."""
     if not isinstance(value.dtype, tuple):
         return pending.pop(value, None), value
     outs = tuple(output(value, i) for i in range(len(value.dtype)))
@@ -140,7 +141,8 @@ def _cotangent_and_result(value: Value, pending: dict[Value, Value]) -> tuple[An
 
 
 def vjp(graph: Graph, wrt: Sequence[int] | None = None) -> Graph:
-    """A graph of the same inputs and a cotangent for each output, which gives the cotangents of the inputs `wrt` (by position)."""
+    """Return a graph with the same inputs and a cotangent for each output, whose outputs are the cotangents of the inputs `wrt`
+    (positions)."""
     start = len(graph.inputs)
     cotangents = [input_value(start + i, v.shape, v.dtype) for i, v in enumerate(graph.outputs)]
     names = ["g"] if len(cotangents) == 1 else [f"g{i}" for i in range(len(cotangents))]
@@ -157,14 +159,14 @@ def _sum_by_output(graph: Graph, cotangents: Sequence[Value]) -> dict[Value, Val
 
 
 def grad(graph: Graph, wrt: Sequence[int] | None = None) -> Graph:
-    """A graph of the same inputs, which gives the gradients of its single scalar output in the inputs `wrt`."""
+    """Return a graph with the same inputs, whose outputs are the gradients of the single scalar output in the inputs `wrt`."""
     y = require_one_number(graph)
     seed = filled(xp, 1, Meta(y.shape, y.dtype))
     return Graph(graph.inputs, pull({y: seed}, chosen_inputs(graph, wrt)), graph.labels)
 
 
 def require_one_number(graph: Graph) -> Value:
-    """The single output of a graph, of which there is a gradient."""
+    """Return the single real scalar output of a graph, or raise GraphError: nothing else has a gradient."""
     if len(graph.outputs) != 1 or graph.outputs[0].size != 1:
         given = ", ".join(type_text(v) for v in graph.outputs)
         raise GraphError(f"grad can be implicitly created only for scalar outputs, got {given}: return one number, such as a sum")
@@ -177,7 +179,8 @@ def require_one_number(graph: Graph) -> Value:
 
 
 def jvp(graph: Graph, wrt: Sequence[int] | None = None) -> Graph:
-    """A graph of the same inputs and a tangent for each of `wrt`, which gives the tangents of the outputs. Hooks do not see tangents."""
+    """Return a graph with the same inputs and a tangent for each of `wrt`, whose outputs are the tangents of the outputs. Tensor hooks do
+    not apply."""
     graph = drop_hooks(graph)
     if (value := nonlinear(graph)) is not None:
         error = GraphError("the backward of a Function is not linear in the gradient, so that no forward derivative follows from it")
@@ -191,7 +194,7 @@ def jvp(graph: Graph, wrt: Sequence[int] | None = None) -> Graph:
     start = len(graph.inputs)
     tangents = [input_value(start + i, v.shape, v.dtype) for i, v in enumerate(chosen)]
     seeds = [input_value(start + len(chosen) + i, v.shape, v.dtype) for i, v in enumerate(graph.outputs)]
-    pulled = pull(_sum_by_output(graph, seeds), chosen)  # linear in the seeds, so that its transpose does not depend on them
+    pulled = pull(_sum_by_output(graph, seeds), chosen)  # linear in the seeds, so its transpose does not depend on them
     total: dict[Value, Value] = {}
     for v, t in zip(pulled, tangents, strict=True):
         _receive(total, v, t)
@@ -199,14 +202,14 @@ def jvp(graph: Graph, wrt: Sequence[int] | None = None) -> Graph:
 
 
 def nonlinear(graph: Graph) -> Value | None:
-    """A Function of the user's whose backward is not linear, if there is one: a JVP is the transpose of a VJP that is."""
+    """Return a Function value whose backward is not linear in the cotangents, or None: a JVP is the transpose of a linear VJP."""
     functions = (v for v in graph.values if v.row is CUSTOM)
     return next((v for v in functions if not _is_linear(v.attrs["backward"], v.attrs["results"])), None)
 
 
 @lru_cache(maxsize=1024)
 def _is_linear(backward: Graph, results: int) -> bool:
-    """Whether the derivative of a backward in its first `results` inputs, the cotangents, does not depend on them."""
+    """True if the derivative of a backward in its first `results` inputs, the cotangents, does not depend on them."""
     cotangents = backward.inputs[:results]
     start = len(backward.inputs)
     seeds = {v: input_value(start + i, v.shape, v.dtype) for i, v in enumerate(backward.outputs)}
@@ -214,7 +217,8 @@ def _is_linear(backward: Graph, results: int) -> bool:
 
 
 def _at_ones(values: list[Value], seeds: Sequence[Value]) -> list[Value]:
-    """The values, which do not depend on the seeds: where rules read them all the same (their shape; 0 as an exception), 1 will do."""
+    """Return the values, which do not depend on the seeds, with 1 in place of each seed that rules read anyway (for its shape, or to treat
+    0 specially)."""
     order = toposort(values)
     read = set(seeds) & set(order)
     if not read:
@@ -233,8 +237,8 @@ def _at_ones(values: list[Value], seeds: Sequence[Value]) -> list[Value]:
 
 @dataclass(frozen=True)
 class Derivative:
-    """A derivative of some order as a linear form: its own indices are those of the last input in `wrt`, and each earlier index is that of
-    a direction, an input of the shape of what was differentiated there. With a direction that is 1 at one place it is one slice."""
+    """A derivative of some order as a linear form. Its own indices are those of the last input in `wrt`; each earlier index is contracted
+    with a direction, an input of the shape of what was differentiated there. A unit vector as direction selects one slice."""
 
     wrt: tuple[int, ...]
     value: Value
@@ -242,8 +246,8 @@ class Derivative:
 
 
 def derivatives(graph: Graph, wrt: Sequence[int], order: int) -> list[Derivative]:
-    """The derivatives of the graph's only output in the inputs `wrt`, from order 1 to `order`; of those that are equal by symmetry the
-    first. Directions are numbered after the inputs; what is a number needs none."""
+    """Return the derivatives of the graph's only output in the inputs `wrt`, from order 1 to `order`; of those that are equal by symmetry,
+    the first. Directions are inputs numbered after those of the graph; a scalar needs none."""
     free = count(len(graph.inputs))
     found: list[Derivative] = []
     level = [Derivative((), graph.outputs[0], ())]
@@ -255,7 +259,7 @@ def derivatives(graph: Graph, wrt: Sequence[int], order: int) -> list[Derivative
 
 def _next(previous: Derivative, graph: Graph, wrt: Sequence[int], free: Iterable[int]) -> list[Derivative]:
     y, directions = previous.value, previous.directions
-    if previous.wrt:  # hooks see the first gradient only, as in a Hessian
+    if previous.wrt:  # hooks apply to the first gradient only, as in a Hessian
         (y,) = drop_hooks(Graph((*graph.inputs, *directions), (y,))).outputs
     if y.size == 1:
         seed = filled(xp, 1, Meta(y.shape, y.dtype))

@@ -1,4 +1,4 @@
-"""The graph of one example run for all examples at once, by ordinary operations."""
+"""Run the graph of one example for all examples at once, with ordinary ops."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ from symgrad.tensor import Tensor
 
 
 def batched_run(graph: Graph, tensors: Sequence[Tensor], shared: Sequence[Tensor], formula: bool) -> list[Tensor] | None:
-    """The results for all slices of `tensors`, which stand for the first inputs of the graph; None if they cannot be had that way. A
-    `formula` can be written for rows of the table only."""
+    """Return the results for all slices of `tensors`, which are the first inputs of the graph. With `formula`, return None if the batched
+    graph uses rows that are not in the op table, for which no formula can be written."""
     size, count = tensors[0]._array.shape[0], len(tensors)
     inputs = [input_value(i, (size, *x.shape) if i < count else x.shape, x.dtype) for i, x in enumerate(graph.inputs)]
     outputs = batched(graph.outputs, dict(zip(graph.inputs[:count], inputs, strict=False)), size, last=False)
