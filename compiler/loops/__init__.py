@@ -1,1 +1,1 @@
-"""Loops and branches: derivatives, batches, random numbers, unrolling and rerolling."""
+"""Loops and branches: derivatives, batching, random numbers, unrolling and rerolling."""

@@ -1,7 +1,7 @@
-"""Loops and branches with one more dimension: the body gets it too, and all that depends on it.
+"""Batching of loops and branches: the body gets the new dimension wherever values depend on it.
 
-    cond, if the truth differs           ->  where(truth, one branch, the other)
-    while_loop, if the truth differs     ->  as long as any goes on; those that are over stay as they are
+    cond with a batched condition          ->  where(truth, one branch, the other)
+    while_loop with a batched condition    ->  runs while any slice continues; finished slices keep their carries
 """
 
 from __future__ import annotations
@@ -20,16 +20,16 @@ from symgrad.compiler.ir.subgraph import inline
 
 _COUNT = np.dtype(np.int64)
 Arg = tuple[Any, bool]
-"""A value, and whether it has the dimension."""
+"""A value, and True if it has the batch dimension."""
 
 
 def batch_loop(v: Value, args: Sequence[Arg], size: int) -> tuple[Value, ...]:
-    """The outputs of a loop or branch, each with the dimension in front."""
+    """Return the outputs of a loop or branch, each with the batch dimension in front."""
     return {"scan": _scan, "while_loop": _while, "cond": _cond}[v.op](v, list(args), size)
 
 
 def _batched_inputs(body: Graph, carries: int, given: Iterable[int]) -> tuple[list[int], set[Value]]:
-    """The inputs of a body that get the dimension, and all that depends on them."""
+    """Return the inputs of a body that get the batch dimension, and all values that depend on them."""
     found = set(given)
     while True:
         reached = dependents(body.values, [body.inputs[i] for i in found])
@@ -40,7 +40,7 @@ def _batched_inputs(body: Graph, carries: int, given: Iterable[int]) -> tuple[li
 
 
 def _batched_body(body: Graph, found: Sequence[int], outputs: Sequence[Value], size: int) -> tuple[list[Value], list[Value]]:
-    """Inputs and outputs of a body in which some inputs, and these outputs, have the dimension."""
+    """Return the inputs and `outputs` of a body in which the inputs `found`, and all these outputs, have the batch dimension."""
     inputs = [input_value(i, (size, *x.shape) if i in found else x.shape, x.dtype) for i, x in enumerate(body.inputs)]
     return inputs, batched(outputs, {body.inputs[i]: inputs[i] for i in found}, size)
 
@@ -51,7 +51,7 @@ def _with_batch_axis(arg: Arg, size: int) -> Value:
 
 
 def _swapped(x: Value) -> Value:
-    """The dimension and that of the steps, the other way round."""
+    """Swap the batch dimension and that of the steps."""
     return xp.transpose(x, dim0=0, dim1=1)  # type: ignore[no-any-return]
 
 

@@ -1,7 +1,7 @@
-"""Derivatives forwards, value by value: what a graph with loops and branches has for a JVP.
+"""Forward-mode derivatives, value by value: the JVP of graphs with loops and branches.
 
-A loop carries its tangents along, and a branch gives them with its results, so that nothing is saved and nothing is run twice. Every other
-row is pushed by the transpose of its pullback, which is derived once for each kind of application.
+A loop carries its tangents, and a branch returns them with its results, so that nothing is saved or run twice. Every other row uses the
+transpose of its pullback, which is derived once for each kind of application.
 """
 
 from __future__ import annotations
@@ -18,11 +18,11 @@ from symgrad.compiler.ir.subgraph import inline, labels, subgraph, zeros
 from symgrad.compiler.loops.vjp import varying_inputs
 
 JvpResult = tuple[list[Value], list[Any]]
-"""The results of an application, and their tangents: None where there is none."""
+"""The results of an application, and their tangents: None where a result has none."""
 
 
 class JvpGraph:
-    """A graph with tangents: of the inputs that are given (by position), and so of the outputs."""
+    """A graph with tangents: of the inputs `wrt` (positions), and thus of the outputs."""
 
     def __init__(self, graph: Graph, wrt: Sequence[int]) -> None:
         start = len(graph.inputs)
@@ -51,7 +51,7 @@ class JvpGraph:
 
 
 def pushforward(graph: Graph, wrt: Sequence[int]) -> tuple[list[Value], list[Value]]:
-    """Inputs for the tangents of `wrt`, numbered after the graph's own, and the tangents of the outputs."""
+    """Return inputs for the tangents of `wrt`, numbered after those of the graph, and the tangents of the outputs."""
     forward = JvpGraph(graph, wrt)
     return forward.tangents, _filled(forward.results, graph.outputs)
 
@@ -81,7 +81,7 @@ def _outputs(v: Value) -> list[Value]:
 
 @lru_cache(maxsize=4096)
 def _rule(v: Value, slots: int, wrt: tuple[int, ...]) -> Graph:
-    """The JVP of one application to inputs: of the inputs and the tangents of `wrt`."""
+    """Return the JVP of one application to inputs, as a graph of the inputs and the tangents of `wrt`."""
     known = {a.attrs["index"]: a for a in v.args if a is not None and a.op == INPUT}
     return jvp(Graph([known[i] for i in range(slots)], _outputs(v)), wrt)
 
@@ -91,7 +91,7 @@ def _given(tangents: Sequence[Any]) -> set[int]:
 
 
 class _Body:
-    """A body with the tangents of what varies: `wide` puts those of each part behind it."""
+    """A body with the tangents of its varying inputs; `wide` appends the tangents of each part to it."""
 
     def __init__(self, body: Graph, found: Sequence[int]) -> None:
         self.body, self.found = body, found
@@ -99,7 +99,7 @@ class _Body:
         self.tangent = dict(zip(found, self.forward.tangents, strict=True))
 
     def wide(self, parts: Sequence[Sequence[int]], of: Callable[[int], Any], tangent: Callable[[int], Any]) -> list[Any]:
-        """For each part its things, then the tangents of those of them that vary."""
+        """Return, for each part, its items and then the tangents of its varying items."""
         return [x for part in parts for x in (*map(of, part), *(tangent(i) for i in part if i in self.tangent))]
 
 

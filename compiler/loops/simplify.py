@@ -1,10 +1,10 @@
-"""Loops that do the same run once, and do nothing that nobody reads. For kernels.
+"""Merge equal loops, and remove what no result depends on. For kernels.
 
-    two loops over the same, one of which has all carries of the other  ->  one loop, with the results of both
-    a carry, result, slice or operand that no result depends on         ->  left out
+    two loops on the same operands, one of which has all carries of the other  ->  one loop, with the results of both
+    a carry, result, slice or operand that no result depends on                ->  removed
 
-The first is what makes value and gradient cheap: the loop that stacks what a pullback reads is the one that gives the value. A while_loop
-that is known to end is the same as the scan over all its steps, if there is one.
+Merging makes value and gradient cheap: the loop that stacks the residuals of a pullback also computes the value. A while_loop with a known
+bound is merged into the scan over all its steps, if there is one.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from symgrad.compiler.loops.vjp import bounded_step
 
 
 def merge_loops(graph: Graph) -> Graph:
-    """The graph, and the graphs within it, with each loop once and as small as it can be."""
+    """Return the graph, and recursively its nested graphs, with equal loops merged and unused parts removed."""
     if not any(map(is_control, graph.values)):
         return graph
     graph = _prune(_merged(graph))
@@ -29,7 +29,7 @@ def merge_loops(graph: Graph) -> Graph:
 
 
 def _merge_inside(graph: Graph) -> Graph:
-    """The same in the bodies of loops, and in branches."""
+    """Apply `merge_loops` to the bodies of loops and to branches."""
     new: dict[Value, Value] = {}
     for v in graph.values:
         args = tuple(None if a is None else new[a] for a in v.args)
@@ -38,12 +38,12 @@ def _merge_inside(graph: Graph) -> Graph:
     return Graph(graph.inputs, (new[v] for v in graph.outputs), graph.labels)
 
 
-# the same loop twice
+# merging equal loops
 
 
 @dataclass(frozen=True)
 class _Loop:
-    """A scan; or a while_loop, which has a condition and no length."""
+    """A scan, or a while_loop, which has a condition and no length."""
 
     value: Value
     body: Graph
@@ -58,7 +58,7 @@ class _Loop:
         return self.length, self.reverse
 
     def part(self, i: int) -> int:
-        """Whether an input is a carry, a slice or shared."""
+        """Return 0 if input i is a carry, 1 if it is a slice, 2 if it is shared."""
         return (i >= self.carries) + (i >= self.carries + self.slices)
 
 
@@ -80,7 +80,7 @@ def _merged(graph: Graph) -> Graph:
 
 
 def _merge_pair(small: _Loop, large: _Loop) -> dict[Value, Value] | None:
-    """What stands for the outputs of both loops, if the large one does what the small one does."""
+    """Return replacements for the outputs of both loops if the large loop computes all carries of the small one, else None."""
     if small.kind != large.kind:
         if small.condition is None or large.length is None or small.value.attrs["max_steps"] != large.length:
             return None
@@ -103,7 +103,7 @@ def _merge_pair(small: _Loop, large: _Loop) -> dict[Value, Value] | None:
 
 
 def _input_map(small: _Loop, large: _Loop) -> dict[int, int] | None:
-    """For each input of the small body the one of the large body that is given the same; each carry has its own."""
+    """Map each input of the small body to one of the large body with the same operand, or return None; no two carries share one."""
     ways: dict[int, int] = {}
     for i, a in enumerate(small.value.args):
         taken = set(ways.values()) if i < small.carries else ()
@@ -116,7 +116,7 @@ def _input_map(small: _Loop, large: _Loop) -> dict[int, int] | None:
 
 
 def _as_in(small: _Loop, large: _Loop, ways: dict[int, int], values: Sequence[Value]) -> list[Value]:
-    """Values of the small body as values of the large one."""
+    """Return values of the small body as values of the large one."""
     return substitute(values, {x: large.body.inputs[ways[i]] for i, x in enumerate(small.body.inputs)})
 
 
@@ -132,7 +132,7 @@ def _types(large: _Loop, body: Graph) -> tuple[Any, Any]:
     return (*large.value.shape, *shapes), (*large.value.dtype, *(y.dtype for y in new))
 
 
-# what nobody reads
+# removing unused parts
 
 
 def _prune(graph: Graph) -> Graph:
@@ -161,7 +161,7 @@ def _dedupe(graph: Graph) -> Graph:
 
 
 def _needed(v: Value, args: tuple[Any, ...], used: list[int]) -> dict[int, Value]:
-    """The outputs that are used, of a loop or branch that gives no others."""
+    """Return the used outputs by index, of a loop or branch that is reduced to them."""
     if v.op == COND.name:
         return _branch(v, args, used)
     loop = _loop(v)
@@ -193,5 +193,5 @@ def _branch(v: Value, args: tuple[Any, ...], used: list[int]) -> dict[int, Value
 
 
 def _read(values: Sequence[Value]) -> set[int]:
-    """The inputs that values depend on, by position."""
+    """Return the positions of the inputs that values depend on."""
     return {v.attrs["index"] for v in toposort(values) if v.op == INPUT}

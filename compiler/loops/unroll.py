@@ -1,7 +1,7 @@
-"""scan(f, c, x) -> f(f(c, x₀), x₁): short loops written out step by step, and branches as where(). For formulas only.
+"""scan(f, c, x) -> f(f(c, x₀), x₁): unrolls short loops, and turns branches into where(). For formulas only.
 
-A formula of a loop is that of its steps, if they are few; a longer one stays a function of whole tensors, under its own name. A loop that
-is known to end after a few steps is as many branches.
+The formula of a short loop is that of its steps; a longer loop stays a function of tensors under its own name. A while_loop with a small
+bound on its steps becomes that many branches.
 """
 
 from __future__ import annotations
@@ -16,11 +16,11 @@ from symgrad.compiler.loops.vjp import bounded_step
 from symgrad.compiler.rewrite.rewrite import rewrite
 
 _MAX_OPERATIONS = 200
-"""So many operations may become of a loop."""
+"""Largest number of operations that a loop may unroll to."""
 
 
 def unroll(graph: Graph) -> Graph:
-    """The graph without branches and short loops."""
+    """Return the graph without branches and short loops."""
     return rewrite(graph, _change) if any(map(is_control, graph.values)) else graph
 
 

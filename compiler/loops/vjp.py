@@ -1,10 +1,10 @@
 """The pullbacks of loops and branches.
 
-    scan         a scan the other way round, of the body's pullback; what that reads of the steps is stacked by a scan forward
-    while_loop   if it is known to end, that of a scan over all steps that it may take, each of which is a branch: go on, or stay
-    cond         a branch, of the pullbacks of the branches
+    scan         a scan in the opposite direction, of the body's pullback; a forward scan stacks its residuals
+    while_loop   with a known bound, the pullback of a scan over all possible steps, each a branch: continue or stay
+    cond         a branch of the pullbacks of both branches
 
-Cotangents of what every step shares are summed up as carries. Integers have none.
+Cotangents of shared inputs are accumulated as carries. Integers have none.
 """
 
 from __future__ import annotations
@@ -21,11 +21,11 @@ from symgrad.compiler.ir.subgraph import apply, labels, subgraph, zeros
 from symgrad.errors import GraphError
 
 _CHEAP_ROWS = frozenset(("cast", "detach", "expand"))
-"""Rows besides views that are not worth being saved, if what they are made of is not larger."""
+"""Rows besides views that are recomputed rather than saved, if their argument is not larger."""
 
 
 def varying_inputs(body: Graph, carries: int, given: set[int]) -> list[int]:
-    """The inputs of a body that depend on those that are given, now or some steps later."""
+    """Return the inputs of a body that depend on the inputs `given`, in this step or in a later one."""
     found = set(given)
     while True:
         reached = dependents(body.values, [body.inputs[i] for i in found], leads_on)
@@ -36,7 +36,7 @@ def varying_inputs(body: Graph, carries: int, given: set[int]) -> list[int]:
 
 
 def _pulled(graph: Graph, gs: dict[int, Value], wrt: Sequence[int]) -> list[Value]:
-    """The cotangents of inputs, given those of outputs, by their positions."""
+    """Return the cotangents of the inputs `wrt` from those of the outputs, `gs`; both by position."""
     cotangents: dict[Value, Value] = {}
     for i, g in gs.items():
         v = graph.outputs[i]
@@ -45,12 +45,12 @@ def _pulled(graph: Graph, gs: dict[int, Value], wrt: Sequence[int]) -> list[Valu
 
 
 def _arrived(graph: Graph, g: Sequence[Any]) -> list[int]:
-    """The outputs of which there is a cotangent."""
+    """Return the positions of outputs that have a cotangent."""
     return [i for i, (v, one) in enumerate(zip(graph.outputs, g, strict=True)) if one is not None and has_cotangents(v)]
 
 
 class _Residuals:
-    """What a pullback reads of the steps that were taken: values that must be `stacked`, and inputs that all steps have `shared`."""
+    """The values of the forward steps that a pullback reads: those to be `stacked`, and inputs that are `shared` by all steps."""
 
     def __init__(self, body: Graph, moving: int, outputs: Sequence[Value]) -> None:
         self.stacked: list[Value] = []
@@ -77,7 +77,7 @@ class _Residuals:
 
 
 def _is_cheap(v: Value) -> bool:
-    """Whether a value is better made again: it is a view of something that is not larger, or several values at once."""
+    """True if a value is better recomputed than saved: it has several outputs, or is a view of a value that is not larger."""
     if isinstance(v.dtype, tuple):
         return True
     if v.row is None or not (v.row.view or v.op in _CHEAP_ROWS):
@@ -113,7 +113,7 @@ def _pull_scan(
 
 
 def _sorted(found: Sequence[int], carries: int, moving: int) -> tuple[list[int], list[int], list[int]]:
-    """Which are carries, slices, and shared."""
+    """Split positions into those of carries, slices and shared inputs."""
     return [i for i in found if i < carries], [i for i in found if carries <= i < moving], [i for i in found if i >= moving]
 
 
@@ -122,7 +122,7 @@ def _input(like: Value, number: Any) -> Value:
 
 
 def _stacks(xp: Any, out: Any, args: Any, wanted: Sequence[Value], *, body: Graph, carries: int, slices: int, **how: Any) -> list[Any]:
-    """What values of a body were in each step: what was sliced, what was stacked already, and the rest from a scan that stacks more."""
+    """Return `wanted` values of a body in all steps, stacked: from the slices, from the results, or from a scan that stacks more."""
     known: dict[Value, Any] = {} if out is None else dict(zip(body.outputs[carries:], out[carries:], strict=True))
     known |= dict(zip(body.inputs[carries : carries + slices], args[carries:], strict=False))
     more = [v for v in wanted if v not in known]
@@ -134,7 +134,7 @@ def _stacks(xp: Any, out: Any, args: Any, wanted: Sequence[Value], *, body: Grap
 
 
 def bounded_step(condition: Graph, body: Graph, carries: int) -> Graph:
-    """One step of a loop that may be over: the body, or everything as it is."""
+    """Return one step of a loop that may have ended: the body if the condition holds, else the unchanged carries."""
     stay = Graph(body.inputs, body.inputs[:carries], body.labels)
     return Graph(body.inputs, builder.apply(COND, (condition.outputs[0], *body.inputs), {"true": body, "false": stay}), body.labels)
 

@@ -1,8 +1,8 @@
-"""Random numbers in a while_loop: nobody knows before a run how many steps it takes, and so where it leaves the generator.
+"""Random numbers in a while_loop, whose number of steps, and so the final state of the generator, is unknown before the run.
 
-They are drawn for more steps than it is expected to take, in the order in which the steps would, and a step picks its own. The run
-tells how many it took, and the generator goes back to where that many leave it. What is drawn after the loop is drawn as if it took as
-many as at the last run: if it did not, the run is discarded, and replayed with new draws.
+Numbers are drawn for more steps than expected, in the order in which the steps would draw them, and each step selects its own. The run
+returns how many steps it took, and the generator is rewound to its state after that many. Draws after the loop assume as many steps as in
+the last run: if the number differs, the run is discarded and replayed with new draws.
 """
 
 from __future__ import annotations
@@ -27,25 +27,25 @@ from symgrad.typing import Array
 
 _FIRST_DRAWN_STEPS = 64
 _MAX_DRAWN_STEPS = 1 << 20
-"""Steps that random numbers are drawn for, at first and at most."""
+"""Number of steps that random numbers are drawn for, at first and at most."""
 
 
 class ReplayDraws(Exception):
-    """A loop took other than the expected number of steps, and random numbers were drawn after it."""
+    """A loop took a different number of steps than expected, and random numbers were drawn after it."""
 
 
 class LoopDraws:
-    """The draws of a loop for so many steps, and how many it took at the latest run."""
+    """The draws of a loop for `drawn_steps` steps, and the number of steps of its latest run."""
 
     def __init__(self, test: BodyDraws, step: BodyDraws, drawn_steps: int, most: int | None) -> None:
         self.test, self.step, self.drawn_steps, self.max_steps = test, step, drawn_steps, most
         self.count, self.found = 0, list[Array]()
         self._marks: list[Any] = []
-        """Where the loop leaves the generator after so many steps."""
+        """The state of the generator after each number of steps."""
         self._uses = 0
 
     def draw(self) -> None:
-        """Draw for all steps; the condition is asked once more than there are steps, unless they are as many as there may be."""
+        """Draw for all steps. The condition runs once more than the body, unless the loop reaches `max_steps`."""
         tests, steps = [], []
         self._marks = []
         for _ in range(self.drawn_steps):
@@ -59,11 +59,12 @@ class LoopDraws:
         self._uses = default_generator.uses
 
     def covers(self, count: int) -> bool:
-        """Whether a run that took so many steps had random numbers for all of them."""
+        """True if a run of `count` steps had random numbers for all of them."""
         return count < self.drawn_steps or self.drawn_steps == self.max_steps
 
     def commit(self, count: int) -> None:
-        """After a run that did: the generator is where it leaves it."""
+        """After a run that `covers` accepts, rewind the generator to its state after `count` steps; raise ReplayDraws if it has been used
+        since."""
         if count == self.count:
             return
         self.count = count
@@ -76,7 +77,7 @@ def while_loop_with_draws(
     outer: Any, carries: Sequence[Tensor], closure: Any, outputs: tuple[Value, Sequence[Value]], draws: tuple[BodyDraws, BodyDraws],
     most: int | None
 ) -> list[Tensor]:
-    """A loop whose condition and body, of a counter and the carries, were traced and draw random numbers."""
+    """Run a while_loop that draws random numbers; its condition and body were traced on a counter and the carries."""
     counter = wrap(np.zeros((), np.int64))
     outer.on_constant(counter)
     operands = [counter, *carries, *closure.tensors]
@@ -91,7 +92,7 @@ def while_loop_with_draws(
 def _draws_and_loop(
     operands: Sequence[Tensor], carries: int, outputs: tuple[Value, Sequence[Value]], draws: tuple[BodyDraws, BodyDraws], most: int | None
 ) -> tuple[LoopDraws, dict[str, Any]]:
-    """Draws for as many steps as this call takes, or more, and the loop that picks them."""
+    """Return draws for at least as many steps as this call takes, and the attributes of the loop that selects from them."""
     size = _FIRST_DRAWN_STEPS if most is None else min(most, _FIRST_DRAWN_STEPS)
     while size <= _MAX_DRAWN_STEPS:
         steps, mark = LoopDraws(*draws, size, most), default_generator.mark()
@@ -108,7 +109,7 @@ def _draws_and_loop(
 
 
 def _loop(operands: Sequence[Tensor], carries: int, outputs: tuple[Value, Sequence[Value]], steps: LoopDraws) -> dict[str, Any]:
-    """Condition and body, in which each draw is the one of the step."""
+    """Return the attributes of the loop: in its condition and body, each draw is selected by the step counter."""
     types = [(t._array.shape, t._array.dtype) for t in operands] + [(a.shape, a.dtype) for a in steps.found]
     inputs = [input_value(i, shape, dtype) for i, (shape, dtype) in enumerate(types)]
     k, rows, (truth, new) = inputs[0], inputs[len(operands) :], outputs

@@ -1,1 +1,1 @@
-"""Equal layers of an unrolled program become loops, or calls of one function."""
+"""Turn equal layers of an unrolled program into loops, or into calls of one function."""

@@ -1,9 +1,9 @@
-"""Does a loop pay? XLA's time to compile the same values one after the other, against its time for loops and their stacks.
+"""The cost model of loops: XLA's time to compile the layers one after the other, against its time for loops and their stacks.
 
-XLA makes equal kernels once, so that another equal layer costs it little, and a plain net of hundreds of layers compiles in the time that
-loops take. Where elementwise code leads from layer to layer it writes the code of all layers before into every kernel, and its time grows
-with the square of the layers: 40 layers of `sin(x) @ x / 10 + tanh(x)` take 9 s one after the other, 1 s as a loop. The constants are
-seconds, as they were measured on one core with `benchmarks/compiling.py`.
+XLA compiles equal kernels once, so another equal layer costs little, and a plain net of hundreds of layers compiles in the time that loops
+take. If elementwise code connects the layers, XLA fuses the code of all previous layers into every kernel, and its time grows with the
+square of the number of layers: 40 layers of `sin(x) @ x / 10 + tanh(x)` take 9 s one after the other, 1 s as a loop. The constants are
+seconds, measured on one core with `benchmarks/compiling.py`.
 """
 
 from __future__ import annotations
@@ -14,24 +14,24 @@ from symgrad.compiler.ir.graph import Graph, Value
 from symgrad.compiler.loops.reroll.segments import Carry, Column, Loop, SameRepeat
 
 _VALUE = 0.0003
-"""Of one more value of a layer that is there already, for JAX and XLA together."""
+"""One more value in an equal layer, for JAX and XLA together."""
 _PAIR = 6e-8
-"""Of two values, wherever they are: the time for 20,000 values is more than ten times that for 2,000."""
+"""Each pair of values, wherever they are: 20,000 values take more than ten times as long as 2,000."""
 _ELEMENTWISE = 0.25
-"""What counts of a function of single elements: several are one kernel."""
+"""Weight of an elementwise value, since XLA fuses several into one kernel."""
 _SQUARE = 0.007
-"""Of two layers that elementwise code connects."""
+"""Each pair of layers that elementwise code connects."""
 _LOOPS = 0.5
 _ROLE = 0.025
-"""Of one value of a loop's body."""
+"""One value of a loop's body."""
 _PLACE = 0.0005
-"""Of one place of a stack that is made or taken apart."""
+"""One row of a stack that is built or unbound."""
 _PLACES = 1e-7
-"""Of two of them, wherever they are."""
+"""Each pair of such rows, wherever they are."""
 
 
 def is_profitable(graph: Graph, loops: Sequence[Loop]) -> bool:
-    """Whether XLA is faster with the loops."""
+    """True if XLA compiles faster with the loops."""
     return _saved(graph, loops) > _LOOPS + _ROLE * sum(len(loop.roles) for loop in loops) + _stacking(graph, loops)
 
 
@@ -56,12 +56,12 @@ def _columns(loop: Loop) -> int:
 
 
 def _leads_through(loop: Loop) -> bool:
-    """Whether functions of single elements, and more than sums, lead from one repeat to the next, past others that are kernels of their
-    own: without such, all of it is one kernel, and as a loop it would run at half the speed."""
+    """True if elementwise functions, other than sums, connect one repeat to the next, and the loop has other kernels besides. Without
+    these, the whole loop is one fused kernel, which would run at half the speed as a loop."""
     if all(v.row is not None and (v.row.elementwise or v.row.view) for v in loop.roles.values()):
         return False
     found: dict[int, int] = {}
-    """Of each role that a carry reaches that way, how many functions there are."""
+    """For each role that a carry reaches through elementwise code, the number of functions on the way."""
     for role, v in loop.roles.items():
         if v.row is None or not v.row.elementwise:
             continue

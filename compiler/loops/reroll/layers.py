@@ -1,4 +1,4 @@
-"""The equal layers of a program: which there are, in what order they are computed, one as a graph, and the program without them."""
+"""The equal layers of a program: find them, order them, build one as a graph, and rebuild the program without them."""
 
 from __future__ import annotations
 
@@ -10,13 +10,13 @@ from symgrad.compiler.loops.reroll.repeats import OpNumbering, levels, longest_p
 from symgrad.compiler.loops.reroll.segments import Carry, Column, GraphInfo, Loop, SameRepeat, Shared, find_loop
 
 MIN_REPEATS = 6
-"""Fewer equal layers stay as they are."""
+"""Smallest number of equal layers that is replaced."""
 _MULTIPLES = 3
-"""Layers of which only every second or third is equal are found, too."""
+"""Periods are also tried in multiples up to this, for layers of which only every second or third is equal."""
 
 
 def find_loops(graph: Graph, least: int) -> list[Loop]:
-    """The chains of equal layers, none of which waits for itself."""
+    """Return the chains of at least `least` equal layers, none of which depends on itself."""
     codes = OpNumbering()
     code = {v: codes.of(v) for v in graph.values}
     users: dict[Value, list[Value]] = {v: [] for v in graph.values}
@@ -33,7 +33,8 @@ def find_loops(graph: Graph, least: int) -> list[Loop]:
 
 
 def _along_longest_path(graph: Graph, program: GraphInfo, found: list[Loop], least: int) -> list[Loop]:
-    """More loops, along the longest way through what is not in one yet; the last first, since it takes along what only it reads."""
+    """Return more loops along the longest path through values outside of loops. The last is found first, since it includes values that
+    only it reads."""
     level = levels(program.values, program.in_loops)
     path = longest_path(level)
     new: list[Loop] = []
@@ -50,7 +51,7 @@ def _along_longest_path(graph: Graph, program: GraphInfo, found: list[Loop], lea
 
 
 def in_order(graph: Graph, loops: Sequence[Loop]) -> list[Value | Loop] | None:
-    """Values and loops, what they read first; None if a loop would have to wait for itself."""
+    """Return values and loops in topological order; None if a loop would depend on itself."""
     owner: dict[Value, Any] = {v: loop for loop in loops for v in loop.place}
     order: list[Value | Loop] = []
     state: dict[Any, bool] = {}
@@ -74,7 +75,7 @@ def in_order(graph: Graph, loops: Sequence[Loop]) -> list[Value | Loop] | None:
 
 
 class GraphRebuilder:
-    """The graph made anew, with something else in the place of its equal layers."""
+    """Base class that rebuilds a graph with its equal layers replaced."""
 
     def __init__(self, source: Graph, loops: Sequence[Loop]) -> None:
         self.source, self.order = source, in_order(source, loops) or []
@@ -90,11 +91,11 @@ class GraphRebuilder:
         return Graph(self.source.inputs, [self.of(v) for v in self.source.outputs], self.source.labels)
 
     def replace(self, loop: Loop) -> None:
-        """Make what stands for equal layers."""
+        """Build the replacement of a loop's equal layers."""
         raise NotImplementedError
 
     def of(self, v: Value) -> Value:
-        """What a value has become."""
+        """Return the new value of `v`."""
         return self.new[v]
 
     def _value(self, v: Value) -> Value:
@@ -103,7 +104,8 @@ class GraphRebuilder:
         return intern(v.op, v.row, tuple(None if a is None else self.of(a) for a in v.args), v.attrs, v.shape, v.dtype)
 
     def external_reads(self) -> Iterator[tuple[Value, bool]]:
-        """What is read outside of the repeat that computes it, or is a result, and whether by itself: else it is in a column."""
+        """Iterate over the values of loops that are outputs or read outside of the repeat that computes them, with True if read
+        individually, False if read as part of a column."""
         for v, singly in self._all_external_reads():
             if v in self.owner:
                 yield v, singly
@@ -123,7 +125,7 @@ class GraphRebuilder:
 
 
 def loop_body(loop: Loop, inputs: Sequence[Any], results: Sequence[int], labels: Sequence[str] | None = None) -> Graph:
-    """One repeat as a graph: of what it reads, it gives these roles."""
+    """Return one repeat as a graph of `inputs`, with the roles `results` as outputs."""
     ends = [input_value(i, like.shape, like.dtype) for i, like in enumerate(map(_like, inputs))]
     known = dict(zip(inputs, ends, strict=True))
     new: dict[int, Value] = {}

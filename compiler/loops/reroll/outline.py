@@ -1,7 +1,7 @@
 """f(f(f(x, w₀), w₁), w₂) -> call(f, call(f, call(f, x, w₀), w₁), w₂): equal layers become calls of one function.
 
-XLA puts the function back in the place of each call, and computes what it would have computed. But whoever writes the source, traces and
-lowers it does so once for all layers, and who reads it reads one layer.
+XLA inlines the function and computes what it would have computed without it. But the source is emitted, traced and lowered once for all
+layers, and a reader reads one layer.
 """
 
 from __future__ import annotations
@@ -17,20 +17,20 @@ from symgrad.compiler.loops.reroll.layers import GraphRebuilder, loop_body
 from symgrad.compiler.loops.reroll.segments import Carry, Column, Loop, Shared
 
 _CALL_COST = 2
-"""So many operations take JAX as long as a call does."""
+"""Cost to JAX of one call, in operations."""
 _FUNCTION_COST = 20
-"""And as a function does."""
+"""Cost to JAX of one function, in operations."""
 
 
 def outline(graph: Graph, loops: Sequence[Loop]) -> Graph:
-    """The graph with the repeats of these loops as calls, of those that are worth it."""
+    """Return the graph with the repeats of these loops as calls, where that is profitable."""
     loops = [loop for loop in loops if _is_profitable(loop)]
     return _Builder(graph, loops).graph() if loops else graph
 
 
 def _is_profitable(loop: Loop) -> bool:
-    """Whether there is less to trace. Numbers that differ from layer to layer stay numbers: as operands they would be arrays, which JAX
-    makes one by one."""
+    """True if there is less to trace. Loops with literals that differ between layers are refused: as operands, JAX would turn them into
+    arrays one by one."""
     columns = (x for operands in loop.operands.values() for x in operands if isinstance(x, Column))
     if any(v.op == LITERAL for x in columns for v in x.values):
         return False
@@ -38,7 +38,7 @@ def _is_profitable(loop: Loop) -> bool:
 
 
 def _operations(v: Value) -> int:
-    """How many operations of JAX's a value is, about."""
+    """Return the approximate number of JAX operations of a value."""
     return 1 if v.row is not None and (v.row.elementwise or v.row.view) else 2
 
 
@@ -46,7 +46,7 @@ class _Builder(GraphRebuilder):
     def __init__(self, source: Graph, loops: Sequence[Loop]) -> None:
         super().__init__(source, loops)
         self.read = {(self.owner[v], self.owner[v].place[v][1]) for v, _ in self.external_reads()}
-        """Loops with roles whose values are read outside."""
+        """Pairs of a loop and a role whose values are read outside."""
         self.label = dict(zip(source.inputs, source.labels, strict=True))
 
     def replace(self, loop: Loop) -> None:
@@ -70,7 +70,8 @@ class _Builder(GraphRebuilder):
         return self.new[x.init if isinstance(x, Carry) else x.value if isinstance(x, Shared) else x.values[k]]
 
     def _name(self, x: Carry | Column | Shared) -> str:
-        """What an input is called inside: `weight` if it is net_0_weight, net_2_weight and so on. Without a name it is numbered."""
+        """Return the name of an input inside the function: `weight` for net_0_weight, net_2_weight and so on; empty if the labels share no
+        ending."""
         values = (x.value,) if isinstance(x, Shared) else x.values if isinstance(x, Column) else ()
         paths = [re.split("[._]", self.label.get(v, ""))[::-1] for v in values]
         alike = takewhile(lambda words: len(set(words)) == 1, zip(*paths, strict=False))

@@ -1,4 +1,4 @@
-"""Where a program repeats itself: along the longest way through its graph the same operations come again and again, layer by layer."""
+"""Find repetition in a program: along the longest path through its graph the same operations recur, layer by layer."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ from symgrad.compiler.ir.attributes import key_of
 from symgrad.compiler.ir.graph import INPUT, LITERAL, Value
 
 MAX_PERIOD = 2000
-"""A layer is at most so many operations long, counted along the way."""
+"""Largest number of operations of a layer along the path."""
 
 
 class OpNumbering:
-    """A number for each kind of application: the same row, with the same attributes and types, whatever the operands are."""
+    """A number for each kind of application: the same row, attributes and types, whatever the operands."""
 
     def __init__(self) -> None:
         self.known: dict[Any, int] = {}
@@ -31,7 +31,8 @@ def is_leaf(v: Value) -> bool:
 
 
 def levels(values: Sequence[Value], left_out: Container[Value]) -> dict[Value, int]:
-    """How many applications stand one behind the other up to each value; `values` have arguments first."""
+    """Return the length of the longest chain of applications up to each value; `values` are in topological order, and those in `left_out`
+    count as leaves."""
     level: dict[Value, int] = {}
     for v in values:
         level[v] = 0 if is_leaf(v) or v in left_out else 1 + max((level[a] for a in v.args if a is not None), default=0)
@@ -39,7 +40,7 @@ def levels(values: Sequence[Value], left_out: Container[Value]) -> dict[Value, i
 
 
 def longest_path(level: Mapping[Value, int]) -> list[Value]:
-    """The longest chain of values, each an argument of the next."""
+    """Return the longest chain of values, each an argument of the next."""
     path: list[Value] = []
     v: Value | None = max(level, key=level.__getitem__, default=None)
     while v is not None and level[v]:
@@ -49,7 +50,7 @@ def longest_path(level: Mapping[Value, int]) -> list[Value]:
 
 
 def periodic_runs(codes: Sequence[int], least: int) -> list[tuple[int, int, int]]:
-    """Stretches (start, stop, period) in which a sequence repeats itself at least so often; they do not overlap."""
+    """Return the non-overlapping runs (start, stop, period) in which a sequence has at least `least` periods."""
     return _runs(np.asarray(codes), 0, least)
 
 
@@ -59,13 +60,13 @@ def _runs(codes: Any, offset: int, least: int) -> list[tuple[int, int, int]]:
     if not found:
         return []
     most = max(stop - start for start, stop, _ in found)
-    start, stop, period = next(run for run in found if run[1] - run[0] >= 0.9 * most)  # a multiple of a period is one, too
+    start, stop, period = next(run for run in found if run[1] - run[0] >= 0.9 * most)  # a multiple of a period is a period, too
     before, after = _runs(codes[:start], offset, least), _runs(codes[stop:], offset + stop, least)
     return [*before, (offset + start, offset + stop, period), *after]
 
 
 def _longest(codes: Any, period: int) -> tuple[int, int, int]:
-    """The longest stretch that has this period."""
+    """Return the longest run with this period."""
     edges = np.flatnonzero(np.concatenate([[True], codes[:-period] != codes[period:], [True]]))
     lengths = np.diff(edges)
     i = int(np.argmax(lengths))
@@ -73,7 +74,7 @@ def _longest(codes: Any, period: int) -> tuple[int, int, int]:
 
 
 def roots(path: Sequence[Value], run: tuple[int, int, int], level: Mapping[Value, int]) -> list[Value]:
-    """One value of each repeat: that at which the fewest values go on to the next one."""
+    """Return one value of each repeat: the one at which the fewest values are passed to the next repeat."""
     start, stop, period = run
     middle = start + (stop - start) // 2 // period * period
     offsets = [i for i in range(period) if not isinstance(path[middle + i].dtype, tuple)]
@@ -82,7 +83,7 @@ def roots(path: Sequence[Value], run: tuple[int, int, int], level: Mapping[Value
 
 
 def _crossing(three: Sequence[Value], level: Mapping[Value, int]) -> int:
-    """How many values between the first two are read between the last two."""
+    """Return how many values between the first two are read between the last two."""
     before, here, after = three
     seen: set[Value] = {here}
     found = 0

@@ -1,8 +1,8 @@
 """f(f(f(x, w₀), w₁), w₂) -> scan(f, x, stack(w₀, w₁, w₂)): equal layers become a loop.
 
-XLA's time to compile grows with the program, and faster than it where values of one layer are read in many others, as in residual nets;
-a loop has its body once. What differs from layer to layer is stacked and read slice by slice, what later code reads is stacked by the
-loop, and a stack that one loop makes for another is handed over as it is.
+XLA's compile time grows with the program, and faster than linearly if values of one layer are read in many others, as in residual nets; a
+loop has its body once. Values that differ between layers are stacked and read slice by slice, the loop stacks values that later code
+reads, and a stack that one loop returns is passed to the next unchanged.
 """
 
 from __future__ import annotations
@@ -19,11 +19,11 @@ from symgrad.compiler.loops.reroll.segments import Carry, Column, Loop, Shared
 from symgrad.ops.joining import region
 
 _FEW = 4
-"""So many rows of a stack are taken one by one."""
+"""Up to this many rows of a stack are read individually; more are unbound at once."""
 
 
 def roll(graph: Graph, least: int = MIN_REPEATS, pays: Callable[[Graph, Sequence[Loop]], bool] = is_profitable) -> Graph:
-    """The graph with each chain of at least `least` equal layers as a loop, if that pays; else as calls of one function."""
+    """Return the graph with each chain of at least `least` equal layers as a loop if `pays` says so, else as calls of one function."""
     loops = find_loops(graph, least)
     return _Builder(graph, loops).graph() if loops and pays(graph, loops) else outline(graph, loops)
 
@@ -37,7 +37,7 @@ class _Builder(GraphRebuilder):
         self.rows: dict[Value, Sequence[Value]] = {}
 
     def _read(self) -> dict[tuple[Loop, int], dict[Value, bool]]:
-        """Of each role the values that are read outside, and whether one by one."""
+        """Return, for each role, its values that are read outside, with True if read individually."""
         found: dict[tuple[Loop, int], dict[Value, bool]] = {}
         for v, singly in self.external_reads():
             loop = self.owner[v]
@@ -45,7 +45,7 @@ class _Builder(GraphRebuilder):
             read[v] = read.get(v, False) or singly
         return found
 
-    # values outside
+    # values outside of loops
 
     def of(self, v: Value) -> Value:
         if v not in self.new:
@@ -53,7 +53,7 @@ class _Builder(GraphRebuilder):
         return self.new[v]
 
     def _row(self, v: Value) -> Value:
-        """One place of a stack."""
+        """Return one row of a stack."""
         loop = self.owner[v]
         _, role = loop.place[v]
         stack, t = self.stacks[loop, role], self.position(v)
@@ -90,13 +90,13 @@ class _Builder(GraphRebuilder):
         self.stacks.update({(loop, r): stack for r, stack in zip(kept, found[len(carries) :], strict=True)})
 
     def _is_kept(self, loop: Loop, role: int, carries: Sequence[Carry]) -> bool:
-        """Whether the values of a role are stacked: not if only the last one is read, and is there anyway."""
+        """True if the values of a role are stacked: not if only the last one is read and a carry returns it anyway."""
         read = self.read.get((loop, role), {})
         only_last = all(loop.place[v][0] == loop.length - 1 for v in read)
         return bool(read) and not (only_last and any(x.role == role for x in carries))
 
     def _is_backwards(self, loop: Loop) -> bool:
-        """Whether most of what it reads is stacked the other way round."""
+        """True if most columns are stacked in the opposite order."""
         votes = 0
         for x in (x for operands in loop.operands.values() for x in operands if isinstance(x, Column)):
             first, last = self._rank(x.values[0]), self._rank(x.values[-1])
@@ -107,7 +107,7 @@ class _Builder(GraphRebuilder):
         return self.position(v) if v in self.owner else v.attrs["index"] if v.op == INPUT else 0
 
     def stacked(self, values: Sequence[Value]) -> Value:
-        """Values along a new first axis. What a loop has stacked is taken as it is."""
+        """Return values stacked along a new first axis. Stacks that a loop returned are reused."""
         parts: list[Value] = []
         singles: list[Value] = []
         for stack, first, last, run in self._stretches(values):
@@ -121,7 +121,7 @@ class _Builder(GraphRebuilder):
         return parts[0] if len(parts) == 1 else xp.cat(*parts, axis=0)
 
     def _stretches(self, values: Sequence[Value]) -> list[tuple[Value | None, int, int, list[Value]]]:
-        """Neighbours in one stack, from a place to another; other values by themselves."""
+        """Return runs (stack, start, stop, values) of adjacent rows of one stack; other values are runs of their own, without a stack."""
         found: list[tuple[Value | None, int, int, list[Value]]] = []
         for v in values:
             loop = self.owner.get(v)

@@ -1,8 +1,9 @@
-"""The repeats of a stretch of a program, value by value: which ones play the same role, and what each reads from outside.
+"""Segment a program into repeats: match values of the same role, and classify what each role reads from outside.
 
-A repeat is what depends on one root and not yet on the next one. Values of different repeats have the same role if they are the same
-application of values of the same roles. What a role reads from outside its repeat is the same for all (shared), what a role gave in the
-repeat before (a carry), or something else in each (a column). A role for which none of that holds is left out, with all that depends on it.
+A repeat is everything that depends on one root but not yet on the next. Values of different repeats have the same role if they are the
+same application to values of the same roles. A role reads from outside its repeat either a value that all repeats share, the value of a
+role in the previous repeat (a carry), or a different value in each repeat (a column). A role for which none of these holds is removed,
+together with all roles that depend on it.
 """
 
 from __future__ import annotations
@@ -28,7 +29,7 @@ class Shared:
 
 @dataclass(frozen=True)
 class Carry:
-    """What a role gave in the repeat before; in the first one it is `init`."""
+    """The value of a role in the previous repeat; `init` in the first one."""
 
     role: int
     init: Value
@@ -39,7 +40,7 @@ class Carry:
 
 @dataclass(frozen=True)
 class Column:
-    """Another value in every repeat."""
+    """A different value in every repeat."""
 
     values: tuple[Value, ...]
 
@@ -49,7 +50,7 @@ class Column:
 
 @dataclass(frozen=True)
 class SameRepeat:
-    """What a role gives in the same repeat."""
+    """The value of a role in the same repeat."""
 
     role: int
 
@@ -62,24 +63,25 @@ Operand = Shared | Carry | Column | SameRepeat | None
 
 @dataclass(eq=False)
 class Loop:
-    """Repeats that are equal."""
+    """A run of equal repeats."""
 
     length: int
     roles: dict[int, Value]
-    """Each role with one of its values, arguments first."""
+    """Each role with one of its values, in topological order."""
     operands: dict[int, list[Operand]]
     place: dict[Value, tuple[int, int]]
     """The repeat and the role of each value that the loop computes."""
 
     def external_values(self) -> list[Value]:
-        """What the loop reads."""
+        """Return the values that the loop reads."""
         operands = (x for operands in self.operands.values() for x in operands if x is not None)
         return list(dict.fromkeys(v for x in operands for v in x.external_values()))
 
 
 @dataclass(frozen=True)
 class GraphInfo:
-    """What there is to know about a graph: its values, arguments first, who reads them, and which of them are taken by other loops."""
+    """The values of a graph in topological order, their users, the graph's outputs, the values already in other loops, and operation
+    codes."""
 
     values: Sequence[Value]
     users: Mapping[Value, Sequence[Value]]
@@ -89,7 +91,7 @@ class GraphInfo:
 
 
 def find_loop(program: GraphInfo, roots: Sequence[Value], least: int) -> Loop | None:
-    """The loop whose repeats end at these values, each of which depends on the one before; None if fewer than `least` are equal."""
+    """Return the loop whose repeats end at `roots`, each of which depends on the one before; None if fewer than `least` are equal."""
     repeat = _repeats(program, roots)
     table = _roles(program, repeat, len(roots) - 1)
     middle = len(table) // 2
@@ -104,7 +106,7 @@ def find_loop(program: GraphInfo, roots: Sequence[Value], least: int) -> Loop | 
 
 
 class _Repeat:
-    """The values of one repeat, by their roles."""
+    """The values of one repeat, by role."""
 
     def __init__(self) -> None:
         self.values: dict[int, Value] = {}
@@ -112,14 +114,14 @@ class _Repeat:
 
 
 def _repeats(program: GraphInfo, roots: Sequence[Value]) -> dict[Value, int]:
-    """The number of the repeat that each value belongs to: how many roots it depends on. 0 is before the first one."""
+    """Return the repeat that each value belongs to: the number of roots that it depends on; 0 is before the first root."""
     number = {v: i for i, v in enumerate(roots)}
     after: dict[Value, int] = {}
     repeat: dict[Value, int] = {}
     for v in program.values:
         repeat[v] = max((after[a] for a in v.args if a is not None), default=0)
         after[v] = number[v] + 1 if v in number else repeat[v]
-    for v in reversed(program.values):  # what comes before, and only one repeat reads, belongs to it
+    for v in reversed(program.values):  # a value before the first root that one repeat alone reads belongs to that repeat
         if repeat[v] == 0 and not is_leaf(v) and v not in number and v not in program.in_loops and v not in program.outputs:
             readers = {repeat[u] if u not in program.in_loops else 0 for u in program.users[v]}
             if len(readers) == 1:
@@ -137,14 +139,14 @@ def _roles(program: GraphInfo, repeat: Mapping[Value, int], count: int) -> list[
             continue
         here = found[k - 1]
         key = program.codes[v], tuple(None if a is None else here.roles.get(a, -1) for a in v.args)
-        role = known.setdefault((key, seen[k, key]), len(known))  # of equals the first in one repeat is like the first in another
+        role = known.setdefault((key, seen[k, key]), len(known))  # the first of equal values in one repeat matches the first in another
         seen[k, key] += 1
         here.values[role], here.roles[v] = v, role
     return found
 
 
 def _needed(repeat: _Repeat, role: int) -> set[int]:
-    """The roles that one depends on, within its repeat, and itself."""
+    """Return the roles that `role` depends on within its repeat, and itself."""
     found: set[int] = set()
     stack = [role]
     while stack:
@@ -156,7 +158,7 @@ def _needed(repeat: _Repeat, role: int) -> set[int]:
 
 
 def _stretch(table: Sequence[_Repeat], wanted: set[int]) -> tuple[int, int]:
-    """The repeats around the middle that have all wanted roles."""
+    """Return the range of repeats around the middle that have all wanted roles."""
     first = last = len(table) // 2
     while first > 0 and wanted <= table[first - 1].values.keys():
         first -= 1
@@ -166,7 +168,7 @@ def _stretch(table: Sequence[_Repeat], wanted: set[int]) -> tuple[int, int]:
 
 
 class _Finder:
-    """Leaves roles out until all that are left fit together."""
+    """Removes roles until the remaining ones form a loop."""
 
     def __init__(self, program: GraphInfo, table: Sequence[_Repeat], wanted: set[int], end: int) -> None:
         self.program, self.table, self.end = program, table, end
@@ -191,7 +193,7 @@ class _Finder:
             return SameRepeat(self.like.roles[a]) if self.like.roles[a] in self.wanted else _MISMATCH
         column = tuple(repeat.values[r].args[j] for repeat in self.table)
         if isinstance(a.dtype, tuple):
-            return _MISMATCH  # several values at once neither come nor go
+            return _MISMATCH  # an application with several outputs cannot cross repeats
         if all(x is a for x in column):
             return Shared(a)
         places = [place.get(x) for x in column]
@@ -201,7 +203,7 @@ class _Finder:
         return _MISMATCH if any(places) else Column(column)
 
     def leaves_whole(self, r: int, place: Mapping[Value, tuple[int, int]]) -> bool:
-        """Whether something outside reads a value that stands for several."""
+        """True if the role is an application with several outputs that is read outside of its repeat."""
         return isinstance(self.like.values[r].dtype, tuple) and any(
             place.get(u, (-1,))[0] != k for k, repeat in enumerate(self.table) for u in self.program.users[repeat.values[r]]
         )
