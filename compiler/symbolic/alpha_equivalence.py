@@ -1,7 +1,8 @@
-"""Forms: what is common to values whose formulas differ in names only. Equal layers have equal forms, and are lowered, printed once.
+"""Alpha equivalence: values whose formulas differ only in names have the same form. Equal layers have equal forms, and are lowered and
+printed once.
 
-A name is an input, or a value that has got one. What stands between names and a value is its form: rows, attributes, types, numbers,
-and which names are the same. Graphs share equal values, so a form need not say what is shared between names.
+A name is an input, or a value that was given one. The form of a value is everything between the names and the value: rows, attributes,
+types, literals, and which names are equal. Graphs share equal values, so a form need not record sharing between names.
 """
 
 from __future__ import annotations
@@ -12,18 +13,18 @@ from symgrad.compiler.ir.graph import Value, freeze
 
 
 class Forms:
-    """For each value the number of its form, and the names that it is made of, in the order in which they are met."""
+    """For each value, the number of its form and the names in it, in order of first use."""
 
     def __init__(self) -> None:
         self._numbers: dict[Any, int] = {}
         self._known: dict[Value, tuple[int, tuple[Value, ...]]] = {}
 
     def name(self, v: Value, kind: Any = ()) -> None:
-        """From here on the value is a name; names of different kinds are told apart, such as those of different rows."""
+        """Make the value a name from now on; names of different kinds, such as those of different rows, have different forms."""
         self._known[v] = self._number(("name", v.shape, v.dtype, kind)), (v,)
 
     def alone(self, v: Value) -> None:
-        """A value like no other."""
+        """Give the value a form of its own, which no other value has."""
         self._known[v] = self._number(("alone", id(v))), ()
 
     def of(self, v: Value) -> tuple[int, tuple[Value, ...]]:
@@ -32,7 +33,7 @@ class Forms:
         return self._known[v]
 
     def _built(self, v: Value) -> tuple[int, tuple[Value, ...]]:
-        """From the forms of the arguments, which come first."""
+        """Compute the form of a value from those of its arguments, which must be known."""
         places: dict[Value, int] = {}
         args: list[Any] = []
         for a in v.args:

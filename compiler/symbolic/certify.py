@@ -1,10 +1,10 @@
-"""certify(): a formula beside eager execution and beside numerical derivatives, and by how much they differ.
+"""certify(): compare a formula with eager execution and with numerical derivatives.
 
 Derivatives are compared along random directions, so that the number of evaluations does not grow with the number of elements: by the
-complex step, which has no rounding error to speak of, where every op of the function is analytic; else by central differences.
+complex step, which has almost no rounding error, if every op of the function is analytic; else by central differences.
 
-Long computations lose digits: what lies farther apart than it should is compared with what one rounding of the arguments makes of it, and
-with how many operations follow each other. What is smaller than a type can hold with all its digits is nothing.
+Long computations lose digits: a difference above the limit is compared with the effect of one rounding of the arguments, scaled by the
+number of successive operations. Values too small for a dtype's full precision count as zero.
 """
 
 from __future__ import annotations
@@ -26,17 +26,17 @@ from symgrad.tensor import Tensor, wrap
 
 _DIRECTIONS = 3
 _LIMITS = {"eager": (1e-10, 1e-4), "complex step": (1e-9, 1e-3), "central differences": (1e-5, 1e-2)}
-"""How far apart may be what was computed in double precision, or in single if the function captures such numbers."""
+"""Largest relative difference in double precision, and in single precision, which is used if the function captures such tensors."""
 _ENDLESS = 1000
-"""How many steps a loop is thought to take of which nobody knows."""
+"""Assumed number of steps of a loop without a known bound."""
 _SYMMETRIC = ("eigh", "cholesky")
-"""Rows that read one triangle of a matrix that they take for symmetric: their derivatives are those along symmetric directions."""
+"""Rows that read one triangle of a matrix that they assume to be symmetric: their derivatives hold along symmetric directions."""
 _RAISED = str.maketrans("0123456789", "⁰¹²³⁴⁵⁶⁷⁸⁹")
 
 
 @dataclass(frozen=True)
 class Comparison:
-    """One formula beside one other way to compute the same: the largest difference, relative to the largest value."""
+    """A formula compared with another computation of the same: the largest difference, relative to the largest value."""
 
     formula: str
     beside: str
@@ -53,7 +53,7 @@ class Comparison:
 
 @dataclass(frozen=True)
 class Certificate:
-    """What was compared; it is true if everything agrees."""
+    """The comparisons; true if all of them agree."""
 
     comparisons: tuple[Comparison, ...]
 
@@ -72,8 +72,9 @@ class Certificate:
 
 
 def certify(derivation: Any, source: Any, given: Sequence[Any]) -> Certificate:
-    """Compare at the arrays given; for specs, at random numbers. In double precision, unless the function captures other numbers, or
-    calls one of JAX's, which was traced for the types that it got. Square matrices outside of the domain are replaced by some inside it."""
+    """Compare at the given arrays; for specs, at random numbers. Compute in double precision, unless the function captures tensors of
+    less, or calls a JAX function that was traced for other types. Square matrices outside of the domain are replaced by matrices inside
+    it."""
     rng = np.random.default_rng(0)
     single = any(a.dtype.kind == "f" and a.dtype.itemsize < 8 for a in given[source.arguments :])
     single = single or any(v.row is not None and v.row.foreign is not None and not v.row.foreign.wide for v in derivation.graph.values)
@@ -96,7 +97,7 @@ def certify(derivation: Any, source: Any, given: Sequence[Any]) -> Certificate:
 
 
 class _Bounds:
-    """How far apart two ways to compute the same may be."""
+    """Limits on the difference of two computations of the same."""
 
     def __init__(self, graph: Graph, source: Any, arrays: list[Any], single: bool) -> None:
         self.arrays, self.single, self.arguments = arrays, single, source.arguments
@@ -107,15 +108,15 @@ class _Bounds:
         self, formula: str, beside: str, found: Any, wanted: Any, eager: Callable[[list[Any]], Any], value: Any = None
     ) -> Comparison:
         difference, limit = self._apart(found, wanted), _LIMITS[beside][self.single]
-        if beside == "central differences":  # they are made of differences of the value
+        if beside == "central differences":  # they subtract values of the function
             h = 1e-2 if self.single else 1e-3
             limit += 10 * float(self.type.eps) / h * _largest(value) / max(_largest(found), float(self.type.tiny))
         if limit < difference < np.inf:
-            limit = max(limit, 3 * self.steps**0.5 * self._noise(eager))  # roundings go either way
+            limit = max(limit, 3 * self.steps**0.5 * self._noise(eager))  # rounding errors partly cancel
         return Comparison(formula, beside, difference, limit)
 
     def _noise(self, eager: Callable[[list[Any]], Any]) -> float:
-        """What one rounding of the arguments does."""
+        """Return the largest relative change that one rounding of the arguments causes."""
         here, eps = eager(self.arrays), float(self.type.eps)
         changed: Callable[[Any, float], Any] = lambda a, by: (a * (1 + by)).astype(a.dtype) if a.dtype.kind == "f" else a
         moved = ([changed(a, by) if i < self.arguments else a for i, a in enumerate(self.arrays)] for by in (eps, -eps))
@@ -128,7 +129,7 @@ class _Bounds:
 
 
 def _length(graph: Graph) -> int:
-    """How many operations follow each other, at most."""
+    """Return the largest number of successive operations."""
     depth: dict[Value, int] = {}
     for v in graph.values:
         own = max(map(_length, nested(v).values()), default=1)
@@ -156,12 +157,12 @@ def _symmetric(a: Any) -> Any:
 
 
 def _definite(a: Any) -> Any:
-    """A Aᵀ + I"""
+    """Return A Aᵀ + I."""
     return (a @ a.swapaxes(-1, -2) + np.eye(a.shape[-1])).astype(a.dtype)
 
 
 def _inside(source: Any, arrays: list[Any], symmetric: bool) -> list[Any]:
-    """Arguments in the domain of the function: as they are, else its square matrices symmetric, else positive definite."""
+    """Return arguments in the domain of the function: unchanged, else with symmetric, else with positive definite square matrices."""
     if not any(map(_is_square, arrays[: source.arguments])):
         return arrays
     keep: Callable[[Any], Any] = lambda a: a
@@ -180,7 +181,7 @@ def _has_value(source: Any, arrays: list[Any]) -> bool:
 
 
 def _tensors(source: Any, arrays: list[Any], requires_grad: bool) -> list[Tensor]:
-    """Tensors of the arguments, and those that the function captures."""
+    """Return tensors of the arguments, followed by the captured ones."""
     own = [wrap(a.copy(), requires_grad and a.dtype.kind == "f") for a in arrays[: source.arguments]]
     return [*own, *source.captured]
 
@@ -195,7 +196,7 @@ def _name(derivation: Any, wrt: tuple[int, ...]) -> str:
 
 
 def _along(derivative: Any, directions: tuple[Any, ...]) -> Any:
-    """A derivative applied to directions, one for each of its last inputs."""
+    """Apply a derivative to directions, one for each of its last inputs."""
     for v in reversed(directions):
         derivative = np.tensordot(derivative, v, v.ndim) if v.ndim else derivative * v
     return derivative
@@ -204,7 +205,7 @@ def _along(derivative: Any, directions: tuple[Any, ...]) -> Any:
 def _others(
     graph: Graph, source: Any, arrays: list[Any], wrt: tuple[int, ...], rng: np.random.Generator, symmetric: bool
 ) -> Iterator[tuple[str, Any, tuple[Any, ...]]]:
-    """The derivative along random directions: of the eager gradient, and of the value by steps."""
+    """Iterate over derivatives along random directions: of the eager gradient, and of the value by numerical steps."""
     for _ in range(_DIRECTIONS if arrays[wrt[-1]].ndim else 1):
         directions = tuple(rng.normal(size=arrays[i].shape).astype(arrays[i].dtype) for i in wrt)
         if symmetric:  # other directions lead out of the domain
@@ -215,13 +216,13 @@ def _others(
 
 
 def _eager(source: Any, arrays: list[Any], wrt: tuple[int, ...], directions: tuple[Any, ...]) -> Any:
-    """Forward derivatives by transposing backward, for each direction in turn."""
+    """Return the eager derivative along the directions: each forward derivative is the transpose of a backward one."""
     leaves = _tensors(source, arrays, True)
     value = source.run(leaves)
     for i, v in zip(wrt, directions, strict=True):
         seed = wrap(np.ones(value.shape, value._array.dtype), True)
         (pulled,) = grad(value, [leaves[i]], seed, create_graph=True, materialize_grads=True)
-        if not pulled.requires_grad:  # of x + 1 it is the seed itself, which has no node, either
+        if not pulled.requires_grad:  # for x + 1 it is the seed itself, which has no node either
             return np.zeros(value.shape)
         (value,) = grad(pulled, [seed], wrap(v), create_graph=True, materialize_grads=True)
     return _array(value)
@@ -232,13 +233,13 @@ def _by_steps(graph: Graph, source: Any, arrays: list[Any], i: int, v: Any) -> t
     if all("c" in row.kinds and row.complex == "analytic" for row in (*rows, *_recorded(source, arrays))):
         try:
             return "complex step", _complex_step(source, arrays, i, v)
-        except (RuntimeError, TypeError):  # an op that refuses complex numbers
+        except (RuntimeError, TypeError):  # an op refuses complex numbers
             return "central differences", _difference(source, arrays, i, v)
     return "central differences", _difference(source, arrays, i, v)
 
 
 def _recorded(source: Any, arrays: list[Any]) -> Iterator[Row]:
-    """The rows between the arguments and the value in eager code: the graph has simpler ones, of a norm the root of a sum of squares."""
+    """Iterate over the rows of the eager history: the graph has simpler ones, such as the root of a sum of squares for a norm."""
     seen: set[int] = set()
     waiting = [source.run(_tensors(source, arrays, True))._node]
     while waiting:
@@ -251,7 +252,7 @@ def _recorded(source: Any, arrays: list[Any]) -> Iterator[Row]:
 
 
 def _complex_step(source: Any, arrays: list[Any], i: int, v: Any) -> Any:
-    """Im f(x + i h v) / h"""
+    """Return Im f(x + i h v) / h."""
     double = arrays[i].dtype == np.float64
     wide, step = (np.complex128, 1e-100) if double else (np.complex64, 1e-15)
     moved = [a.astype(wide) if a.dtype.kind == "f" else a for a in arrays]
@@ -263,7 +264,7 @@ def _complex_step(source: Any, arrays: list[Any], i: int, v: Any) -> Any:
 
 
 def _difference(source: Any, arrays: list[Any], i: int, v: Any) -> Any:
-    """(f(x + h v) - f(x - h v)) / 2 h, extrapolated once."""
+    """Return (f(x + h v) - f(x - h v)) / 2 h, extrapolated once."""
 
     def value(h: float) -> Any:
         moved = [(a + h * v).astype(a.dtype) if k == i else a for k, a in enumerate(arrays)]

@@ -18,14 +18,14 @@ from symgrad.errors import FormulaError
 from symgrad.tensor import wrap
 
 _LEGENDS = {"H": "{}(t) is 1 for t > 0, else 0", "I": "{} is the identity matrix"}
-"""What our words mean: H is explained wherever it stands, others where they had to be renamed."""
+"""Meanings of words of the notation: H is always explained, other words only if they were renamed."""
 _FEW = 6
 _NUMBER = re.compile("(.*?)([0-9]{1,9})")
 _RAISED = str.maketrans("0123456789", "⁰¹²³⁴⁵⁶⁷⁸⁹")
 
 
 class Derivation:
-    """The formula of a value and of its derivatives: `d.value`, `d["w"]`, `d["w", "w"]` are SymPy's objects, `d(...)` runs them."""
+    """The formulas of a value and its derivatives: `d.value`, `d["w"]`, `d["w", "w"]` are SymPy objects, `d(...)` evaluates them."""
 
     def __init__(
         self,
@@ -45,7 +45,7 @@ class Derivation:
         self._source = source
         self._asked = len(path)
         self._outcomes = (*path, *(True for _ in program.ends[1 + len(derivatives) + len(path) :]))
-        """How the conditions turned out that Python asked for on its way; those of the domain hold."""
+        """Expected outcomes of the path conditions, and True for those of the domain."""
 
     @property
     def graph(self) -> Graph:
@@ -61,7 +61,7 @@ class Derivation:
 
     @property
     def conditions(self) -> tuple[Any, ...]:
-        """What held on the path that Python took, and the domain: the formulas are for arguments for which it holds."""
+        """The path conditions and the domain: the formulas are valid for arguments that satisfy them."""
         asked = self.program.ends[1 + len(self._derivatives) :]
         return tuple(condition_of(e.expression, outcome) for e, outcome in zip(asked, self._outcomes, strict=True))
 
@@ -71,12 +71,12 @@ class Derivation:
 
     @property
     def derivatives(self) -> Mapping[tuple[str, ...], Any]:
-        """Every derivative by the names of the inputs that it is taken in, one after the other."""
+        """All derivatives, by the names of the inputs in which they are taken, in order."""
         return {names: line.expression for names, line in self._lines.items()}
 
     @property
     def gradients(self) -> Mapping[str, Any]:
-        """The first derivatives by the names of the inputs."""
+        """The first derivatives, by the names of the inputs."""
         return {names[0]: e for names, e in self.derivatives.items() if len(names) == 1}
 
     def __getitem__(self, names: str | tuple[str, ...]) -> Any:
@@ -88,8 +88,8 @@ class Derivation:
         return found[wanted].expression
 
     def __call__(self, /, *args: Any, **kwargs: Any) -> Any:
-        """The value, the gradients, and the higher derivatives, computed by the formula: as tensors if `wrt` was one name, else as tuples
-        with one entry for each name; a Hessian in several is a tuple of tuples. Without derivatives, the value alone."""
+        """Return the value, the gradients and the higher derivatives, evaluated by the formulas: as tensors if `wrt` is one name, else as
+        tuples with one entry per name; a Hessian in several names is a tuple of tuples. Without derivatives, return the value alone."""
         value, *rest = self.evaluate(self._source.arrays(args, kwargs))
         if not self._derivatives:
             return wrap(value)
@@ -98,7 +98,8 @@ class Derivation:
         return wrap(value), *(self._nested(found, value.ndim, n, ()) for n in range(1, order + 1))
 
     def evaluate(self, arrays: Any, wide: bool = False) -> list[Any]:
-        """The arrays of value and derivatives, given one for each input of the function; `wide`, without rounding to their types."""
+        """Return the arrays of value and derivatives, given one for each input of the function; with `wide`, not rounded to their
+        dtypes."""
         value, *rest = self.program.evaluate(arrays, wide)
         asked = rest[len(self._derivatives) :]
         for n, (found, outcome, condition) in enumerate(zip(asked, self._outcomes, self.conditions, strict=True)):
@@ -129,19 +130,21 @@ class Derivation:
         return found[tuple(wrt[p] for p in order)].transpose([*range(lead), *axes]).copy()
 
     def certify(self, *args: Any, **kwargs: Any) -> Any:
-        """How far the formula, eager execution and numerical derivatives lie apart: at the arguments of the derivation, or at others."""
+        """Return how much the formula differs from eager execution and numerical derivatives: at the arguments of the derivation, or at
+        others."""
         from symgrad.compiler.symbolic.certify import certify
 
         return certify(self, self._source, self._source.arrays(args, kwargs) if args or kwargs else self._source.given())
 
     def steps(self) -> Any:
-        """The chain rule, step by step."""
+        """Return the chain rule, step by step."""
         from symgrad.compiler.symbolic.steps import Steps
 
         return Steps(self)
 
     def _heads(self) -> list[tuple[tuple[Any, ...], list[Any]]]:
-        """For the value and each derivative the indices of the function, and the inputs below the line: in index notation as elements."""
+        """Return, for the value and each derivative, the indices of the function and the inputs of the denominator; in index notation as
+        elements."""
         outer = self.graph.outputs[0]
         if self.program.notation != "index":
             return [((), [self.program.symbol(i) for i in d.wrt]) for d in (Derivative((), outer, ()), *self._derivatives)]
@@ -158,7 +161,7 @@ class Derivation:
         return heads
 
     def _constants(self, show: Any) -> list[tuple[str, str]]:
-        """Labels and types of tensors that the function captured: `c1` and `float64[3, 3]`."""
+        """Return labels and types of captured tensors: `c1` and `float64[3, 3]`."""
         return [(show.label(self.graph.labels[i]), type_text(self.graph.inputs[i])) for i in self._source.constants]
 
     def __str__(self) -> str:
@@ -181,7 +184,7 @@ class Derivation:
     __repr__ = __str__
 
     def latex(self) -> str:
-        """An `aligned` block, one line for each formula."""
+        """Return the formulas as an `aligned` block, one line each."""
         show = FormulaLatexPrinter(self.program.labels, self.name)
         name = latex_label(self.name)
         (at, _), *heads = self._heads()
@@ -205,14 +208,14 @@ class Derivation:
 
 
 def _legends(words: Mapping[str, str]) -> list[str]:
-    """`(H(t) is 1 for t > 0, else 0)`, and what stands for words that are names of the user's."""
+    """Return the legends: `(H(t) is 1 for t > 0, else 0)`, and replacements of words that clash with user names."""
     shown = {word: text for word, text in words.items() if word == "H" or (text != word and word != "pi")}
     other = "{} is our notation for {}, which is the name of something else here"
     return [f"({_LEGENDS.get(word, other).format(text, word)})" for word, text in shown.items()]
 
 
 def shortened(labels: Sequence[str]) -> list[str]:
-    """`ws.0, ..., ws.99` where many labels follow each other that differ in a number that counts up."""
+    """Return the labels with long runs of consecutive numbers abbreviated: `ws.0, ..., ws.99`."""
     runs: list[list[str]] = []
     for label in labels:
         if runs and _follows(runs[-1][-1], label):

@@ -34,7 +34,7 @@ from symgrad.tensor import Tensor
 
 @dataclass(frozen=True)
 class DerivationRequest:
-    """What is asked for: derivatives in which inputs, up to which order, in which notation."""
+    """The request: derivatives in which inputs, up to which order, in which notation."""
 
     wrt: Any = None
     order: int = 1
@@ -66,7 +66,7 @@ class Deriver:
 
 
 def of_call(signature: Signature, plan: DerivationRequest, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Derivation:
-    """The derivation of a function for arguments like these."""
+    """Return the derivation of a function for arguments of these types."""
     try:
         call = signature.bind(*_data(signature, args, kwargs, plan.wrt))
         traced, wrt = _traced(signature, call, plan)
@@ -85,7 +85,7 @@ def of_call(signature: Signature, plan: DerivationRequest, args: tuple[Any, ...]
 
 
 def _traced(signature: Signature, call: Call, plan: DerivationRequest) -> tuple[Trace, tuple[int, ...]]:
-    """A trace in which the inputs that derivatives are taken in require grad, and which these are."""
+    """Return a trace in which the inputs to differentiate require grad, and the positions of these inputs."""
     places = signature.named_arguments(call)
 
     def make(call: Call) -> Trace:
@@ -105,7 +105,7 @@ def _traced(signature: Signature, call: Call, plan: DerivationRequest) -> tuple[
 
 
 def of_result(result: Tensor, plan: DerivationRequest) -> Derivation:
-    """The derivation of what was recorded for a tensor."""
+    """Return the derivation of the recorded history of a tensor."""
     _check(plan)
     recorded = history(result)
     asked = plan.wrt if isinstance(plan.wrt, (tuple, list)) else () if plan.wrt is None else (plan.wrt,)
@@ -118,7 +118,7 @@ def of_result(result: Tensor, plan: DerivationRequest) -> Derivation:
 
 @contextmanager
 def _with_user_line() -> Iterator[None]:
-    """Formulas that there are not, with the user's line."""
+    """Prefix FormulaError with the user's source line."""
     try:
         yield
     except FormulaError as error:
@@ -136,7 +136,7 @@ def _leaf(recorded: History, x: Any) -> int:
 def derived(
     graph: Graph, wrt: tuple[int, ...], plan: DerivationRequest, path: PathConditions
 ) -> tuple[FormulaProgram, tuple[Derivative, ...]]:
-    """The formulas of a graph's value, of its derivatives, of the conditions of the path and of those of the domain, in that order."""
+    """Return the formulas of a graph's value, its derivatives, its path conditions and its domain conditions, in that order."""
     value, *conditions = stabilise(unroll(Graph(graph.inputs, (*graph.outputs, *path.values), graph.labels))).outputs
     if wrt and kind(value.dtype) not in "fc":
         raise TraceError(f"{user_line()}: only floating-point results have a derivative, got {type_text(value)}")
@@ -162,8 +162,8 @@ def _is_symmetric(d: Derivative) -> bool:
 def _data(
     signature: Signature, args: tuple[Any, ...], kwargs: dict[str, Any], wrt: Any, wide: bool = False
 ) -> tuple[tuple[Any, ...], dict[str, Any]]:
-    """The arguments with arrays in place of numbers that are data (Python's floats, NumPy's and SymPy's) and of jax arrays. A Python float
-    takes on the type of the tensors beside it, or the default type; `wide`, it keeps all its digits."""
+    """Return the arguments with arrays in place of scalar data (Python floats, NumPy and SymPy scalars) and of JAX arrays. A Python float
+    takes the dtype of the tensors beside it, or the default dtype; with `wide`, it keeps all its digits."""
     args, kwargs = signature.with_floats(args, kwargs, wrt)
     found, _ = flatten((args, kwargs), lambda x: is_data(x) or _array_of_number(x, None) is not None)
     beside = [x.dtype for x in map(storage_or_spec, found) if getattr(x, "dtype", None) is not None and kind(x.dtype) in "fc"]
@@ -187,7 +187,7 @@ def _array_of_number(x: Any, dtype: Any) -> Any:
 
 
 def _advice(args: tuple[Any, ...], kwargs: dict[str, Any]) -> str | None:
-    """What was probably meant by the first argument that looks like a shape, if there is one."""
+    """Return advice for the first argument that looks like a shape, or None."""
     for x in (*args, *kwargs.values()):
         if isinstance(x, tuple) and x and all(isinstance(n, int) for n in x):
             return f"derive got the tuple {x}, and tuples are no data: did you mean sg.spec({x}), a tensor of that shape?"
@@ -195,7 +195,7 @@ def _advice(args: tuple[Any, ...], kwargs: dict[str, Any]) -> str | None:
 
 
 class CallSource:
-    """Where a derivation's arguments come from: calls of the function."""
+    """The arguments of a derivation come from calls of the function."""
 
     def __init__(self, signature: Signature, call: Call, captured: Sequence[Tensor], wrt: Any = None) -> None:
         self.signature, self.wrt = signature, wrt
@@ -204,7 +204,7 @@ class CallSource:
         self.labels = call.labels
 
     def arrays(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> list[Any]:
-        """An array for each input of the graph, given arguments of the same types."""
+        """Return an array for each input of the graph, from arguments of the same types."""
         call = replace(self.signature.bind(*_data(self.signature, args, kwargs, self.wrt)), effects=self.call.effects)
         if call.key() != self.call.key():
             raise FormulaError("this formula was derived for arguments of other shapes, dtypes or settings: derive it again for these")
@@ -215,11 +215,11 @@ class CallSource:
         return arrays
 
     def given(self) -> list[Any]:
-        """The arrays that the function was derived for; specs are left as they are."""
+        """Return the arrays that the function was derived for; specs stay specs."""
         return [array_of(x) for x in (*self.call.leaves, *self.captured)]
 
     def run(self, tensors: Sequence[Tensor]) -> Any:
-        """The function itself, on tensors in place of its arguments."""
+        """Run the function itself, with tensors as its arguments."""
         return self.signature.caller(self.call)(tensors[: len(self.call.leaves)])
 
     @property
@@ -228,19 +228,19 @@ class CallSource:
 
     @property
     def constants(self) -> list[int]:
-        """Which inputs are tensors that the function captured, and that nobody differentiates in."""
+        """The positions of captured tensors that do not require grad."""
         return [i for i, t in enumerate(self.captured, start=self.arguments) if not t.requires_grad]
 
 
 class HistorySource:
-    """Where the arguments of a recorded result come from: the leaves that it began with."""
+    """The arguments of a recorded result are the leaves of its history."""
 
     def __init__(self, recorded: History) -> None:
         self.recorded = recorded
         self.labels = recorded.graph.labels
 
     def arrays(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> list[Any]:
-        """With values of the leaves by name, or none for those that they have now."""
+        """Return an array for each leaf: the value given by name, or the current one."""
         if args:
             raise TypeError("a recorded result is run with its leaves as they are now, or with values by name: formula(x=...)")
         unknown = kwargs.keys() - set(self.labels)

@@ -1,4 +1,5 @@
-"""Formulas run with NumPy: each kind of expression by its own function, rows of the table by their kernels. No text is ever executed."""
+"""Evaluate formulas with NumPy: each kind of expression by its own function, rows of the table by their kernels. No text is ever
+executed."""
 
 from __future__ import annotations
 
@@ -18,15 +19,15 @@ from symgrad.ops.table import TABLE
 from symgrad.typing import Array
 
 WIDE = {"f": np.dtype(np.float64), "c": np.dtype(np.complex128)}
-"""A formula is mathematics: it is computed in the widest type, and rounded to the type of the result."""
+"""A formula is computed in the widest dtype, and rounded to the dtype of the result."""
 
 
 _OF_ITS_TYPE = frozenset(("nan_to_num",))
-"""Rows whose result depends on the type that they compute in: the largest number there is."""
+"""Rows whose result depends on the dtype in which they compute, through its largest number."""
 
 
 class Evaluator:
-    """Values of expressions, each computed once. A matrix is a 2-D array, whatever the rank of the tensor that it stands for."""
+    """Values of expressions, each computed once. A matrix is a 2-D array, whatever the rank of the tensor that it represents."""
 
     def __init__(self) -> None:
         self.known: dict[Any, Any] = {}
@@ -41,7 +42,8 @@ class Evaluator:
             self.known[name] = value
 
     def standing_in(self, line: Any) -> Evaluator:
-        """What computes the first line of a line's form: it finds the names of this one under those of the first."""
+        """Return an evaluator for the first line of a line's form: it knows the values of this line's names under the names of the
+        first."""
         if line.first is line:
             return self
         inner = self.fresh()
@@ -83,7 +85,7 @@ class Evaluator:
         return kernel(*(self.value(a) for a in e.args))
 
     def _apply(self, application: Any, args: Any) -> Any:
-        """A row that the formula shows under its own name, computed in the widest type, unless that makes a difference to what it means."""
+        """Compute a row that the formula shows under its own name, in the widest dtype, unless the dtype affects its meaning."""
         given, row = iter(args), application.row
         own = row.foreign is not None or row.name in _OF_ITS_TYPE
         widest = (lambda dtype: dtype) if own else (lambda dtype: WIDE.get(kind(np.dtype(dtype)), dtype))
@@ -107,7 +109,7 @@ class Evaluator:
         if base is sp.E:
             return np.exp(self.value(exponent))
         x = self.value(base)
-        if abs(exponent) == sp.Rational(1, 2):  # of -∞ there is no root, and NumPy's power is 0
+        if abs(exponent) == sp.Rational(1, 2):  # np.power(-inf, -0.5) is 0, where 1 / sqrt(-inf) is NaN
             return np.sqrt(x) if exponent > 0 else 1 / np.sqrt(x)
         x = x if np.iscomplexobj(x) else np.asarray(x, float)
         if exponent.is_Integer and exponent < 0:
@@ -152,7 +154,7 @@ def _rows(name: str, x: Any) -> Any:
 
 
 def _product(*factors: Any) -> Any:
-    """A matrix product in which some factors are scalars."""
+    """Return a matrix product in which some factors are scalars."""
     matrices = [f for f in factors if np.ndim(f) == 2]
     scalars = [f for f in factors if np.ndim(f) != 2]
     return functools.reduce(operator.mul, scalars, functools.reduce(operator.matmul, matrices))
@@ -176,7 +178,7 @@ _KERNELS: dict[Any, Callable[..., Any]] = {
     sp.Transpose: np.transpose,
     sp.HadamardProduct: lambda *xs: functools.reduce(operator.mul, xs),
     sp.Trace: np.trace,
-    sp.KroneckerDelta: lambda x, y: np.equal(x, y).astype(np.int64),  # truth values would not add up
+    sp.KroneckerDelta: lambda x, y: np.equal(x, y).astype(np.int64),  # booleans would not add up
     sp.Mod: np.mod,
     sp.floor: np.floor,
     sp.re: np.real,
@@ -190,7 +192,7 @@ _KERNELS: dict[Any, Callable[..., Any]] = {
 
 @functools.cache
 def _by_meaning() -> dict[Any, Callable[..., Any]]:
-    """SymPy's functions that are the whole meaning of a row, with that row's kernel."""
+    """Return the kernels of rows whose meaning is exactly one SymPy function, by that function."""
     found: dict[Any, Callable[..., Any]] = {}
     for row in TABLE.values():
         if row.sympy is None or row.attrs or not row.elementwise or row.policy == "where":

@@ -1,7 +1,7 @@
-"""From an expression of SymPy's to rows of the table: on arrays, on recorded tensors, on values of a graph, whichever namespace is given.
+"""Translate a SymPy expression to rows of the table, in any namespace: arrays, recorded tensors or graph values.
 
-Functions are found by what rows mean. Each part is computed once. Where a function has a kink its derivative is the table's: Max and Min
-share at a tie, Abs has slope 0 at 0, and steps have no slope anywhere.
+SymPy functions are matched with rows by the rows' meanings. Each subexpression is computed once. At kinks the derivative is that of the
+table: Max and Min share at a tie, Abs has slope 0 at 0, and step functions have slope 0 everywhere.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from symgrad.ops.table import TABLE
 
 
 class Kinked(sp.Function):  # type: ignore[misc]
-    """A function that SymPy would differentiate into what cannot be computed; its slopes are given here."""
+    """A function whose derivative SymPy would write in a form that cannot be computed; `fdiff` defines it instead."""
 
     @classmethod
     def eval(cls, *args: Any) -> Any:
@@ -76,12 +76,12 @@ _KINKED = {sp.Abs: Magnitude, sp.sign: Sign, sp.floor: Floor, sp.ceiling: Ceilin
 
 
 def derivative(expression: Any, symbol: Any) -> Any:
-    """The derivative of an expression, with the table's conventions at kinks."""
+    """Return the derivative of an expression, with the table's conventions at kinks."""
     return sp.diff(_with_kinked_functions(expression), symbol)
 
 
 def _with_kinked_functions(e: Any) -> Any:
-    """The expression with its kinked functions as ours."""
+    """Return the expression with its kinked functions replaced by the classes of this file."""
     if not e.args:
         return e
     args = [_with_kinked_functions(a) for a in e.args]
@@ -93,7 +93,8 @@ def _with_kinked_functions(e: Any) -> Any:
 
 
 def translate(xp: Any, expression: Any, bindings: Mapping[Any, Any], dtype: Any = None) -> Any:
-    """The value of an expression in the namespace `xp`, given those of its symbols; numbers that stand alone take on `dtype`."""
+    """Return the value of an expression in the namespace `xp`, given the values of its symbols; a constant branch of a Piecewise takes
+    `dtype`."""
     return _Translator(xp, bindings, dtype).value(expression)
 
 
@@ -120,7 +121,7 @@ class _Translator:
         raise FormulaError(f"no row of the table means {e.func.__name__}: {e} cannot be computed; write it with functions that there are")
 
     def add(self, e: Any) -> Any:
-        """Numbers last; what is taken away is subtracted."""
+        """Add the terms, numbers last; terms with a minus sign are subtracted."""
         first, *others = sorted(e.args, key=lambda term: (term.is_number, term.could_extract_minus_sign()))
         total = self.value(first)
         for term in others:
@@ -129,7 +130,7 @@ class _Translator:
         return total
 
     def mul(self, e: Any) -> Any:
-        """One quotient, and a rational factor as a product and a division by integers."""
+        """Return one quotient; a rational factor becomes a product with and a division by integers."""
         coefficient, rest = e.as_coeff_Mul(rational=True)
         above, below = sp.fraction(rest, exact=True)
         result = self.product(above, coefficient.p) if above != 1 or below == 1 else None
@@ -156,18 +157,18 @@ class _Translator:
         return self.xp.pow(self.value(base), self.value(exponent))
 
     def choice(self, e: Any) -> Any:
-        """Outside of all its conditions a Piecewise has no value."""
+        """Return nested where(); a Piecewise is NaN outside of all its conditions."""
         branches = list(e.args)
         result = self.value(branches.pop().expr) if branches[-1].cond == sp.true else float("nan")
         for branch in reversed(branches):
             condition, x = self.value(branch.cond), self.value(branch.expr)
-            if not hasattr(x, "dtype") and not hasattr(result, "dtype"):  # numbers alone would decide on the type
+            if not hasattr(x, "dtype") and not hasattr(result, "dtype"):  # two numbers would not determine the dtype
                 x = self.xp.mul(self.xp.cast(condition, dtype=self.dtype), x)
             result = self.xp.where(condition, x, result)
         return result
 
     def unit(self, e: Any) -> Any:
-        """A step of which every derivative is 0: comparisons have none."""
+        """Return a step function all of whose derivatives are 0, since comparisons have none."""
         x, middle = self.value(e.args[0]), self.value(e.args[1])
         above = self.xp.cast(self.xp.gt(x, 0), dtype=self.dtype)
         if e.args[1] == 0:
@@ -190,7 +191,7 @@ class _Translator:
 
 
 def number(e: Any) -> Any:
-    """A number of SymPy's: integers as they are, others exactly where rows can say them, and else rounded."""
+    """Return a SymPy number: integers as they are, others exactly if rows can express them, else rounded."""
     if e.is_Integer:
         return int(e)
     if e.is_Float or e in (sp.oo, -sp.oo, sp.nan):
@@ -205,7 +206,7 @@ def number(e: Any) -> Any:
 
 
 class _Forms:
-    """A namespace in which a row applied to numbers is an exact number of that form; what it rounds to is not looked at."""
+    """A namespace in which a row applied to numbers is an Exact number of that form; its rounded value is not used."""
 
     def __getattr__(self, name: str) -> Callable[..., Exact]:
         return lambda *args, **attrs: Exact(0.0, (name, *args) if not attrs else ("pow", *args, *attrs.values()))
@@ -233,7 +234,7 @@ _RULES: tuple[tuple[Any, Callable[[_Translator, Any], Any]], ...] = (
 
 @functools.cache
 def _meanings() -> dict[Any, list[tuple[str, tuple[int, ...], tuple[tuple[int, Any], ...]]]]:
-    """For functions of SymPy's the rows that mean them: at which places their arguments stand, and what stands at the others."""
+    """Return, for each SymPy function, the rows that mean it: the positions of their arguments, and the numbers at the other positions."""
     found: dict[Any, Any] = {}
     for row in TABLE.values():
         if row.sympy is None or row.attrs or not row.elementwise or row.policy in ("where", "compare", "each"):

@@ -1,4 +1,4 @@
-"""What led to a result, frozen out of the autograd tape; works after backward() too, when the arrays are gone."""
+"""Freeze the history of a result out of the autograd tape; works after backward(), too, when the arrays are freed."""
 
 from __future__ import annotations
 
@@ -17,14 +17,14 @@ from symgrad.tensor import Tensor, refresh
 
 @dataclass(frozen=True)
 class History:
-    """What led to a result. `leaves` are the tensors behind the inputs, None for a constant whose values were not kept."""
+    """The graph of a result. `leaves` are the tensors behind its inputs, None for a constant whose values were not kept."""
 
     graph: Graph
     leaves: tuple[Tensor | None, ...]
 
 
 def history(result: Tensor) -> History:
-    """The recorded history of a tensor: leaves that require grad, and constants, are inputs."""
+    """Return the recorded history of a tensor: leaves that require grad, and constants, are inputs."""
     if result._base is not None:
         refresh(result)
     root = result if result._node is None else result._node
@@ -64,7 +64,7 @@ def history(result: Tensor) -> History:
 
 
 def _applied(node: Node, args: tuple[Any, ...]) -> Any:
-    """The values of a recorded node, given those of its arguments."""
+    """Return the values of a recorded node, given those of its arguments."""
     row = node.row
     if row.pullback is None:
         return apply(TABLE.get(row.name, row), args, node.attrs)

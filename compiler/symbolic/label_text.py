@@ -1,4 +1,4 @@
-"""Labels of the user's as they are printed: harmless, and in LaTeX with their numbers as subscripts."""
+"""User labels as printed text: without control characters, and in LaTeX escaped, with numbers as subscripts."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ _ESCAPES = {c: f"\\{c}" for c in "{}$&#_%"} | {"\\": r"\backslash ", "^": r"\hat
 
 
 def clean(label: str) -> str:
-    """A label without what would move the cursor."""
+    """Return a label without control characters, which could move the cursor."""
     return "".join(c if c.isprintable() else "?" for c in label)
 
 
@@ -22,7 +22,8 @@ def escaped(text: str) -> str:
 
 
 def latex_label(label: str) -> str:
-    """`w1` is w₁, `theta` is θ, words are upright, an element's index is a subscript; a bar stands over the letter before it."""
+    """Return a label as LaTeX: `w1` is w₁, `theta` is θ, words are upright, the index of an element is a subscript; a macron becomes a bar
+    over the letter before it."""
     if BAR in label:
         letter, _, rest = label.partition(BAR)
         return rf"\bar{{{escaped(letter)}}}" + (f"_{{{escaped(rest)}}}" if rest else "")

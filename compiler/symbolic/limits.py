@@ -1,12 +1,12 @@
-"""How much SymPy is asked to do at once: all bounds are here. They are sizes, not seconds, so a formula is the same on every machine.
+"""All bounds on the work of SymPy. They are sizes, not seconds, so that a formula is the same on every machine.
 
-    building, replacing, asking, printing   operands of a row have at most `Limits.parts` parts each: longer ones get a name
-    diff                                    only of what is linear in a direction, up to MOST_UNNAMED parts; beyond, another notation
-    factor                                  up to MOST_OPS operations, multiplied out MOST_TERMS terms, of MOST_DEGREE
-    multiplying out sums of deltas          up to MOST_TERMS terms
-    simplify, solve, integrate, limit       never
+    building, replacing, querying, printing  operands of a row have at most `Limits.parts` parts each: longer ones get a name
+    diff                                     only of what is linear in a direction, up to MAX_UNNAMED parts; beyond, another notation
+    factor                                   up to MAX_OPS operations and, expanded, MAX_TERMS terms of degree MAX_DEGREE
+    expanding sums of deltas                 up to MAX_TERMS terms
+    simplify, solve, integrate, limit        never
 
-Beyond a bound the expression stays as it is: longer, and as right.
+Beyond a bound an expression stays as it is: longer, but equally correct.
 """
 
 from __future__ import annotations
@@ -22,8 +22,8 @@ from symgrad.compiler.symbolic.notations.matrix_algebra import Elementwise
 
 @dataclass(frozen=True)
 class Limits:
-    """An expression gets a name if it mentions more symbols than `most`, or has more parts; if it is used more than once and mentions
-    more symbols than `shared`; or if its repetitions have more parts than `repeated`, for which it must have some itself."""
+    """An expression gets a name if it has more symbols than `most`, or more parts than `parts`; if it is used more than once and has more
+    symbols than `shared`; or if its repetitions have more parts than `repeated` and it has at least `worth_it` parts itself."""
 
     shared: int
     most: int
@@ -40,21 +40,22 @@ class Limits:
 
 _TEXTBOOK, _NET, _LONG = Limits(8, 48, 96, inf), Limits(8, 48, 96, 16), Limits(2, 12, 32, 16)
 _SOME, _MANY = 40, 150
-"""A graph of so many values is no longer one formula; of so many, it is read line by line."""
+"""A graph with more values than the first is no longer read as one formula; with more than the second, it is read line by line."""
 MAX_UNNAMED = 2000
-"""Parts of an expression that cannot have a name, since it is to be taken apart."""
+"""Largest number of parts of an expression that cannot get a name, since it will be differentiated or matched."""
 MAX_OPS, MAX_TERMS = 60, 64
 MAX_DEGREE = {0: 64, 1: 24, 2: 8, 3: 4}
-"""By the number of variables: polynomials in several take much longer."""
+"""By the number of variables: polynomials in several variables take much longer."""
 
 
 def limits(values: int) -> Limits:
-    """Those of a graph of so many values."""
+    """Return the limits for a graph with this many values."""
     return _LONG if values > _MANY else _NET if values > _SOME else _TEXTBOOK
 
 
 def size(expression: Any, most: int, most_parts: int) -> tuple[int, int]:
-    """How many symbols, and how many parts that a reader sees. Counting stops at more parts than allowed: these are too many symbols."""
+    """Return the number of symbols, and the number of parts that a reader sees. Counting stops above either limit, and both are then
+    reported as exceeded."""
     leaves = parts = seen = 0
     hidden: set[Any] = set()
     stack = [expression]
@@ -65,7 +66,7 @@ def size(expression: Any, most: int, most_parts: int) -> tuple[int, int]:
         seen += 1
         if leaves > most or seen > most_parts:
             return most + 1, most_parts + 1
-        if isinstance(e, sp.Lambda):  # matrices are printed in place of its variables
+        if isinstance(e, sp.Lambda):  # its variables are printed as matrices
             hidden.update(e.variables)
         parts += not (isinstance(e, (sp.Lambda, sp.Tuple, Elementwise)) or e in hidden)
         if not leaf:
@@ -74,7 +75,7 @@ def size(expression: Any, most: int, most_parts: int) -> tuple[int, int]:
 
 
 def tidy(e: Any) -> Any:
-    """A short expression over one denominator, with its factors; others as they are."""
+    """Return a short expression over one denominator, factored, if that is shorter; any other unchanged."""
     if size(e, MAX_OPS, 4 * MAX_OPS)[0] > MAX_OPS or e.count_ops() > MAX_OPS:
         return e
     if e.has(sp.Piecewise, sp.Float) or all(p.is_number for p in e.atoms(sp.Pow)):
@@ -88,7 +89,8 @@ def tidy(e: Any) -> Any:
 
 
 def _multiplied_out(e: Any, variables: set[Any]) -> tuple[int, int, int]:
-    """At most how many terms numerator and denominator have, as polynomials of what is no arithmetic, and their degree."""
+    """Return upper bounds on the number of terms of numerator and denominator, as polynomials in all non-arithmetic parts, and on their
+    degree; add these parts to `variables`."""
     if isinstance(e, (sp.Add, sp.Mul)):
         parts = [_multiplied_out(a, variables) for a in e.args]
         below = prod(d for _, d, _ in parts)
@@ -111,7 +113,7 @@ def _multiplied_out(e: Any, variables: set[Any]) -> tuple[int, int, int]:
 
 
 def _exponent(e: Any) -> int:
-    """exp(9 x) is a ninth power"""
+    """Return the degree of an exponential: exp(9 x) is a ninth power."""
     exponent = e.exp if isinstance(e, (sp.exp, sp.Pow)) else sp.Integer(1)
     scales = [term.as_coeff_Mul()[0] for term in sp.Add.make_args(exponent)]
     return max(abs(int(scale.p)) if scale.is_Rational else 1 for scale in scales)

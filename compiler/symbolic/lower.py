@@ -1,10 +1,10 @@
-"""From a graph to a symbolic program, in a chosen notation.
+"""Lower a graph to a symbolic program in a chosen notation.
 
-    scalar     every value is a number, or an array treated element by element
-    elements   small tensors spelled out, one expression for each element
+    scalar     every value is a scalar, or an array treated element by element
+    elements   small tensors spelled out, one expression per element
     matrix     products, transposes and Hadamard products of matrices
-    index      elements at (i, j, ...), sums over indices, Kronecker deltas: any graph has this one
-    auto       the first that fits, of scalar, matrix, elements (if small) and index
+    index      elements at (i, j, ...), sums over indices, Kronecker deltas: works for any graph
+    auto       the first that fits of scalar, matrix, elements (if small) and index
 """
 
 from __future__ import annotations
@@ -22,16 +22,17 @@ from symgrad.errors import FormulaError
 
 _LOWERINGS = {"scalar": scalar.lower, "matrix": matrix.lower, "elements": elements.lower, "index": index.lower}
 _OF_SYMPY = (TypeError, ValueError, ArithmeticError, AttributeError, LookupError, NotImplementedError, PolynomialError)
-"""What SymPy and NumPy raise in the midst of an expression that they cannot make."""
+"""Exceptions that SymPy and NumPy raise while they build an expression that they do not support."""
 NOTATIONS = ("auto", *_LOWERINGS)
 
 
 def lower(
     graph: Graph, notation: str = "auto", directions: Sequence[tuple[Value, ...]] = (), symmetric: frozenset[int] = frozenset()
 ) -> FormulaProgram:
-    """The graph as a formula in the notation asked for; `auto` takes the first that fits.
+    """Return the graph as a formula in the requested notation; `auto` takes the first that fits.
 
-    With `directions`, some for each output, the outputs are derivatives, and get the dimensions of their directions."""
+    `directions` holds a tuple of inputs for each output: such an output is a derivative, and gets the dimensions of its directions.
+    """
     job = LoweringRequest(decompose(within_domain(graph)), tuple(directions) or ((),) * len(graph.outputs), symmetric)
     if notation != "auto":
         if notation not in _LOWERINGS:

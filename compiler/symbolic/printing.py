@@ -1,4 +1,4 @@
-"""Formulas as text and as LaTeX. Labels come from the program's table, and are made harmless here: nothing printed is ever read back."""
+"""Print formulas as text and as LaTeX. Labels come from the program's table and are escaped here: printed text is never parsed."""
 
 from __future__ import annotations
 
@@ -32,40 +32,40 @@ _BETWEEN = {
     "div": ("/", r"\frac{%s}{%s}"), "eq": (" = ", "%s = %s"), "ne": (" ≠ ", r"%s \neq %s"), "lt": (" < ", "%s < %s"),
     "le": (" <= ", r"%s \leq %s"), "gt": (" > ", "%s > %s"), "ge": (" >= ", r"%s \geq %s"),
 }  # fmt: skip
-"""Rows that are written between their arguments, also where they are functions to SymPy."""
+"""Rows that are printed as infix operators, even if they are opaque functions to SymPy."""
 
 
 def asks(e: Any) -> bool:
-    """Whether a relation says that a row of truth values holds, or does not: isnan(x) ≠ 0."""
+    """True if a relation states that a boolean row holds or does not: isnan(x) ≠ 0."""
     row = getattr(getattr(e.lhs.func, "application", None), "row", None)
     return e.rhs == 0 and e.rel_op in ("==", "!=") and row is not None and row.policy == "compare"
 
 
 def _squared(e: Any) -> Any:
-    """M, if the expression is the sum of the squares of its elements."""
+    """Return M if the expression is the sum of the squares of its elements, else None."""
     matrix = e.args[0]
     return matrix.base if isinstance(matrix, sp.HadamardPower) and matrix.exp == 2 else None
 
 
 def _rooted(e: Any) -> Any:
-    """M, if the expression is a whole power, positive or negative, of the norm of M."""
+    """Return M if the expression is an integer power, positive or negative, of the norm of M, else None."""
     return _squared(e.base) if isinstance(e.base, Total) and (2 * e.exp).is_Integer else None
 
 
 class _Printer(MatrixPrinter):
-    """What both printers do: labels for symbols, and one text for all lines of a form."""
+    """Common to both printers: labels of symbols, and one text for all lines of a form."""
 
     def __init__(self, labels: Mapping[Any, str], function: str = "", **settings: Any) -> None:
         super().__init__(settings)  # type: ignore[call-arg]
         self.labels = labels
         self.taken = {function, *labels.values(), *map(self.label, labels.values())}
-        """Names of the user's: words of ours that are among them are replaced."""
+        """User names; words of the notation that clash with them are replaced."""
         self.words: dict[str, str] = {}
-        """The words of our notation that were printed, with what stands for them."""
+        """The words of the notation that were printed, with their replacements."""
         self.inserted: dict[Any, Any] = {}
         self.letters: dict[Any, str] = {}
         self.holes: dict[Any, str] = {}
-        """What stands in place of names in the text that is common to all lines of a form."""
+        """Placeholders for names in the text that all lines of a form share."""
         self.texts: dict[Any, list[str]] = {}
 
     def doprint(self, e: Any) -> str:
@@ -73,16 +73,16 @@ class _Printer(MatrixPrinter):
         return self.continued(e)
 
     def continued(self, e: Any) -> str:
-        """What comes after a left side: the indices there keep their letters."""
+        """Print what follows a left side, whose indices keep their letters."""
         if isinstance(e, sp.Basic):
             self.name_indices(e)  # type: ignore[attr-defined]
             self.sized = not says_sizes(e)
         return super().doprint(e)  # type: ignore[misc, no-any-return]
 
     def line(self, line: Any) -> str:
-        """A line after its left side: the text of the first one of its form, with its own names."""
+        """Print a line without its left side: the text of the first line of its form, with this line's own names."""
         own = [self.named(name) for name in line.names]
-        marks = tuple("".join(c for c in "_^" if c in text) for text in own)  # what decides on brackets
+        marks = tuple("".join(c for c in "_^" if c in text) for text in own)  # these characters decide on brackets
         key = (line.first, marks, *self.letters.items())
         if key not in self.texts:
             self.holes = {name: f"\ue000{i}{mark}\ue001" for i, (name, mark) in enumerate(zip(line.first.names, marks, strict=True))}
@@ -92,14 +92,14 @@ class _Printer(MatrixPrinter):
         return "".join(own[int(part)] if n % 2 else part for n, part in enumerate(text))
 
     def word(self, name: str) -> str:
-        """A word of our notation, or another one where the user has given that name to something."""
+        """Return a word of the notation, or a replacement if the user has given that name to something."""
         if name not in self.words:
             others = chain((name,), _OTHER_WORDS.get(name, ()), (name + "′" * n for n in range(1, 99)))
             self.words[name] = next(text for text in others if text not in self.taken)
         return self.words[name]
 
     def named(self, e: Any) -> str:
-        """The label of a symbol."""
+        """Return the label of a symbol."""
         return self.holes[e] if e in self.holes else self.label(self.labels.get(e, str(e.name)))
 
     def label(self, text: str) -> str:
@@ -116,7 +116,7 @@ class _Printer(MatrixPrinter):
         return super()._print(e, **options)
 
     def parenthesize(self, item: Any, level: Any, *args: Any, **options: Any) -> str:
-        """Brackets in SymPy's own text: a variable that stands for a matrix holds together as the matrix does."""
+        """Add brackets in SymPy's own printing: a variable that stands for a matrix has the precedence of the matrix."""
         if item in self.inserted:
             return self.inside(item, ELEMENTS)
         return super().parenthesize(item, level, *args, **options)  # type: ignore[misc, no-any-return]
@@ -131,7 +131,7 @@ class _Printer(MatrixPrinter):
 
 
 class TextPrinter(_Printer, IndexText, StrPrinter):  # type: ignore[misc]
-    """`2 xᵀ ((x w - y) ∘ H(x w))`"""
+    """Plain text: `2 xᵀ ((x w - y) ∘ H(x w))`."""
 
     bracket, circle, slash, ones = "(%s)", " ∘ ", " ⊘ ", "𝟏"
     printmethod = "_no_text_of_its_own"  # SymPy's Indexed would print itself, without labels
@@ -173,7 +173,7 @@ class TextPrinter(_Printer, IndexText, StrPrinter):  # type: ignore[misc]
             return self._print(relation(e.lhs))
         if asks(e):
             return f"{'~' if e.rel_op == '==' else ''}{self._print(e.lhs)}"
-        word = {"==": "=", "!=": "≠"}.get(e.rel_op)  # SymPy's text would be Eq(...) and Ne(...)
+        word = {"==": "=", "!=": "≠"}.get(e.rel_op)  # SymPy would print Eq(...) and Ne(...)
         return f"{self._print(e.lhs)} {word} {self._print(e.rhs)}" if word else super()._print_Relational(e)
 
     def raised_elements(self, base: str, exponent: str) -> str:
@@ -204,7 +204,7 @@ class TextPrinter(_Printer, IndexText, StrPrinter):  # type: ignore[misc]
         return str(n).translate(_LOWERED)
 
     def _print_Mul(self, e: Any) -> str:
-        """After a minus sign SymPy would leave out the brackets around (xᵀ y) in a product of several."""
+        """After a minus sign SymPy would omit the brackets around (xᵀ y) in a product of several factors."""
         number, rest = e.as_coeff_Mul()
         if number.is_negative and isinstance(rest, sp.Mul) and any(isinstance(f, Entry) for f in rest.args):
             return f"-{self._print(-e)}"
@@ -217,13 +217,13 @@ class TextPrinter(_Printer, IndexText, StrPrinter):  # type: ignore[misc]
         return "-∞"
 
     def term(self, e: Any) -> str:
-        """`y - 1`, not `y - 𝟏`: in a sum a number is added to every element."""
+        """Print `y - 1`, not `y - 𝟏`: a number in a sum is added to every element."""
         scale, factors = parted(e)
         is_number = scale.is_Rational and len(factors) == 1 and isinstance(factors[0], sp.OneMatrix)
         return self._print(scale) if is_number else super().term(e)
 
     def scale(self, e: Any) -> str:
-        """(m/‖x‖) x is not m/(‖x‖ x)"""
+        """Bracket (m/‖x‖) x, which is not m/(‖x‖ x)."""
         return super().scale(e) if sp.fraction(e)[1].is_Rational else self.bracket % self._print(e)
 
     def _print_Transpose(self, e: Any) -> str:
@@ -270,7 +270,7 @@ class TextPrinter(_Printer, IndexText, StrPrinter):  # type: ignore[misc]
         return self._print(e.args[0])
 
     def _print_AppliedUndef(self, e: Any) -> str:
-        if not hasattr(e.func, "application"):  # a word of a row's meaning
+        if not hasattr(e.func, "application"):  # a function in a row's meaning
             return self.call(e.func.__name__, e.args)
         if e.func.application.row.name in _BETWEEN:
             return f"({self.operand(e.args[0])}{_BETWEEN[e.func.application.row.name][0]}{self.operand(e.args[1])})"
@@ -286,7 +286,7 @@ class FormulaLatexPrinter(_Printer, IndexLatex, LatexPrinter):  # type: ignore[m
     bracket, circle, slash, ones = r"\left(%s\right)", r" \circ ", r" \oslash ", r"\mathbf{1}"
 
     def label(self, text: str) -> str:
-        """x₁ is x1; another label that would look the same is upright: x_1."""
+        """Return the label in LaTeX: x1 is x₁; a second label that would look the same is upright: x_1."""
         if text not in self.shown:
             found = latex_label(text)
             self.shown[text] = found if found not in self.shown.values() else rf"\mathrm{{{escaped(text)}}}"
@@ -294,7 +294,7 @@ class FormulaLatexPrinter(_Printer, IndexLatex, LatexPrinter):  # type: ignore[m
 
     @cached_property
     def shown(self) -> dict[str, str]:
-        """What stands for each label."""
+        """The LaTeX of each label so far."""
         return {}
 
     def array(self, e: Any) -> str:
@@ -322,7 +322,7 @@ class FormulaLatexPrinter(_Printer, IndexLatex, LatexPrinter):  # type: ignore[m
         return _raised(shown.get(e.args[1], rf"{name}\left({argument}, {self._print(e.args[1])}\right)"), exp)
 
     def _print_ExpBase(self, e: Any, exp: Any = None) -> str:
-        """e^x, unless e is an argument."""
+        """Print e^x, unless an input is called e."""
         if "e" not in self.taken:
             return super()._print_ExpBase(e, exp)  # type: ignore[no-any-return]
         return _raised(rf"\exp\left({self._print(e.args[0])}\right)", exp)
@@ -334,7 +334,7 @@ class FormulaLatexPrinter(_Printer, IndexLatex, LatexPrinter):  # type: ignore[m
         return _raised(r"\pi" if r"\pi" not in self.taken else repr(math.pi), exp)
 
     def _print(self, e: Any, **options: Any) -> str:
-        """π prints itself, in SymPy, and would not ask whether that is a name."""
+        """SymPy's π prints itself, without a check whether the name is taken."""
         return self._print_Pi(e) if e is sp.pi else super()._print(e, **options)
 
     def raised_elements(self, base: str, exponent: str) -> str:
@@ -350,7 +350,7 @@ class FormulaLatexPrinter(_Printer, IndexLatex, LatexPrinter):  # type: ignore[m
         return f"_{{{n}}}"
 
     def level(self, e: Any) -> int:
-        """e^x is a power, here."""
+        """e^x prints as a power in LaTeX."""
         return min(super().level(e), POWER) if isinstance(e, sp.exp) else super().level(e)
 
     def _print_Transpose(self, e: Any) -> str:

@@ -1,6 +1,6 @@
 """A symbolic program: lines `name = expression` in order, and an expression (or an array of them) for each output of a graph.
 
-Symbols have internal names. What a user calls them stands in `labels`, which only printers read.
+Symbols have internal names. The user's names are in `labels`, which only printers read.
 """
 
 from __future__ import annotations
@@ -22,12 +22,12 @@ from symgrad.typing import Array
 
 
 class Line:
-    """A formula, made when it is looked at. `first` is the line that has the same form: printed and run in place of this one, with
-    the names of this one in place of its own."""
+    """A formula, built on first access. `first` is the first line of the same form, which is printed and evaluated instead, with this
+    line's names in place of its own."""
 
     def __init__(self, name: Any, names: tuple[Any, ...], make: Callable[[], Any], first: Line | None = None) -> None:
         self.name = name
-        """What the line defines; None for an output."""
+        """The symbol that the line defines; None for an output."""
         self.names = names
         self.first = self if first is None else first
         self._make = make
@@ -43,7 +43,7 @@ class Line:
 
     @property
     def used(self) -> list[Any]:
-        """The names that occur in it."""
+        """The names that occur in the expression."""
         return [self.names[i] for i in self.first._places]
 
     @cached_property
@@ -60,15 +60,15 @@ class FormulaProgram:
     graph: Graph
     notation: str
     inputs: tuple[Any, ...]
-    """For each input of the graph a Symbol, a MatrixSymbol, or an object array of Symbols."""
+    """For each input of the graph, a Symbol, a MatrixSymbol, or an object array of Symbols."""
     lines: tuple[Line, ...]
     ends: tuple[Line, ...]
-    """For each output an expression, or in elements notation an object array of them."""
+    """For each output, an expression, or in elements notation an object array of them."""
     labels: Mapping[Any, str]
     shapes: tuple[tuple[int, ...], ...] = ()
-    """Of the outputs: a derivative has the dimensions of its directions first, see `symgrad.compiler.autodiff.pull.Derivative`."""
+    """Shapes of the outputs: a derivative has the dimensions of its directions first, see `symgrad.compiler.autodiff.pull.Derivative`."""
     depth: int = 0
-    """How deep sums are nested, in index notation."""
+    """Nesting depth of sums, in index notation."""
 
     @property
     def bindings(self) -> tuple[tuple[Any, Any], ...]:
@@ -80,11 +80,11 @@ class FormulaProgram:
         return tuple(line.expression for line in self.ends)
 
     def symbol(self, i: int) -> Any:
-        """What an input is called as a whole."""
+        """Return the symbol of input i as a whole tensor."""
         return sp.Symbol(f"x{i}") if self.notation == "elements" else self.inputs[i]
 
     def evaluate(self, arrays: Sequence[Array], wide: bool = False) -> list[Array]:
-        """Run the formula on arrays, one for each input; `wide`, results stay in the type that they were computed in."""
+        """Evaluate the formula on arrays, one for each input; with `wide`, results stay in the dtype in which they were computed."""
         values: list[Array] = local.mode.run(self._evaluate, arrays, wide)
         return values
 
@@ -101,7 +101,7 @@ class FormulaProgram:
 
 @dataclass(frozen=True)
 class LoweringRequest:
-    """What is to be lowered: a graph whose first inputs are the function's, followed by directions; and the directions of each output."""
+    """The input of a lowering: a graph whose first inputs are the function's, followed by directions; and the directions of each output."""
 
     graph: Graph
     directions: tuple[tuple[Value, ...], ...]
@@ -110,7 +110,7 @@ class LoweringRequest:
 
     @cached_property
     def inputs(self) -> tuple[Value, ...]:
-        """Those of the function."""
+        """The inputs of the function."""
         return tuple(x for x in self.graph.inputs if x not in self.all_directions)
 
     @cached_property
@@ -119,6 +119,6 @@ class LoweringRequest:
 
     @property
     def shapes(self) -> tuple[tuple[int, ...], ...]:
-        """Of the outputs, with the dimensions of their directions."""
+        """Shapes of the outputs, with the dimensions of their directions."""
         pairs = zip(self.directions, self.graph.outputs, strict=True)
         return tuple((*(n for d in some for n in d.shape), *v.shape) for some, v in pairs)

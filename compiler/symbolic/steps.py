@@ -1,7 +1,7 @@
-"""steps(): the chain rule along a function, one line for each value and for each derivative, with the rule that gives it.
+"""steps(): the chain rule along a function, one line per value and per derivative, with the rule behind it.
 
 Every value of the graph has a name, v1, v2, ...; a bar over it is the derivative of the result in it. Each rule is the row's own, applied
-to names in place of values: what is shown is what backward() does.
+to names in place of values: the steps show what backward() does.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ _RULES = {
 
 @dataclass(frozen=True)
 class Step:
-    """A name, its formula as text and as LaTeX, and the rules that give it."""
+    """A name, its formula as text and as LaTeX, and the rules behind it."""
 
     name: str
     text: str
@@ -89,14 +89,14 @@ class _Walk:
         return [self.step(self.names[v], *self.applied(v), _title(v)) for v in self.order if v in self.names]
 
     def applied(self, v: Value) -> tuple[Value, dict[Value, str]]:
-        """The row applied to names."""
+        """Return the row of a value applied to placeholders of its arguments, and the labels of these."""
         whole = v.args[0] if v.op == OUTPUT else v
         stand_ins, labels = self.stand_ins([a for a in whole.args if a is not None])
         found = apply(row_of(whole), tuple(None if a is None else stand_ins.get(a, a) for a in whole.args), dict(whole.attrs))
         return (found[v.attrs["index"]] if v.op == OUTPUT else found), labels
 
     def stand_ins(self, values: Sequence[Value]) -> tuple[dict[Value, Value], dict[Value, str]]:
-        """An input for each value that has a name."""
+        """Return an input in place of each value that has a name, and the labels of these inputs."""
         named = [v for v in dict.fromkeys(values) if v in self.names]
         made = {v: input_value(i, v.shape, v.dtype) for i, v in enumerate(named)}
         return made, {made[v]: self.names[v] for v in named}
@@ -119,14 +119,14 @@ class _Walk:
         return steps
 
     def collected(self, v: Value, parts: list[tuple[Value, dict[Value, str], str]]) -> Step:
-        """The contributions of all that use a value, added up."""
+        """Return the sum of the contributions of all users of a value."""
         shown = [self.step("", e, labels, rule) for e, labels, rule in parts]
         rules = "; ".join(dict.fromkeys(s.rule for s in shown))
         text, latex = (" + ".join(parts).replace("+ -", "- ") for parts in ([s.text for s in shown], [s.latex for s in shown]))
         return Step(_barred(self.names[v]), text, latex, rules)
 
     def propagate(self, v: Value, on_the_way: set[Value], arrived: dict[Value, Any]) -> None:
-        """What the rules of one application give to its arguments."""
+        """Record the contributions that the rules of one application make to its arguments."""
         whole = v.args[0] if v.op == OUTPUT else v
         row = row_of(whole)
         if row.pullback is not None:
@@ -146,7 +146,7 @@ class _Walk:
             arrived.setdefault(arg, []).append((found, dict(labels), self.rule_of(whole)))
 
     def named_now(self, others: list[Value], read: Sequence[Value], v: Value) -> bool:
-        """Whether a rule reads outputs that nothing else does, eigenvectors for eigenvalues: they have names from now on."""
+        """Name the outputs that a rule reads but nothing else does, such as eigenvectors for eigenvalues; True if there were any."""
         found = [o for o in others if o in set(read)]
         for o in found:
             self.names[o] = next(self.fresh)
@@ -154,7 +154,7 @@ class _Walk:
         return bool(found)
 
     def rule_of(self, v: Value) -> str:
-        """`sin′(u) = cos(u)` for a function of one number."""
+        """Return the name of a rule: `sin′(u) = cos(u)` for an elementwise function of one argument."""
         row = row_of(v)
         if row.name in _RULES or not row.elementwise or len(v.args) != 1:
             return _RULES.get(row.name, f"derivative of {row.name}")
@@ -176,12 +176,12 @@ class _Walk:
 
 
 def _width(text: str) -> int:
-    """How wide a text is on a terminal: a bar takes no room."""
+    """Return the width of a text on a terminal: a combining bar has none."""
     return len(text) - text.count(BAR)
 
 
 def _barred(name: str) -> str:
-    """x̄, or for v12 the bar over the letter."""
+    """Return x̄, or for v12 the bar over the letter."""
     return name[0] + BAR + name[1:] if name else name
 
 

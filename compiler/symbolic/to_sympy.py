@@ -1,8 +1,8 @@
-"""What a row means as an expression of SymPy's.
+"""The meaning of rows as SymPy expressions.
 
-An elementwise row whose meaning is arithmetic, a Piecewise, or one function of SymPy's is written out. Any other keeps its name: softplus
-stays `softplus(x)`, since `log(1 + exp(x))` overflows where softplus does not. So does every row that is not elementwise, in the notations
-that have no form of their own for it.
+An elementwise row whose meaning is arithmetic, a Piecewise, or a single SymPy function is written out. Any other keeps its name: softplus
+stays `softplus(x)`, since `log(1 + exp(x))` overflows where softplus does not. So does every row that is not elementwise, in notations
+without a form for it.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ _ARITHMETIC = (
 
 
 def number(x: Any) -> Any:
-    """A Python number, exactly; a float that is a short fraction becomes one, any other keeps its bits."""
+    """Return a Python number as a SymPy number, exactly; a float that is a short fraction becomes a Rational, any other keeps its bits."""
     if isinstance(x, bool):
         return sp.true if x else sp.false
     if isinstance(x, int):
@@ -48,7 +48,7 @@ def number(x: Any) -> Any:
 
 
 def literal(v: Value) -> Any:
-    """A literal in the kind of its type: True as a float is 1."""
+    """Return a literal in the kind of its dtype: True as a float is 1."""
     value = v.value
     if isinstance(value, bool) and v.dtype.kind != "b":
         value = int(value)
@@ -56,17 +56,18 @@ def literal(v: Value) -> Any:
 
 
 def symbol(name: str, dtype: Any) -> Any:
-    """A symbol for one number; its name is ours, never a user's."""
+    """Return a symbol for a scalar; its name is internal, never a user's."""
     return sp.Symbol(name) if dtype.kind in "bc" else sp.Symbol(name, real=True)
 
 
 def truth(symbol: Any, dtype: Any) -> Any:
-    """A symbol as it stands in expressions: for a boolean the condition that it is not 0, since SymPy would compare it with numbers."""
+    """Return a symbol as it is used in expressions: a boolean becomes the condition that it is not 0, since SymPy would compare it with
+    numbers."""
     return sp.Ne(symbol, 0) if dtype.kind == "b" else symbol
 
 
 class Same(BooleanFunction):  # type: ignore[misc]
-    """x = y, which SymPy would rearrange: x + 1 = max(x + 1) holds in floating point, x = max(x + 1) - 1 may not."""
+    """x = y, unevaluated, since SymPy would rearrange it: x + 1 = max(x + 1) holds in floating point, x = max(x + 1) - 1 may not."""
 
     def _eval_as_set(self) -> Any:
         raise NotImplementedError
@@ -78,7 +79,7 @@ def _same(x: Any, y: Any) -> Any:
 
 
 def elementwise(v: Value, args: Sequence[Any]) -> Any:
-    """The meaning of an elementwise application for one element."""
+    """Return the meaning of an elementwise application for one element."""
     if v.op == "cast":
         return _cast(v, args[0])
     if v.op.startswith("logical_"):
@@ -92,25 +93,25 @@ def elementwise(v: Value, args: Sequence[Any]) -> Any:
     if v.op in nonfinite.OPAQUE_ROWS or (v.op == "div" and nonfinite.may_vanish(args[1])):
         return opaque(v, args)
     if v.op == "where" and args[1] == 0 and (_is_off(args[0]) or _asks_relu(v.args[0], args[0])):
-        return args[2] * sp.Heaviside(_rectified(args[0].lhs), 0)  # how relu's rule is written
-    if v.op == "pow" and args[1].has(sp.MatrixExpr):  # SymPy would factor the exponent, and take matrices apart
+        return args[2] * sp.Heaviside(_rectified(args[0].lhs), 0)  # the form of relu's rule
+    if v.op == "pow" and args[1].has(sp.MatrixExpr):  # SymPy would factor the exponent and split matrices
         return sp.Pow(*args, evaluate=False)
     if v.op == "where":
         args = (args[0], _assuming(args[1], args[0]), _assuming(args[2], sp.Not(args[0])))
     if _written_out(row, len(args), freeze(v.attrs), tuple(v.attrs.items())):
         try:
             found = row.sympy(sp, *args, **attrs)  # type: ignore[misc]
-        except (TypeError, ValueError):  # SymPy refuses to compare NaN and sqrt(-1), which are numbers like others here
+        except (TypeError, ValueError):  # SymPy refuses to compare NaN and sqrt(-1), which are ordinary values here
             return opaque(v, args)
         return opaque(v, args) if nonfinite.introduces_nonfinite(found, (*args, *attrs.values())) else found
     return opaque(v, args)
 
 
 def _compared(v: Value, args: Sequence[Any]) -> Any:
-    """A comparison, with its arguments where SymPy knows the answer for numbers only. What is not equal to itself is NaN."""
+    """Return a comparison; it stays opaque if SymPy decides it for finite numbers only. A value that differs from itself is NaN."""
     try:
         found = sp.Not(_same(*args)) if v.op == "ne" else _same(*args) if v.op == "eq" else row_of(v).sympy(sp, *args)  # type: ignore[misc]
-    except (TypeError, ValueError):  # SymPy refuses to compare NaN and sqrt(-1), which are numbers like others here
+    except (TypeError, ValueError):  # SymPy refuses to compare NaN and sqrt(-1), which are ordinary values here
         return opaque(v, args)
     if kind(v.args[0].dtype) not in "fc" or nonfinite.is_decided(v.op, args, found):
         return found
@@ -121,7 +122,7 @@ def _compared(v: Value, args: Sequence[Any]) -> Any:
 
 
 def quotient(x: Any, y: Any) -> Any:
-    """x / y, which stands as it is where y may be 0."""
+    """Return x / y, opaque if y may be 0."""
     return opaque(_QUOTIENT, (x, y)) if y == 0 or nonfinite.may_vanish(y) else x / y
 
 
@@ -129,12 +130,12 @@ _QUOTIENT = xp.div(*(input_value(i, (), np.dtype(np.float64)) for i in range(2))
 
 
 def unless_nan(e: Any) -> Any:
-    """The expression, or 0 where it is NaN."""
+    """Return the expression, with 0 where it is NaN."""
     return sp.Function("nan_to_zero", real=True)(e)
 
 
 def _counted(v: Value, args: Sequence[Any]) -> Any:
-    """A row of numbers applied to booleans, which are 0 and 1 there."""
+    """Apply a numeric row to booleans as 0 and 1."""
     result = elementwise(v, args)
     return sp.Ne(result, 0) if v.dtype.kind == "b" and isinstance(result, sp.Expr) else result
 
@@ -149,7 +150,7 @@ def _cast(v: Value, x: Any) -> Any:
 
 
 def indicator(condition: Any) -> Any:
-    """1 where the condition holds, else 0."""
+    """Return 1 where the condition holds, else 0."""
     if condition in (sp.true, sp.false):
         return sp.Integer(bool(condition))
     if isinstance(condition, sp.StrictGreaterThan) and condition.rhs == 0:
@@ -158,24 +159,24 @@ def indicator(condition: Any) -> Any:
 
 
 def _assuming(e: Any, condition: Any) -> Any:
-    """A branch, given that its condition holds: choices inside that ask the same again are made."""
+    """Return a branch simplified under its condition: nested choices on the same condition are resolved."""
     known = {p: p.args[0].expr for p in e.atoms(sp.Piecewise) if p.args[0].cond == condition}
     known |= {p: sp.Integer(1) for p in e.atoms(sp.Heaviside) if p == indicator(condition)}
     known |= {p: p.args[1].expr for p in e.atoms(sp.Piecewise) if p.args[0].cond == sp.Not(condition) and p.args[1].cond == sp.true}
-    if isinstance(condition, sp.LessThan):  # x where x < c, else c, is x up to c itself
+    if isinstance(condition, sp.LessThan):  # x where x < c, else c, equals x for x <= c
         least = ((condition.lhs, sp.Lt(condition.lhs, condition.rhs)), (condition.rhs, True))
         known[sp.Piecewise(*least)] = condition.lhs
     return e.xreplace(known) if known else e
 
 
 def _asks_relu(v: Value, condition: Any) -> bool:
-    """relu(x) <= 0, where relu(x) has a name"""
+    """True for the condition relu(x) <= 0, where relu(x) has a name."""
     return isinstance(condition, sp.LessThan) and condition.rhs == 0 and v.op == "le" and v.args[0].op == "relu"
 
 
 def primitive(e: Any) -> tuple[Any, Any]:
-    """The number that all terms of a sum share, and the rest: 2 x + 4 y into 2 and x + 2 y. A float stays as it was written, and no
-    fraction is taken out of terms that have others."""
+    """Split a sum into the common factor of its terms and the rest: 2 x + 4 y into 2 and x + 2 y. Floats stay as they are, and no fraction
+    is factored out unless all terms have the same denominator."""
     numbers = [term.as_coeff_Mul()[0] for term in e.args]
     if any(not n.is_Rational for n in numbers) or len({n.q for n in numbers}) > 1:
         return sp.Integer(1), e
@@ -183,12 +184,12 @@ def primitive(e: Any) -> tuple[Any, Any]:
 
 
 def _is_off(condition: Any) -> bool:
-    """max(0, x) <= 0: a relu that lets nothing through."""
+    """True for max(0, x) <= 0, where a relu is zero."""
     return isinstance(condition, sp.LessThan) and condition.rhs == 0 and _rectified(condition.lhs) is not condition.lhs
 
 
 def _rectified(e: Any) -> Any:
-    """x, given max(0, x)."""
+    """Return x for max(0, x), and any other expression unchanged."""
     return sp.Max(*(a for a in e.args if a != 0)) if isinstance(e, sp.Max) and 0 in e.args else e
 
 
@@ -210,33 +211,33 @@ def _written_out(row: Row, count: int, key: Any, attrs: tuple[tuple[str, Any], .
 
 _HIDDEN = {("inv", "check", True), ("inv", "check", False), ("softplus", "beta", 1), ("softplus", "threshold", 20),
            ("softplus", "threshold", math.inf)}  # fmt: skip
-"""Attributes that say nothing about the value, or nothing that a reader needs."""
+"""Attributes that do not affect the value, or that a reader does not need."""
 
 
 @dataclass(frozen=True)
 class Application:
-    """What the function of an opaque row applies: enough to run it. Equal ones are equal to SymPy, too."""
+    """The row application behind an opaque SymPy function: enough to run it. Equal applications make equal functions."""
 
     row: Row
     key: Any
     shapes: tuple[Any, ...]
-    """Of the arguments, None where one was left out; nothing is said of those of an elementwise row."""
+    """Of the arguments, None for an omitted one; always () in an elementwise row."""
     dtypes: tuple[Any, ...]
     index: int | None
     attrs: Mapping[str, Any] = field(compare=False)
     shape: tuple[int, ...] = field(compare=False)
-    """Of the result."""
+    """Shape of the result."""
 
     @property
     def shown(self) -> list[tuple[str, Any]]:
-        if any(isinstance(x, Graph) for x in self.attrs.values()):  # a loop: what it does in each step is no part of a formula
+        if any(isinstance(x, Graph) for x in self.attrs.values()):  # a loop: a formula does not show its body
             settings = [(k, self.attrs[k]) for k in ("length", "max_steps", "reverse") if self.attrs.get(k)]
             return [*settings, ("output", self.index)]
         return [(k, x) for k, x in self.attrs.items() if freeze(x)[0] == "tuple" or (self.row.name, k, x) not in _HIDDEN]
 
 
 def opaque(v: Value, args: Sequence[Any], index: int | None = None) -> Any:
-    """A row under its own name; `index` chooses one of several outputs."""
+    """Return a row as a SymPy function of its own name; `index` selects one of several outputs."""
     shapes = tuple(None if a is None else () if row_of(v).elementwise else a.shape for a in v.args)
     dtypes = tuple(None if a is None else str(a.dtype) for a in v.args)
     key = freeze({k: x for k, x in v.attrs.items() if (v.op, k) != ("inv", "check")})
@@ -250,7 +251,7 @@ def opaque(v: Value, args: Sequence[Any], index: int | None = None) -> Any:
 
 
 def _opaque_derivative(applied: Any, argindex: int = 1) -> Any:
-    """The derivative of an opaque function in one of its arguments, by the meaning of its row."""
+    """Return the derivative of an opaque function in one of its arguments, from the meaning of its row."""
     row, attrs = applied.func.application.row, applied.func.application.attrs
     if row.sympy is None:
         return sp.Function.fdiff(applied, argindex)
@@ -260,7 +261,7 @@ def _opaque_derivative(applied: Any, argindex: int = 1) -> Any:
 
 
 def condition_of(asked: Any, outcome: Any) -> Any:
-    """What is known after Python asked for the truth or the value of an expression."""
+    """Return the condition that holds after Python converted an expression to a bool or a number with this outcome."""
     if isinstance(outcome, bool):
         return (asked if outcome else sp.Not(asked)) if not isinstance(asked, sp.Expr) else sp.Ne(asked, 0) if outcome else sp.Eq(asked, 0)
     return sp.Eq(asked, outcome)

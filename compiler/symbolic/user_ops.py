@@ -1,6 +1,7 @@
-"""Operations of the user's own: `elementwise` makes one from an expression of SymPy's, and a Function may say what it means by one.
+"""User-defined ops: `elementwise` makes one from a SymPy expression, and a Function may state its meaning as one.
 
-Neither stands in the table: two users' "swish" do not meet. In a graph they are what they mean, written with the rows of the table.
+Neither is entered in the op table, so that two users' "swish" do not clash. In a graph they are replaced by their meaning, written with
+the rows of the table.
 """
 
 from __future__ import annotations
@@ -24,10 +25,10 @@ from symgrad.ops.spec import Row
 
 
 def elementwise(name: str, expression: Any, symbols: Sequence[Any] | None = None) -> Callable[..., Any]:
-    """The op that applies an expression of SymPy's to every element: `elementwise("swish", lambda x: x / (1 + sympy.exp(-x)))`.
+    """Return an op that applies a SymPy expression to every element: `elementwise("swish", lambda x: x / (1 + sympy.exp(-x)))`.
 
-    Instead of a function it may be an expression, with its symbols in the order of the arguments. Value, derivatives of every order,
-    formula and kernel follow from it.
+    `expression` is a function of SymPy symbols, or an expression with its `symbols` in the order of the arguments. Value, derivatives of
+    every order, formula and kernel follow from it.
     """
     if not str(name).isidentifier() or keyword.iskeyword(name):
         raise ValueError(f"an op needs a name that is an identifier, such as 'swish', got {name!r}")
@@ -41,7 +42,7 @@ def elementwise(name: str, expression: Any, symbols: Sequence[Any] | None = None
 
 
 def _meaning(name: str, expression: Any, symbols: Sequence[Any] | None) -> tuple[Any, tuple[Any, ...], list[str]]:
-    """The expression in symbols of our own, these, and what the user calls them."""
+    """Return the expression in internal symbols, these symbols, and the user's names for them."""
     if isinstance(expression, sp.Expr):
         if symbols is None:
             raise TypeError(f"elementwise({name!r}): an expression needs its symbols in the order of the arguments: symbols=(x, y)")
@@ -80,7 +81,7 @@ def _row(name: str, meaning: Any, symbols: tuple[Any, ...]) -> Row:
     names = dict(zip(symbols, args, strict=True))
     out = sp.Dummy("out", real=True)
     slopes = [derivative(meaning, s).xreplace({meaning: out}) for s in symbols]
-    for e in (meaning, *slopes):  # whatever has no row is told now
+    for e in (meaning, *slopes):  # raises now if an expression has no row
         translate(_Anything(), e, dict.fromkeys((*symbols, out), None))
     row_name = f"elementwise.{name}"
     return Row(
@@ -113,7 +114,7 @@ def _rule(e: Any, symbols: tuple[Any, ...], result: Any) -> Callable[..., Any]:
 
 
 def of_function(xp: Any, row: Row, args: Sequence[Any], is_data: Callable[[Any], bool]) -> Any:
-    """A call of a Function, as what its `symbolic` says: a value, or a tuple of them."""
+    """Return a call of a Function as its `symbolic` method defines it: a value, or a tuple of them."""
     symbols = {i: sp.Symbol(f"x{i}", real=True) for i, a in enumerate(args) if is_data(a)}
     meaning = row.sympy(sp, *(symbols.get(i, a) for i, a in enumerate(args)))  # type: ignore[misc]
     bindings = {s: args[i] for i, s in symbols.items()}
