@@ -1,7 +1,7 @@
-"""What the notations have in common: expressions for values, made when they are asked for, and names for those that are long.
+"""The base of all notations: expressions of values, built on demand, and names for long ones.
 
-A value is lowered if it is the first of its form (`symgrad.compiler.symbolic.alpha_equivalence`). Others get a line that refers to the
-first, and are lowered when somebody looks at them; so the work does not grow with the number of equal layers.
+A value is lowered if it is the first of its form (`symgrad.compiler.symbolic.alpha_equivalence`). Later values of the same form get a line
+that refers to the first, and are lowered only on access, so that the work does not grow with the number of equal layers.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from symgrad.errors import FormulaError
 
 
 class Lowering:
-    """One graph on its way to a program. A notation says what `add_input`, `lower`, `name` and `finish` are."""
+    """The lowering of one graph to a program. A notation implements `add_input`, `lower`, `name` and `finish`."""
 
     notation: str
 
@@ -30,28 +30,28 @@ class Lowering:
         """The expression of a value, or its name."""
         self.labels: dict[Any, str] = {}
         self.symbols: dict[Value, tuple[Any, ...]] = {}
-        """The names of inputs, and of values that have one."""
+        """The symbols of inputs, and of values that have a name."""
         self.forms = Forms()
         self.uses = job.graph.uses()
         self.limits = limits.limits(len(job.graph))
         self.ends = {v for v in job.graph.outputs if self.uses[v] == 1}
         self.unnamed = dependents(job.graph.values, tuple(job.all_directions)) if job.all_directions else set()
-        """What depends on a direction has no name: it is to be taken apart."""
+        """Values that depend on a direction get no name: their expressions are differentiated or matched later."""
         self.sizes: dict[int, tuple[int, int]] = {}
-        """How long the expressions of a form are: symbols and parts."""
+        """The size of the expressions of each form: symbols and parts."""
         self.lines: dict[Value, list[Line]] = {}
         self.first: dict[Any, Line] = {}
 
     def add_input(self, i: int, x: Value, label: str) -> Any:
-        """The symbol of an input; `known` and `symbols` get it."""
+        """Return the symbol of an input, and enter it in `known` and `symbols`."""
         raise NotImplementedError
 
     def lower(self, v: Value) -> Any:
-        """The expression of a value, given those of its arguments."""
+        """Return the expression of a value, given those of its arguments."""
         raise NotImplementedError
 
     def name(self, v: Value, name: str) -> list[Any]:
-        """Symbols for a value, as they stand on the left of its lines; `known` and `symbols` get them."""
+        """Return symbols for a value, as written on the left of its lines, and enter them in `known` and `symbols`."""
         raise NotImplementedError
 
     def set_label(self, v: Value, label: str) -> None:
@@ -60,19 +60,19 @@ class Lowering:
         self.labels[symbol] = label
 
     def line_expression(self, v: Value, e: Any) -> Any:
-        """An expression as it stands in a line."""
+        """Return an expression as it is written in a line."""
         return e
 
     def parts(self, whole: Any) -> list[Any]:
-        """The expressions that have lines of their own."""
+        """Return the expressions that have lines of their own."""
         return [whole]
 
     def finish(self, n: int, v: Value, directions: tuple[Value, ...]) -> Any:
-        """The expression of output `n`, a derivative in directions."""
+        """Return the expression of output `n`, a derivative in directions."""
         raise NotImplementedError
 
     def kind(self, v: Value) -> Any:
-        """What a name has besides its type."""
+        """Return what distinguishes names of the same type."""
         return ()
 
     def program(self, depth: Callable[[], int] = lambda: 0) -> FormulaProgram:
@@ -89,7 +89,7 @@ class Lowering:
         return FormulaProgram(self.graph, self.notation, inputs, lines, ends, self.labels, self.job.shapes, depth())
 
     def lower_or_reuse(self, v: Value) -> None:
-        """Lower a value, unless one of its form has been, and give it a name if it is long."""
+        """Lower a value, unless one of its form is lowered already, and name it if its expression is long."""
         form, _ = self.forms.of(v)
         if form not in self.sizes:
             self.sizes[form] = self.measured(v, self.known[v])
@@ -107,7 +107,7 @@ class Lowering:
         return 0, 0
 
     def wants(self, v: Value, size: tuple[int, int]) -> bool:
-        return v not in self.ends and self.limits.exceeded(size, self.uses[v])  # an end has a line of its own
+        return v not in self.ends and self.limits.exceeded(size, self.uses[v])  # an output has a line of its own
 
     def bind(self, v: Value) -> None:
         """Give a value a name."""
@@ -135,11 +135,11 @@ class Lowering:
         return line
 
     def names(self, v: Value) -> tuple[Any, ...]:
-        """The symbols that the form of a value is made of."""
+        """Return the symbols in the form of a value."""
         return tuple(symbol for name in self.forms.of(v)[1] for symbol in self.symbols[name])
 
     def formula(self, v: Value) -> Callable[[], Any]:
-        """What a value is before it has its name."""
+        """Return a cached function that builds the expression of a value without its own name."""
 
         @functools.cache
         def made() -> Any:
@@ -149,7 +149,7 @@ class Lowering:
 
     def again(self, v: Value) -> Any:
         for a in arguments_of(v):
-            self.known[a]  # is lowered now
+            self.known[a]  # lowers the argument
         return self.lower(v)
 
     def demand(self, v: Value) -> Any:
@@ -166,7 +166,7 @@ class Lowering:
         return self.known[v]
 
     def needed(self, ends: Sequence[Line]) -> tuple[Line, ...]:
-        """The lines that the outputs are made of, labelled in order."""
+        """Return the lines that the outputs depend on, labelled in order."""
         wanted = {name for end in ends for name in end.used}
         kept: list[Line] = []
         for lines in reversed(self.lines.values()):
@@ -193,6 +193,6 @@ class _OnDemand(dict[Value, Any]):
 
 
 def arguments_of(v: Value) -> tuple[Value, ...]:
-    """The arguments of the row that a value comes from."""
+    """Return the arguments of the row application behind a value."""
     whole = v.args[0] if v.op == OUTPUT else v
     return tuple(a for a in whole.args if a is not None)

@@ -1,7 +1,7 @@
 """Elements notation: small tensors spelled out as arrays of scalar expressions.
 
-Elementwise rows apply their meaning to each element; the rows that move elements, add them or multiply them run their own NumPy
-kernels, on arrays of expressions.
+Elementwise rows apply their meaning to each element; the rows that move, add or multiply elements run their own NumPy kernels on arrays of
+expressions.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from symgrad.compiler.symbolic.program import FormulaProgram, LoweringRequest
 from symgrad.errors import FormulaError
 
 _MAX_ELEMENTS, _MAX_ELEMENTS_AUTO = 512, 16
-"""Values with more elements are refused, and not chosen unless asked for."""
+"""Largest number of elements of a value: in this notation at all, and for `auto` to choose it."""
 _KERNELS: dict[str, Any] = {
     "expand": lambda x, shape: np.broadcast_to(x, shape),
     "nansum": lambda x, axis, keepdims: np.sum(np.frompyfunc(to_sympy.unless_nan, 1, 1)(x), axis, keepdims=keepdims),
@@ -26,14 +26,14 @@ _KERNELS: dict[str, Any] = {
 
 
 def fits(job: LoweringRequest) -> bool:
-    """Whether the graph is small enough to be spelled out."""
+    """True if the graph is small enough to be spelled out."""
     if any(v.dtype.__class__ is tuple or v.size > _MAX_ELEMENTS_AUTO for v in job.graph.values):
         return False
     return not any(len(shape) > 2 or np.prod(shape) > _MAX_ELEMENTS_AUTO for shape in job.shapes)
 
 
 def lower(job: LoweringRequest) -> FormulaProgram:
-    """Every tensor as its elements, each an expression."""
+    """Return a program in which every tensor is an array of expressions."""
     return _Elements(job).program()
 
 
@@ -43,7 +43,7 @@ class _Elements(Lowering):
     def __init__(self, job: LoweringRequest) -> None:
         super().__init__(job)
         self.arrays: dict[Value, Any] = {}
-        """The symbols of inputs and of values that have names, as arrays."""
+        """The symbols of inputs and of named values, as arrays."""
 
     def add_input(self, i: int, x: Value, label: str) -> Any:
         if x.size > _MAX_ELEMENTS:
@@ -79,7 +79,7 @@ class _Elements(Lowering):
 
 
 def _sliced(array: Any, directions: list[Any]) -> Any:
-    """A linear form as an array: each direction is set to 1 at one place after the other."""
+    """Return a linear form as an array: set each direction to each unit vector in turn."""
     if not directions:
         return array
     first, *rest = directions
@@ -113,7 +113,8 @@ def _array(v: Value, known: dict[Value, Any]) -> Any:
 
 
 def _by_kernel(v: Value, args: list[Any]) -> Any:
-    """A row that only moves, adds or multiplies elements works on expressions as it does on numbers; of conditions it counts."""
+    """Run the kernel of a row on expressions. Rows that only move, add or multiply elements accept them like numbers; conditions count as
+    0 or 1."""
     if v.dtype.kind != "b":
         args = [_counted(e) if a is not None and a.dtype.kind == "b" else e for a, e in zip(v.args, args, strict=True)]
     try:
@@ -123,17 +124,17 @@ def _by_kernel(v: Value, args: list[Any]) -> Any:
     if result.shape != v.shape:
         raise _no_form(v)
     for index in np.ndindex(result.shape):
-        result[index] = to_sympy.number(_unwrapped(result[index]))  # the kernel may have put in numbers of its own
+        result[index] = to_sympy.number(_unwrapped(result[index]))  # the kernel may have inserted Python numbers
     return result
 
 
 def _no_form(v: Value) -> FormulaError:
-    """It chooses by values, or computes with numbers only."""
+    """Return the error for a row that selects by value, or computes with numbers only."""
     return FormulaError(f"{v.op} has no form in elements notation: use notation='index'")
 
 
 def _unwrapped(e: Any) -> Any:
-    """Kernels that join arrays of no dimensions put them in as they are."""
+    """Unwrap 0-d arrays, which kernels that join arrays insert as elements."""
     return e[()] if isinstance(e, np.ndarray) else e
 
 

@@ -1,7 +1,7 @@
 """Index notation: every tensor by its element at (i, j, ...); sums over indices, Kronecker deltas, brackets for conditions on indices.
 
-It covers the whole table. A row that moves or reduces elements says in its column `element` what its element is; an elementwise row
-has its scalar meaning; what has no closed form (sort, eigh) is a function of whole tensors, and its element is written `sort(x)[i]`.
+It covers the whole table. A row that moves or reduces elements has an element function (`symgrad.compiler.ir.elements`); an elementwise
+row has its scalar meaning; a row without a closed form (sort, eigh) is a function of tensors, and its element is written `sort(x)[i]`.
 """
 
 from __future__ import annotations
@@ -22,14 +22,14 @@ from symgrad.errors import FormulaError
 
 
 def lower(job: LoweringRequest) -> FormulaProgram:
-    """Every output as the expression of its element."""
+    """Return a program in which every output is the expression of its element."""
     run = _Indexed(job)
     return run.program(lambda: max(run.depth.values(), default=0))
 
 
 @dataclass(frozen=True)
 class Operand:
-    """A tensor in the column `element`: call it with indices."""
+    """A tensor argument of an element function: call it with indices."""
 
     lowering: _Indexed
     value: Value
@@ -52,18 +52,18 @@ class _Indexed(Lowering):
     def __init__(self, job: LoweringRequest) -> None:
         super().__init__(job)
         self.unnamed = set()
-        """A name may have the indices of directions, besides its own."""
+        """Empty: here a name may have the indices of directions besides its own."""
         self.places: dict[Value, tuple[Any, ...]] = {}
-        """Those of the values that have names."""
+        """The direction indices of named values."""
         self.depth: dict[Value, int] = {}
-        """How deep sums are nested in the expression of a value."""
+        """Nesting depth of sums in the expression of a value."""
         self.asked = {a for v in job.graph.values if is_opaque(v) for a in arguments_of(v)}
-        """What stands in functions of whole tensors needs a name."""
+        """Arguments of opaque functions, which need a name."""
         for some in job.directions:
             self.point(some)
 
     def point(self, directions: tuple[Value, ...]) -> None:
-        """Each direction is 1 at one place, with indices of its own, and 0 elsewhere."""
+        """Make each direction 1 at one position, with indices of its own, and 0 elsewhere."""
         start = 0
         for d in directions:
             places = (index_algebra.place(start + p, n) for p, n in enumerate(d.shape))
@@ -71,7 +71,7 @@ class _Indexed(Lowering):
             start += len(d.shape)
 
     def finish(self, n: int, v: Value, directions: tuple[Value, ...]) -> Any:
-        """The element of a derivative: the indices of its directions come first, then its own."""
+        """Return the element of a derivative: the indices of its directions come first, then its own."""
         sizes = [n for d in directions for n in d.shape]
         names: dict[Any, Any] = {index_algebra.place(p, n): index_algebra.free(p, n) for p, n in enumerate(sizes)}
         names |= {i: index_algebra.free(len(sizes) + p, n) for p, (i, n) in enumerate(zip(own(v), v.shape, strict=True))}
@@ -85,7 +85,7 @@ class _Indexed(Lowering):
         return self.symbols[x][0]
 
     def name(self, v: Value, name: str) -> list[Any]:
-        """A symbol for a whole tensor: a plain one for a number. It is a function of its free indices, and of the places of directions."""
+        """Return a symbol for a tensor, plain for a scalar, indexed by its free indices and by those of directions."""
         real = {} if v.dtype.kind == "c" else {"real": True}
         at = (*own(v), *self.places.get(v, ()))
         symbol = sp.IndexedBase(name, shape=tuple(map(index_algebra.size, at)), **real) if at else to_sympy.symbol(name, v.dtype)
@@ -95,7 +95,7 @@ class _Indexed(Lowering):
         return [element]
 
     def kind(self, v: Value) -> Any:
-        """The places of directions, the same for all values of a form."""
+        """Return the direction indices, which are the same for all values of a form."""
         first = self.first.get((self.forms.of(v)[0], 0))
         e = self.known[v] if first is None else first.expression
         self.places[v] = tuple(sorted((s for s in e.free_symbols if index_algebra.is_place(s)), key=lambda s: s.name))
@@ -111,14 +111,14 @@ class _Indexed(Lowering):
         return e
 
     def element(self, v: Value, at: tuple[Any, ...]) -> Any:
-        """The element of `v` at given places; where a dimension has size 1 there is only one."""
+        """Return the element of `v` at the indices `at`; in a dimension of size 1 the index is 0."""
         place = (sp.Integer(0) if n == 1 else sp.sympify(i, strict=True) for i, n in zip(at, v.shape, strict=True))
         return self.known[v].xreplace(dict(zip(own(v), place, strict=True))) if at else self.known[v]
 
     def expression(self, v: Value, scope: Indexing) -> Any:
         if v.op == LITERAL:
             return to_sympy.literal(v)
-        if 0 in v.shape:  # no element: there is nothing to say
+        if 0 in v.shape:  # no elements, so any expression will do
             return sp.false if v.dtype.kind == "b" else sp.Integer(0)
         whole, output = (v, None) if v.op != OUTPUT else (v.args[0], v.attrs["index"])
         row, at = row_of(whole), own(v)
@@ -132,7 +132,7 @@ class _Indexed(Lowering):
         return self.opaque(whole, at, output)
 
     def opaque(self, v: Value, at: tuple[Any, ...], output: int | None) -> Any:
-        """A function of whole tensors, each of which has a name."""
+        """Return an element of an opaque function, each argument of which has a name."""
         for a in arguments_of(v):
             if a not in self.symbols or self.places.get(a):
                 advice = "derive one number of it, such as the sum"
@@ -142,12 +142,12 @@ class _Indexed(Lowering):
 
 
 def own(v: Value) -> tuple[Any, ...]:
-    """The free indices of a value."""
+    """Return the free indices of a value."""
     return tuple(index_algebra.free(p, n) for p, n in enumerate(v.shape))
 
 
 def is_opaque(v: Value) -> bool:
-    """Whether a value is given by a function of whole tensors."""
+    """True if a value is the result of an opaque function of tensors."""
     whole, output = (v.args[0], v.attrs["index"]) if v.op == OUTPUT else (v, None)
     if whole.row is None or whole.row.elementwise or isinstance(v.dtype, tuple):
         return False

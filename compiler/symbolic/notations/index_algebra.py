@@ -1,7 +1,7 @@
-"""Index notation's own symbols and functions: indices that know their range, sums that eliminate deltas, brackets for conditions.
+"""The symbols and functions of index notation: indices that know their range, sums that eliminate deltas, brackets for conditions.
 
 An index is an integer symbol whose name ends in the number of its values: `i0_5` is the first index of a tensor, from 0 to 4, and `j2_7`
-is bound by a sum that has sums of at most one level inside. Names depend on structure alone, so that equal sums are equal expressions.
+is bound by a sum that has at most one level of sums inside. Names depend on structure alone, so that equal sums are equal expressions.
 """
 
 from __future__ import annotations
@@ -24,17 +24,17 @@ def _index(name: str) -> Any:
 
 
 def free(position: int, size: int) -> Any:
-    """The index of a tensor's dimension."""
+    """Return the index of a tensor's dimension."""
     return _index(f"i{position}_{size}")
 
 
 def bound(depth: int, size: int) -> Any:
-    """The index of a sum with `depth - 1` levels of sums inside."""
+    """Return the index of a sum with `depth - 1` levels of sums inside."""
     return _index(f"j{depth}_{size}")
 
 
 def place(position: int, size: int) -> Any:
-    """Where a direction is 1: an index of a derivative besides those of the input that it is taken in."""
+    """Return the index of the position where a direction is 1: an index of a derivative besides those of its last input."""
     return _index(f"h{position}_{size}")
 
 
@@ -47,12 +47,12 @@ def is_index(e: Any) -> bool:
 
 
 def size(index: Any) -> int:
-    """How many values an index has: 0 to size - 1."""
+    """Return the number of values of an index: 0 to size - 1."""
     return int(index.name.partition("_")[2])
 
 
 def interval(e: Any) -> tuple[Any, Any] | None:
-    """The smallest and the largest value of an index expression; None where it is not linear."""
+    """Return the smallest and the largest value of an index expression; None if it is not linear."""
     low = high = sp.Integer(0)
     for term in sp.Add.make_args(e):
         scale, rest = term.as_coeff_Mul()
@@ -67,7 +67,7 @@ def interval(e: Any) -> tuple[Any, Any] | None:
 
 
 def _lies(e: Any, low: Any, high: Any) -> bool | None:
-    """Whether low <= e < high: always, never, or None: it depends."""
+    """Return True if low <= e < high always holds, False if it never does, and None if it depends on the indices."""
     ends = interval(e)
     if ends is None:
         return None
@@ -77,7 +77,7 @@ def _lies(e: Any, low: Any, high: Any) -> bool | None:
 
 
 def divided(e: Any, n: int) -> tuple[Any, Any]:
-    """e // n and e % n, for an index expression."""
+    """Return e // n and e % n for an index expression."""
     terms = [(t, t.as_coeff_Mul()[0]) for t in sp.Add.make_args(sp.sympify(e, strict=True))]
     whole = sp.Add(*(t / n for t, scale in terms if scale.is_Integer and scale % n == 0))
     rest = sp.Add(*(t for t, scale in terms if not (scale.is_Integer and scale % n == 0)))
@@ -85,7 +85,8 @@ def divided(e: Any, n: int) -> tuple[Any, Any]:
 
 
 class Binder:
-    """An expression that binds indices. SymPy moves choices in conditions outwards (`piecewise_fold`), and must not move them past it."""
+    """Base class of expressions that bind indices. SymPy moves conditions outwards (`piecewise_fold`), but must not move them past a
+    binder."""
 
     __slots__ = ()
 
@@ -94,7 +95,7 @@ class Binder:
 
 
 class Sigma(Binder, sp.Sum):  # type: ignore[misc]
-    """A sum as it is given: SymPy's own would pull conditions out of it, which can take for ever."""
+    """A sum that stays as it is: SymPy's own Sum would move conditions out of it, which can take forever."""
 
     precedence = PRECEDENCE["Mul"]  # in a product it needs brackets, unless it comes last
 
@@ -105,7 +106,7 @@ class Sigma(Binder, sp.Sum):  # type: ignore[misc]
 
 
 class Fold(Binder, sp.Expr):  # type: ignore[misc]
-    """max, min, product, logsumexp, all, any of a body over an index: name, body, (index, first, last)."""
+    """max, min, prod, logsumexp, all or any of a body over an index: name, body, (index, first, last)."""
 
     is_commutative = True
     is_real = True
@@ -133,7 +134,7 @@ class Within(sp.Function):  # type: ignore[misc]
 
 
 class Quotient(sp.Function):  # type: ignore[misc]
-    """e // n, of whole numbers: SymPy's floor(e/n) would be computed with fractions, which round."""
+    """Integer division e // n: SymPy's floor(e/n) would be computed with fractions, which round."""
 
     is_integer = True
 
@@ -145,7 +146,7 @@ class Quotient(sp.Function):  # type: ignore[misc]
 
 
 class Element(sp.Expr):  # type: ignore[misc]
-    """One element of a tensor that a row of the table gives as a whole: sort(x)[i]."""
+    """One element of a tensor that is the result of an opaque row: sort(x)[i]."""
 
     is_commutative = True
 
@@ -157,13 +158,13 @@ class Element(sp.Expr):  # type: ignore[misc]
 
 
 def total(body: Any, k: Any) -> Any:
-    """The sum of `body` over all values of the index k."""
+    """Return the sum of `body` over all values of the index k."""
     if size(k) == 1:
         return body.xreplace({k: sp.Integer(0)})
     if k not in body.free_symbols:
         return size(k) * body
     sums = [f for f in sp.Mul.make_args(body) if isinstance(f, sp.Add) and any(k in d.free_symbols for d in f.atoms(sp.KroneckerDelta))]
-    if sums and prod(len(f.args) for f in sums) <= MAX_TERMS:  # a sum with a delta in it is multiplied out
+    if sums and prod(len(f.args) for f in sums) <= MAX_TERMS:  # a sum with a delta in it is expanded
         return sp.Add(*(total(term * (body / sums[0]), k) for term in sums[0].args))
     outer, inner = _primitive(body).as_independent(k, as_Add=False)
     for factor in sp.Mul.make_args(inner):
@@ -175,7 +176,7 @@ def total(body: Any, k: Any) -> Any:
 
 
 def _primitive(e: Any) -> Any:
-    """(2 a + 2 b) c -> 2 (a + b) c"""
+    """Factor integers out of sums: (2 a + 2 b) c -> 2 (a + b) c."""
     scale, factors = sp.Integer(1), []
     for factor in sp.Mul.make_args(e):
         content, rest = factor.primitive() if isinstance(factor, sp.Add) else (sp.Integer(1), factor)
@@ -185,7 +186,7 @@ def _primitive(e: Any) -> Any:
 
 
 def _merged(body: Any, k: Any) -> Any:
-    """Σ_k a Σ_l b is one sum over k and l of a b."""
+    """Merge nested sums: Σ_k a Σ_l b is one sum over k and l of a b."""
     sums = [f for f in sp.Mul.make_args(body) if isinstance(f, Sigma)]
     if len(sums) != 1 or any(ends[0] != 0 or ends[1] != size(j) - 1 for j, *ends in sums[0].limits):
         return Sigma(body, (k, 0, size(k) - 1))
@@ -193,11 +194,11 @@ def _merged(body: Any, k: Any) -> Any:
 
 
 def _renamed(e: Any) -> Any:
-    """A sum with the names that its indices have by depth: equal sums are equal then, wherever they come from."""
+    """Rename the indices of a sum by depth, so that equal sums are equal expressions, wherever they come from."""
     inside = [_depth(limit[0]) for s in e.function.atoms(sp.Sum) for limit in s.limits]
     inside += [_depth(limit[0]) for s in e.function.atoms(Fold, Last) for limit in s.args if isinstance(limit, sp.Tuple)]
     first = max(inside, default=0) + 1
-    others = {_depth(k) for k in e.free_symbols if is_index(k) and k.name[0] == "j"}  # of sums around this one
+    others = {_depth(k) for k in e.free_symbols if is_index(k) and k.name[0] == "j"}  # of enclosing sums
     while others & set(range(first, first + len(e.limits))):
         first += 1
     names = {limit[0]: bound(first + n, size(limit[0])) for n, limit in enumerate(e.limits)}
@@ -209,12 +210,12 @@ def _depth(index: Any) -> int:
 
 
 def deepest(e: Any) -> int:
-    """The highest number of an index that a sum in it has: one around it needs a higher one."""
+    """Return the highest number of an index that a sum in `e` binds: an enclosing sum needs a higher one."""
     return max((_depth(k) for k in e.atoms(sp.Symbol) if is_index(k) and k.name[0] == "j"), default=0)
 
 
 def _solved(factor: Any, k: Any) -> Any:
-    """The only value of k for which a delta is not zero, if it is a linear expression of other indices."""
+    """Return the only value of k for which a delta is not zero, if it is a linear expression of other indices, else None."""
     if not isinstance(factor, sp.KroneckerDelta):
         return None
     difference = sp.expand(factor.args[0] - factor.args[1])
@@ -224,7 +225,7 @@ def _solved(factor: Any, k: Any) -> Any:
 
 
 class Last(Binder, sp.Expr):  # type: ignore[misc]
-    """The value at the last index where the bracket is 1, or a default where there is none: value, bracket, default, *limits."""
+    """The value at the last index where the bracket is 1, or a default if there is none: value, bracket, default, *limits."""
 
     is_commutative = True
     is_real = True
@@ -239,12 +240,12 @@ class Last(Binder, sp.Expr):  # type: ignore[misc]
 
 
 def is_bracket(e: Any) -> bool:
-    """Whether a relation says that a product of brackets is not 0."""
+    """True if a relation states that a product of brackets is not 0."""
     return isinstance(e, sp.Ne) and e.rhs == 0 and all(isinstance(f, (Within, sp.KroneckerDelta)) for f in sp.Mul.make_args(e.lhs))
 
 
 def relation(bracket: Any) -> Any:
-    """The condition under which a product of brackets is 1."""
+    """Return the condition under which a product of brackets is 1."""
     return sp.And(*(_relation(factor) for factor in sp.Mul.make_args(bracket)))
 
 

@@ -1,4 +1,4 @@
-"""Index notation run with NumPy: every index is an axis of its own, so that an expression is one array operation after another.
+"""Evaluate index notation with NumPy: every index has its own axis, so that an expression is a sequence of array operations.
 
 All arrays have the same number of dimensions, with size 1 along the indices that they do not depend on. A sum of products is an einsum.
 """
@@ -18,7 +18,7 @@ from symgrad.compiler.symbolic.notations import index_algebra
 from symgrad.typing import Array
 
 _FREE = 20
-"""Axes for the indices of tensors, of which the last eight are for directions; those of sums come after them. NumPy has 64."""
+"""Number of axes for the indices of tensors, the last eight of them for directions; those of sums follow. NumPy allows 64."""
 _START = {"i": 0, "h": _FREE - 8, "j": _FREE - 1}
 
 
@@ -27,7 +27,7 @@ def _axis(index: Any) -> int:
 
 
 class IndexEvaluator(Evaluator):
-    """Whole tensors are kept under their names, everything else as an array over all indices."""
+    """Tensors are stored under their names, all other values as arrays over all indices."""
 
     def __init__(self, depth: int) -> None:
         super().__init__()
@@ -47,7 +47,7 @@ class IndexEvaluator(Evaluator):
         return self.whole(self.value(expression), at).astype(dtype)
 
     def whole(self, value: Any, at: tuple[Any, ...]) -> Array:
-        """A tensor with these indices, from an array over all indices."""
+        """Return a tensor with these indices, from an array over all indices."""
         result, shape = np.asarray(value), tuple(map(index_algebra.size, at))
         if result.ndim:
             result = result.reshape([result.shape[_axis(i)] for i in at])
@@ -59,7 +59,7 @@ class IndexEvaluator(Evaluator):
         return np.arange(index_algebra.size(e)).reshape(shape)
 
     def at(self, whole: Array, places: tuple[Any, ...]) -> Array:
-        """The elements of a tensor; a place outside it is multiplied by a zero."""
+        """Return the elements of a tensor; positions outside are clipped, since a bracket multiplies them by zero."""
         plain = len(set(places)) == len(places) and all(map(index_algebra.is_index, places))
         if plain and tuple(map(index_algebra.size, places)) == whole.shape:
             order = sorted(range(len(places)), key=lambda d: _axis(places[d]))
@@ -71,7 +71,7 @@ class IndexEvaluator(Evaluator):
         return whole[tuple(np.clip(i, -n, n - 1) for i, n in zip(found, whole.shape, strict=True))]
 
     def product(self, e: Any) -> Any:
-        """Where a bracket is 0 so is the product, though a factor be infinite or NaN there."""
+        """Return a product that is 0 where a bracket is 0, even if a factor is infinite or NaN there."""
         others, brackets = _parted(e)
         value = functools.reduce(operator.mul, map(self.value, others), 1)
         hit = functools.reduce(operator.mul, map(self.value, brackets), 1)
@@ -127,7 +127,7 @@ class IndexEvaluator(Evaluator):
 
 
 def _parted(e: Any) -> tuple[list[Any], list[Any]]:
-    """The factors of a product, brackets apart from others."""
+    """Split the factors of a product into brackets and others; return others, brackets."""
     factors = sp.Mul.make_args(e)
     brackets = [f for f in factors if isinstance(f, (sp.KroneckerDelta, index_algebra.Within))]
     return [f for f in factors if f not in brackets], brackets
@@ -139,7 +139,7 @@ def _is_whole(limit: Any) -> bool:
 
 
 def _summed(factors: list[Array], axes: list[int], ndim: int) -> Array:
-    """The product of the factors, summed over the axes, which stay with size 1."""
+    """Return the product of the factors, summed over the axes, which are kept with size 1."""
     factors = [np.reshape(f, (1,) * ndim) if f.ndim == 0 else f for f in factors]
     kept = sorted({d for f in factors for d, n in enumerate(f.shape) if n != 1} - set(axes))
     operands: list[Any] = []

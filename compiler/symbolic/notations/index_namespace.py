@@ -1,4 +1,4 @@
-"""What the element of a row is written with: sums and folds over indices, deltas and brackets, and arithmetic of places."""
+"""The namespace `ix` of element functions: sums and folds over indices, deltas and brackets, and index arithmetic."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ Shape = tuple[int, ...]
 
 
 class Indexing:
-    """The argument `ix` of an element: it knows the shape of the result, and how deep sums are nested inside the operands."""
+    """The argument `ix` of an element function: it knows the shape of the result, and how deep sums are nested inside the operands."""
 
     i, infinity = sp.I, sp.oo
     exp, sqrt, re, im, min, max = (staticmethod(f) for f in (sp.exp, sp.sqrt, sp.re, sp.im, sp.Min, sp.Max))
@@ -42,17 +42,17 @@ class Indexing:
     # sums and folds
 
     def sum(self, body: Callable[..., Any], *sizes: int) -> Any:
-        """Σ of `body(k, l, ...)` over as many indices as there are sizes."""
+        """Return Σ of `body(k, l, ...)` over one index per size."""
         bound = self.bound(sizes)
         return functools.reduce(index_algebra.total, bound, sp.sympify(body(*bound), strict=True))
 
     def partial_sum(self, body: Callable[..., Any], n: int, *, first: Any, last: Any) -> Any:
-        """Σ of `body(k)` from `first` to `last`, which lie between 0 and n - 1."""
+        """Return Σ of `body(k)` from `first` to `last`, which lie between 0 and n - 1."""
         (k,) = self.bound([n])
         return index_algebra.Sigma(body(k), (k, first, last))
 
     def fold(self, name: str, body: Callable[..., Any], *sizes: int, first: Any = 0, last: Any = None) -> Any:
-        """max, min, prod, logsumexp, all or any of `body(k, l, ...)`."""
+        """Return max, min, prod, logsumexp, all or any of `body(k, l, ...)`."""
         bound = self.bound(sizes)
         result = sp.sympify(body(*bound), strict=True)
         if name in ("all", "any"):
@@ -62,7 +62,7 @@ class Indexing:
         return sp.Ne(result, 0) if name in ("all", "any") else result
 
     def last(self, hit: Callable[..., Any], value: Callable[..., Any], default: Any, *sizes: int) -> Any:
-        """`value(k)` for the last k that hits, or the default."""
+        """Return `value(k)` for the last k whose `hit(k)` is 1, or the default."""
         bound = self.bound(sizes)
         chosen, bracket = (sp.sympify(f(*bound), strict=True) for f in (value, hit))
         if isinstance(default, (sp.Rel, sp.logic.boolalg.Boolean)) and not isinstance(default, sp.Symbol):
@@ -75,7 +75,7 @@ class Indexing:
         return index_algebra.Within(sp.sympify(e, strict=True), sp.Integer(low), sp.Integer(high))
 
     def between(self, e: Any, low: Any, high: Any) -> Any:
-        """[low ≤ e < high], for ends that are expressions."""
+        """Return [low ≤ e < high], where the bounds are expressions."""
         return to_sympy.indicator(sp.And(sp.Ge(e, low), sp.Lt(e, high)))
 
     def inside(self, place: Sequence[Any], shape: Sequence[int]) -> Any:
@@ -85,13 +85,13 @@ class Indexing:
         return sp.Mul(*brackets)
 
     def where(self, bracket: Any, x: Any, y: Any) -> Any:
-        """x where the bracket is 1, else y."""
+        """Return x where the bracket is 1, else y."""
         if bracket in (0, 1):
             return x if bracket == 1 else y
         return bracket * x if y == 0 else sp.Piecewise((x, sp.Ne(bracket, 0)), (y, True))
 
     def counted(self, e: Any) -> Any:
-        """A truth value as a number."""
+        """Return a boolean as 0 or 1, and any other expression unchanged."""
         return e if isinstance(e, sp.Expr) else to_sympy.indicator(e)
 
     def nonzero(self, e: Any) -> Any:
@@ -100,10 +100,10 @@ class Indexing:
     def differs(self, e: Any, number: int) -> Any:
         return to_sympy.indicator(sp.Ne(e, number))
 
-    # places
+    # index arithmetic
 
     def wrapped(self, place: Any, n: int) -> Any:
-        """A place that may count from the end."""
+        """Return an index that may count from the end as a non-negative one."""
         return sp.Mod(place, n)
 
     def flat(self, at: Sequence[Any], shape: Shape) -> Any:
@@ -117,7 +117,8 @@ class Indexing:
         return [flat, *place] if shape else []
 
     def regrouped(self, at: Sequence[Any], given: Shape, wanted: Shape) -> list[Any]:
-        """The place in the shape `wanted` of the element at a place in the shape `given`: dimensions that stay are left alone."""
+        """Return the position in shape `wanted` of the element at position `at` in shape `given`; unchanged dimensions keep their
+        indices."""
         place: list[Any] = []
         for before, after in _groups(given, wanted):
             inner, sizes = [at[d] for d in before], tuple(given[d] for d in before)
@@ -125,12 +126,12 @@ class Indexing:
         return place
 
     def path(self, base: Shape, path: Any) -> Path:
-        """The places of a base that a view of it shows."""
+        """Return the map from the indices of a view to those of its base."""
         return Path(base, path)
 
 
 def _groups(given: Shape, wanted: Shape) -> list[tuple[list[int], list[int]]]:
-    """Dimensions on both sides that hold the same elements, as small as they can be."""
+    """Return the smallest groups of dimensions on both sides that hold the same elements."""
     groups: list[tuple[list[int], list[int]]] = []
     i = j = 0
     while i < len(given) or j < len(wanted):
@@ -150,7 +151,7 @@ def _groups(given: Shape, wanted: Shape) -> list[tuple[list[int], list[int]]]:
 
 @dataclass
 class _Place:
-    """An operand that gives the place it is read at."""
+    """An operand that returns the indices it is called with."""
 
     shape: Shape
 
@@ -163,7 +164,7 @@ class _Place:
 
 
 class Path:
-    """From the indices of a view to those of its base."""
+    """The map from the indices of a view to those of its base."""
 
     def __init__(self, base: Shape, path: Any) -> None:
         self.steps = []

@@ -17,7 +17,7 @@ _BIG = (index_algebra.Sigma, index_algebra.Fold)
 
 
 class IndexPrinter:
-    """What both printers do. Indices of tensors are i, j, ...; a sum takes the next letter that is free where it stands."""
+    """Common to both printers. Indices of tensors are i, j, ...; a sum takes the next letter that is free in its scope."""
 
     labels: Any
     letters: dict[Any, str]
@@ -27,7 +27,7 @@ class IndexPrinter:
 
     @cached_property
     def free_letters(self) -> list[str]:
-        """Letters that are not the name of anything."""
+        """Letters that are not user names."""
         taken = self.taken
         return [c for c in (*_LETTERS, *(f"{c}{n}" for n in range(1, 99) for c in _LETTERS)) if c not in taken]
 
@@ -41,13 +41,13 @@ class IndexPrinter:
         return self.letters[index]
 
     def name_indices(self, e: Any) -> None:
-        """Tensors' indices first, then directions'."""
+        """Assign letters to free indices: those of tensors first, then those of directions."""
         for index in sorted((s for s in e.free_symbols if index_algebra.is_index(s)), key=lambda s: (s.name[0] != "i", s.name)):
             self.letter(index)
 
     @contextmanager
     def scope(self, e: Any, bound: list[Any]) -> Iterator[None]:
-        """Free indices have their letters before the bound ones take theirs."""
+        """Assign letters to bound indices for the duration of a block, after the free indices have theirs."""
         self.name_indices(e)
         before = dict(self.letters)
         for index in bound:
@@ -66,7 +66,7 @@ class IndexPrinter:
         return self.comma.join(self.limit(*limit, is_said=_is_said(limit[0], bodies)) for limit in limits)
 
     def limit(self, k: Any, first: Any, last: Any, *, is_said: bool) -> str:
-        """`k`, or where not all values count `k ≤ i`, `k ≥ i`; the end of the range unless a tensor's size says it."""
+        """Return `k`, or for a partial range `k ≤ i`, `k ≥ i`; with the end of the range unless the size of a tensor determines it."""
         name, end = self._print(k), self._print(sp.Integer(index_algebra.size(k)))  # type: ignore[attr-defined]
         start = "" if first == 0 else f"{self._print(first)} {self.at_most} "  # type: ignore[attr-defined]
         if last != index_algebra.size(k) - 1:
@@ -79,7 +79,7 @@ class IndexPrinter:
     at_least: str
 
     def bounds(self, e: Any) -> str:
-        """A bracket says only what is not clear from the range of its indices."""
+        """Return the part of a bracket that does not follow from the ranges of its indices."""
         place, low, high = e.args
         ends = index_algebra.interval(place)
         text = self._print(place)  # type: ignore[attr-defined]
@@ -93,7 +93,7 @@ class IndexPrinter:
 
 
 class IndexText(IndexPrinter):
-    """`Σ_k A[i, k]*x[k]`"""
+    """Plain text: `Σ_k A[i, k]*x[k]`."""
 
     comma, at_most, at_least = ", ", "≤", "≥"
 
@@ -149,7 +149,7 @@ class IndexText(IndexPrinter):
 
 
 class IndexLatex(IndexPrinter):
-    r"""`\sum_{k} A_{i, k} x_{k}`"""
+    r"""LaTeX: `\sum_{k} A_{i, k} x_{k}`."""
 
     comma, at_most, at_least = ", ", r"\le", r"\ge"
 
@@ -201,7 +201,7 @@ class IndexLatex(IndexPrinter):
 
 
 def _is_said(k: Any, bodies: Any) -> bool:
-    """Whether an index stands alone as the place in some tensor, and all such dimensions have its size."""
+    """True if an index alone is an index of some tensor, and all such dimensions have its size."""
     sizes = {n for body in bodies for n in _sizes(k, body)}
     return sizes == {index_algebra.size(k)}
 
@@ -214,13 +214,13 @@ def _sizes(k: Any, body: Any) -> Iterator[int]:
 
 
 def _big_factor(e: Any) -> Any:
-    """The only sum or fold among the factors of a product."""
+    """Return the only sum or fold among the factors of a product, or None."""
     found = [f for f in e.args if isinstance(f, _BIG)]
     return found[0] if len(found) == 1 else None
 
 
 def function_name(application: Any) -> str:
-    """`argsort` for the second output of sort, `jax.f.1` for that of an imported function."""
+    """Return the name of an opaque function: `argsort` for the second output of sort, `jax.f.1` for that of an imported function."""
     name: str = application.row.name
     if application.row.foreign is not None and application.index is not None:
         return f"{name}.{application.index}"

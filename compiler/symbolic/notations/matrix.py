@@ -1,8 +1,8 @@
 """Matrix notation, for graphs of scalars, vectors (columns) and matrices.
 
-A value is held as a scalar expression of *atoms*: symbols that stand for whole matrices of the value's shape. Elementwise rows are
-scalar algebra on these expressions, so that regions of them merge; where a matrix is wanted (in a product, in a result) the expression
-becomes one: sums of terms, Hadamard products of factors, powers, and functions applied to every element.
+A value is represented as a scalar expression of *atoms*: symbols that stand for matrices of the value's shape. Elementwise rows are scalar
+algebra on these expressions, so that elementwise regions merge; where a matrix is needed (in a product, in a result) the expression is
+converted to one: sums of terms, Hadamard products of factors, powers, and functions applied to every element.
 """
 
 from __future__ import annotations
@@ -22,14 +22,14 @@ from symgrad.errors import FormulaError
 
 
 def lower(job: LoweringRequest) -> FormulaProgram:
-    """Tensors as matrix symbols: products, transposes, Hadamard products, traces."""
+    """Return a program with tensors as matrix symbols: products, transposes, Hadamard products, traces."""
     if any(len(shape) > 2 for shape in job.shapes):
         raise FormulaError("matrix notation is for at most two dimensions: a derivative here has more; try 'index'")
     return Matrices(job).program()
 
 
 class Matrices(Lowering):
-    """The lowering of one graph: what each value is as a scalar expression, and the matrices behind the atoms."""
+    """The lowering of one graph: the scalar expression of each value, and the matrices behind the atoms."""
 
     notation = "matrix"
 
@@ -38,9 +38,9 @@ class Matrices(Lowering):
         self.matrix_of: dict[Any, Any] = {}
         self.atom_of: dict[Any, Any] = {}
         self.scalar_of: dict[Any, tuple[Any, tuple[int, ...]]] = {}
-        """What a matrix expression was written from, with its shape."""
+        """The scalar expression and shape that a matrix expression was written from."""
         self.sums: set[Any] = set()
-        """Sums as they stand in the program."""
+        """Sums as they appear in the program."""
 
     def add_input(self, i: int, x: Value, label: str) -> Any:
         if isinstance(x.dtype, tuple) or len(x.shape) > 2:
@@ -62,13 +62,14 @@ class Matrices(Lowering):
         return super().measured(v, e) if isinstance(e, sp.Expr) or self.atoms(e) else (0, 0)
 
     def finish(self, n: int, v: Value, directions: tuple[Value, ...]) -> Any:
-        """The direction's index comes first: of a matrix M with v = M g, the transpose, unless it is symmetric."""
+        """Return the matrix of a derivative. The direction's index comes first: for M with v = M g, the transpose, unless it is
+        symmetric."""
         (direction,) = self.symbols[directions[0]]
         matrix = matrix_linear.coefficient(self, self.known[v], direction, v.shape)
         return matrix if n in self.job.symmetric else transposed(matrix)
 
     def atom(self, matrix: Any, dtype: Any) -> Any:
-        """The symbol that stands for a matrix in scalar expressions; one for each matrix."""
+        """Return the symbol that stands for a matrix in scalar expressions, one per matrix."""
         if matrix not in self.atom_of:
             atom = to_sympy.symbol(f"m{len(self.atom_of)}", dtype)
             self.atom_of[matrix], self.matrix_of[atom] = atom, matrix
@@ -96,14 +97,14 @@ class Matrices(Lowering):
         return lowering(self, v, *whole.args)
 
     def recognised(self, e: Any, v: Value) -> Any:
-        """exp(log_softmax(Z)) is softmax(Z)"""
+        """Recognize exp(log_softmax(Z)) as softmax(Z)."""
         matrix = self.matrix_of.get(e.args[0]) if isinstance(e, sp.exp) else None
         if isinstance(matrix, Rows) and matrix.name == "log_softmax":
             return self.atom(Rows(sp.Symbol("softmax"), matrix.args[1]), v.dtype)
         return e
 
     def spread(self, v: Value, shape: tuple[int, ...]) -> Any:
-        """The expression of `v` after broadcasting: a matrix is repeated by multiplying with ones."""
+        """Return the expression of `v` broadcast to `shape`: a matrix is repeated by a product with ones."""
         e = self.known[v]
         if _size(v.shape) == _size(shape) or not v.shape or not self.atoms(e):
             return e
@@ -118,7 +119,7 @@ class Matrices(Lowering):
         return scale * self.atom(matrix, v.dtype)
 
     def matrix(self, e: Any, shape: tuple[int, ...]) -> Any:
-        """A scalar expression of atoms as a matrix expression."""
+        """Convert a scalar expression of atoms to a matrix expression."""
         matrix = self.written(e, shape)
         if e not in self.matrix_of:
             self.scalar_of[matrix] = e, shape
@@ -155,13 +156,13 @@ class Matrices(Lowering):
         return Elementwise(sp.Lambda(tuple(atoms), e), *(self.matrix_of[a] for a in atoms))
 
     def split(self, v: Value) -> tuple[Any, Any]:
-        """The scalar factor of a value, and the rest as a matrix: 2 (A - B) into 2 and A - B."""
+        """Return the scalar factor of a value, and the rest as a matrix: 2 (A - B) into 2 and A - B."""
         e = self.known[v]
         if not isinstance(e, sp.Expr):
             raise FormulaError(f"matrix notation has no form for truth values that are moved or repeated: {type_text(v)}; try 'index'")
         if isinstance(e, sp.Add):
             scale, rest = to_sympy.primitive(e)
-            if rest not in self.sums and -rest in self.sums:  # the same difference, the other way round
+            if rest not in self.sums and -rest in self.sums:  # the same difference, negated
                 scale, rest = -scale, -rest
         else:
             factors = e.args if isinstance(e, sp.Mul) else (e,)
@@ -171,7 +172,7 @@ class Matrices(Lowering):
 
 
 def _size(shape: tuple[int, ...]) -> tuple[int, int]:
-    """A vector is a column."""
+    """Return the matrix shape of a tensor shape: a vector is a column."""
     return (shape[0], 1) if len(shape) == 1 else shape if shape else (1, 1)  # type: ignore[return-value]
 
 
@@ -247,7 +248,7 @@ def _trace(self: Matrices, v: Value, x: Value) -> Any:
 
 
 def _inverted(self: Matrices, v: Value) -> tuple[Any, Any]:
-    """(s A)⁻¹ = 1/s A⁻¹, and (Aᵀ)⁻¹ = (A⁻¹)ᵀ"""
+    """Return the inverse as scalar and matrix: (s A)⁻¹ = 1/s A⁻¹, and (Aᵀ)⁻¹ = (A⁻¹)ᵀ."""
     if not self.atoms(self.known[v]):
         raise FormulaError("a matrix of equal elements has no inverse; try 'index'")
     scale, matrix = self.split(v)
@@ -261,7 +262,7 @@ def _inv(self: Matrices, v: Value, x: Value) -> Any:
 
 
 def _determinant(self: Matrices, x: Value) -> Any:
-    """det(s A) = sⁿ det A, and det Aᵀ = det A"""
+    """Return the determinant: det(s A) = sⁿ det A, and det Aᵀ = det A."""
     if not self.atoms(self.known[x]):
         raise FormulaError("a matrix of equal elements has no determinant worth a formula; try 'index'")
     scale, matrix = self.split(x)
@@ -274,7 +275,7 @@ def _det(self: Matrices, v: Value, x: Value) -> Any:
 
 
 def _rows(name: str) -> Callable[..., Any]:
-    """softmax and its like, of each row of a matrix, or of a vector."""
+    """Return the lowering of softmax, log_softmax or logsumexp along one axis of a matrix, or of a vector."""
 
     def lowering(self: Matrices, v: Value, x: Value) -> Any:
         axis = v.attrs["axis"]
@@ -300,4 +301,4 @@ _LOWERINGS: dict[Any, Callable[..., Any]] = {
     ("slogdet", 1): lambda self, v, x: sp.log(sp.Abs(_determinant(self, x))),
     "softmax": _rows("softmax"), "log_softmax": _rows("log_softmax"), "logsumexp": _rows("logsumexp"),
 }  # fmt: skip
-"""By the name of the row; for one of several outputs with its number."""
+"""By row name; for one of several outputs, with its index."""

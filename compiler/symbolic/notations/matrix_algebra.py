@@ -1,4 +1,4 @@
-"""Matrix expressions that SymPy lacks: functions of elements and of rows, numbers that are made of matrices; and their algebra."""
+"""Matrix expressions that SymPy lacks: functions of elements and of rows, scalars made from matrices; and their algebra."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ class Entry(sp.Expr):  # type: ignore[misc]
 
     is_commutative = True
     is_real = True
-    precedence = PRECEDENCE["Mul"]  # as printers ask: (xᵀ y)² needs its brackets
+    precedence = PRECEDENCE["Mul"]  # for printers: (xᵀ y)² needs its brackets
 
     def __new__(cls, matrix: Any) -> Any:
         return super().__new__(cls, matrix)
@@ -62,7 +62,7 @@ class Det(sp.Expr):  # type: ignore[misc]
 
 
 class Rows(sp.MatrixExpr):  # type: ignore[misc]
-    """A function of each row: softmax, log_softmax, or logsumexp, which gives one number for each."""
+    """A function of each row: softmax, log_softmax, or logsumexp, which returns one element per row."""
 
     def __new__(cls, name: Any, matrix: Any) -> Any:
         return super().__new__(cls, name, matrix)
@@ -81,7 +81,7 @@ class Rows(sp.MatrixExpr):  # type: ignore[misc]
 
 
 def added(matrices: list[Any]) -> Any:
-    """The sum, with what all terms begin or end with written once: A x + B x = (A + B) x"""
+    """Return the sum, with common factors at either end factored out: A x + B x = (A + B) x."""
     if len(matrices) == 1:
         return matrices[0]
     terms = [parted(m) for m in matrices]
@@ -97,14 +97,14 @@ def added(matrices: list[Any]) -> Any:
 
 
 def _shared_scale(scales: list[Any]) -> Any:
-    """What all scalars have in common, but for numbers: a sign, and factors such as (xᵀ y)."""
+    """Return the common factor of all scalars without numbers: a sign, and factors such as (xᵀ y)."""
     sign = sp.Integer(-1) if all(scale.could_extract_minus_sign() for scale in scales) else sp.Integer(1)
     factors = [set(sp.Mul.make_args(scale)) for scale in scales]
     return sign * sp.Mul(*(f for f in set.intersection(*factors) if not f.is_number))
 
 
 def parted(matrix: Any) -> tuple[Any, list[Any]]:
-    """The scalar and the factors of a product."""
+    """Return the scalar and the matrix factors of a product."""
     if not isinstance(matrix, sp.MatMul):
         return sp.Integer(1), [matrix]
     parts = [parted(f) if f.is_Matrix else (f, []) for f in matrix.args]
@@ -112,7 +112,7 @@ def parted(matrix: Any) -> tuple[Any, list[Any]]:
 
 
 def _common(products: list[list[Any]], end: int) -> list[Any]:
-    """The factors that all products share at one end, if every product has others, too."""
+    """Return the factors that all products share at one end, if every product has others besides."""
     shared: list[Any] = []
     for factors in zip(*(p[::-1] if end else p for p in products), strict=False):
         if any(f != factors[0] for f in factors):
@@ -132,17 +132,17 @@ def scaled(scale: Any, matrix: Any) -> Any:
 
 
 def times(*matrices: Any) -> Any:
-    """The product; numbers among the factors come first."""
+    """Return the product; scalars among the factors come first."""
     parts = [parted(m) for m in matrices]
     factors = _joined([f for _, some in parts for f in some])
-    useful = [f for f in factors if f != sp.OneMatrix(1, 1) and not isinstance(f, sp.Identity)]  # a 1×1 one is an identity, too
+    useful = [f for f in factors if f != sp.OneMatrix(1, 1) and not isinstance(f, sp.Identity)]  # a 1×1 matrix of ones is an identity, too
     product = factors[0] if not useful else useful[0] if len(useful) == 1 else sp.MatMul(*useful)
     scale = sp.Mul(*(scale for scale, _ in parts))
     return product if scale == 1 else scaled(scale, product)
 
 
 def _joined(factors: list[Any]) -> list[Any]:
-    """diag(u) diag(v) = diag(u ∘ v), 1ᵀ diag(u) = uᵀ, diag(u) 1 = u"""
+    """Simplify adjacent factors: diag(u) diag(v) = diag(u ∘ v), 1ᵀ diag(u) = uᵀ, diag(u) 1 = u."""
     result: list[Any] = []
     for f in factors:
         last = result[-1] if result else None
@@ -158,7 +158,7 @@ def _joined(factors: list[Any]) -> list[Any]:
 
 
 def outer(matrices: list[Any]) -> list[Any]:
-    """(u 1ᵀ) ∘ (1 vᵀ) = u vᵀ"""
+    """Simplify a Hadamard product: (u 1ᵀ) ∘ (1 vᵀ) = u vᵀ."""
     column = next((m for m in matrices if isinstance(m, sp.MatMul) and m.args[-1] == sp.OneMatrix(1, m.shape[1])), None)
     row = next((m for m in matrices if isinstance(m, sp.MatMul) and m.args[0] == sp.OneMatrix(m.shape[0], 1)), None)
     if column is None or row is None or column is row or 1 in column.shape:
@@ -167,7 +167,7 @@ def outer(matrices: list[Any]) -> list[Any]:
 
 
 def transposed(matrix: Any) -> Any:
-    """(AB)ᵀ = BᵀAᵀ; a sum is transposed term by term if that takes fewer signs."""
+    """Return the transpose: (AB)ᵀ = BᵀAᵀ; a sum is transposed term by term unless that needs more transposes."""
     if isinstance(matrix, sp.Transpose):
         return matrix.arg
     if isinstance(matrix, sp.MatMul):
@@ -185,5 +185,5 @@ def transposed(matrix: Any) -> Any:
 
 
 def _signs(matrix: Any) -> int:
-    """How many times something is transposed in it."""
+    """Return the number of transposes in an expression."""
     return sum(isinstance(e, sp.Transpose) for e in sp.preorder_traversal(matrix))

@@ -15,11 +15,11 @@ if TYPE_CHECKING:
 
 
 def coefficient(run: Matrices, e: Any, g: Any, shape: tuple[int, ...]) -> Any:
-    """M, given a scalar expression of atoms that stands for M g; `g` is a column."""
+    """Return M, given a scalar expression of atoms that stands for M g; `g` is a column."""
     terms = []
     opened, scalars = e, {}
     numbers = dict.fromkeys(s for s in sp.preorder_traversal(e) if isinstance(s, (Entry, Total, sp.Trace)) and s.has(g))
-    for number in sorted(numbers, key=_parts, reverse=True):  # the outer ones first
+    for number in sorted(numbers, key=_parts, reverse=True):  # outer ones first
         if opened.has(number):
             scalars[number] = sp.Dummy(real=True)
             opened = opened.xreplace({number: scalars[number]})
@@ -49,7 +49,7 @@ def _column(run: Matrices, e: Any, shape: tuple[int, ...]) -> Any:
 
 
 def _row(run: Matrices, scalar: Any, g: Any) -> Any:
-    """rᵀ, given a number that is rᵀ g."""
+    """Return rᵀ, given a scalar rᵀ g."""
     if isinstance(scalar, Entry):
         return _matrix(run, scalar.args[0], g)
     if isinstance(scalar, Total) and scalar.args[0].shape[1] == 1:
@@ -59,7 +59,7 @@ def _row(run: Matrices, scalar: Any, g: Any) -> Any:
 
 
 def _matrix(run: Matrices, m: Any, g: Any) -> Any:
-    """M, given a column (or a number) that is M g."""
+    """Return M, given a column (or a scalar) M g."""
     if m == g:
         return sp.Identity(g.shape[0])
     if m.shape[1] != 1:
@@ -81,9 +81,9 @@ def _product(run: Matrices, m: Any, g: Any) -> Any:
     before, inner, after = factors[: where[0]], factors[where[0]], factors[where[0] + 1 :]
     if not after:
         return scaled(scale, times(*before, _matrix(run, inner, g)))
-    if inner.shape[1] == 1:  # what comes after is a number
+    if inner.shape[1] == 1:  # the factors after it are a scalar
         return scaled(scale * Entry(times(*after)), times(*before, _matrix(run, inner, g)))
-    if inner.shape[0] == 1:  # a row: (cᵀ r) is the number rᵀ c
+    if inner.shape[0] == 1:  # a row r times a column c: r c = cᵀ rᵀ
         return scaled(scale, times(*before, transposed(times(*after)), _matrix(run, transposed(inner), g)))
     raise _no_form(m)
 

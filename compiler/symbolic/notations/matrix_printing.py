@@ -1,14 +1,14 @@
 """Matrix notation as text and as LaTeX: products, transposes and sums of matrices, and arithmetic on their elements.
 
-How tightly an expression holds together decides on its brackets:
+The precedence of an expression determines its brackets:
 
     0   sums, and products with a minus sign     A x - b
     1   products and quotients of elements       x ∘ y, x ⊘ y
-    2   products of matrices, and with numbers   2 A x
+    2   products of matrices, and with scalars   2 A x
     3   powers                                   x^∘2, Aᵀ
     4   everything else                          x, exp(A x)
 
-A reader of the text needs nothing but this table: tests read every formula back.
+This table is all that a reader needs to parse the text: tests parse every formula back.
 """
 
 from __future__ import annotations
@@ -26,10 +26,10 @@ _KINDS = ((sp.Add, sp.MatAdd), sp.HadamardProduct, (sp.Mul, sp.MatMul), (sp.Pow,
 
 
 class MatrixPrinter:
-    """What the text and the LaTeX of matrix notation have in common.
+    """Common to the text and the LaTeX of matrix notation.
 
     The variables of an elementwise function stand for matrices (`inserted`). An expression of such variables is a matrix, too: its
-    products, quotients and powers are those of elements.
+    products, quotients and powers are elementwise.
     """
 
     bracket: str
@@ -40,19 +40,19 @@ class MatrixPrinter:
     _print: Callable[..., str]
     _as_ordered_terms: Callable[..., list[Any]]
     sized = False
-    """Whether 𝟏 and I are written with their sizes, which nothing else in the formula says."""
+    """True if 𝟏 and I are printed with their sizes, since nothing else in the formula determines them."""
 
     def raised_elements(self, base: str, exponent: str) -> str:
-        """The power of every element."""
+        """Return the elementwise power as text."""
         raise NotImplementedError
 
     def level(self, e: Any) -> int:
-        """How tightly an expression holds together, by the table above."""
+        """Return the precedence of an expression, from the table above."""
         if isinstance(e, Elementwise):
             return self.level(self.opened(e))
         if e in self.inserted:
             return self.level(self.inserted[e])
-        if isinstance(e, Entry):  # a number that is written as a product of matrices
+        if isinstance(e, Entry):  # a scalar that is printed as a product of matrices
             return ELEMENTS
         if isinstance(e, sp.OneMatrix) and 1 not in e.shape:
             return PRODUCT
@@ -68,12 +68,12 @@ class MatrixPrinter:
         return ELEMENTS if _divides(e) else ATOM if e.exp == sp.Rational(1, 2) else POWER
 
     def inside(self, e: Any, level: int) -> str:
-        """In brackets, unless it holds together more tightly than `level`."""
+        """Print an expression, in brackets unless its precedence is above `level`."""
         text = self._print(e)
         return text if self.level(e) > level else self.bracket % text
 
     def opened(self, e: Any) -> Any:
-        """The expression of an elementwise function, whose variables are printed as its matrices from here on."""
+        """Return the body of an elementwise function, whose variables are printed as its matrices from now on."""
         self.inserted.update(zip(e.function.variables, e.matrices, strict=True))
         return e.function.expr
 
@@ -92,13 +92,13 @@ class MatrixPrinter:
         return self.ones_product(f) if isinstance(f, sp.OneMatrix) else self.inside(f, ELEMENTS)
 
     def ones_product(self, e: Any) -> str:
-        """A matrix of ones as a factor: 𝟏 is a column."""
+        """Print a matrix of ones as a factor, where 𝟏 is a column."""
         column, row = (self.sized_text(self.ones, n) for n in e.shape)
         row = self.transposed_text(row)
         return row if e.shape[0] == 1 else column if e.shape[1] == 1 else f"{column} {row}"
 
     def sized_text(self, text: str, n: Any) -> str:
-        """𝟏₃ where the size is not clear."""
+        """Return the text with its size as subscript, 𝟏₃, if the size is unclear."""
         return text + self.subscript(n) if self.sized else text
 
     def subscript(self, n: Any) -> str:
@@ -108,7 +108,7 @@ class MatrixPrinter:
         raise NotImplementedError
 
     def scale(self, e: Any) -> str:
-        """A number before a product of matrices."""
+        """Print a scalar in front of a product of matrices."""
         return self._print(e) if e.is_Rational else self.inside(e, ELEMENTS)
 
     def _print_MatAdd(self, e: Any) -> str:
@@ -128,7 +128,7 @@ class MatrixPrinter:
         return self.product_of_elements(e) if self.is_matrix(e) else super()._print_Mul(e)  # type: ignore[misc]
 
     def product_of_elements(self, e: Any) -> str:
-        """`-2 (x ∘ y ⊘ z)`"""
+        """Print a product of elements: `-2 (x ∘ y ⊘ z)`."""
         if e.could_extract_minus_sign():
             return f"-{self.inside(-e, SUM)}"
         numbers, matrices = _split(self, e)
@@ -167,14 +167,14 @@ class MatrixPrinter:
 
 
 def says_sizes(e: Any) -> bool:
-    """Whether a reader finds the sizes of all matrices of ones, given the shape of the result and those of names."""
+    """True if the sizes of all matrices of ones follow from the shape of the result and those of names."""
     if not isinstance(e, sp.Basic) or not e.has(sp.OneMatrix, sp.Identity):
         return True
     return all(_is_clear(part) for part in sp.preorder_traversal(e))
 
 
 def _is_clear(e: Any) -> bool:
-    """Whether the sizes that are summed over in an operation are said by one of its operands."""
+    """True if the sizes that an operation sums over are determined by one of its operands."""
     if isinstance(e, (Total, sp.Trace, Det)):
         return all(_said(e.args[0]))
     if isinstance(e, Rows):
@@ -186,7 +186,7 @@ def _is_clear(e: Any) -> bool:
 
 
 def _said(e: Any) -> tuple[bool, bool]:
-    """Whether the numbers of rows and of columns of a matrix follow from the names in it."""
+    """Return two booleans: the number of rows, and of columns, of a matrix follows from the names in it."""
     if isinstance(e, (sp.OneMatrix, sp.ZeroMatrix, sp.Identity)):
         rows, columns = (False, False)
     elif isinstance(e, (sp.Transpose, sp.Inverse)):
@@ -205,17 +205,17 @@ def _said(e: Any) -> tuple[bool, bool]:
 
 
 def _split(run: MatrixPrinter, product: Any) -> tuple[list[Any], list[Any]]:
-    """The numbers among the factors of a product, and the matrices."""
+    """Return the scalar factors of a product, and the matrix factors."""
     factors = sp.Mul.make_args(product)
     return [f for f in factors if not run.is_matrix(f)], [f for f in factors if run.is_matrix(f)]
 
 
 def _divides(e: Any) -> bool:
-    """Whether a factor is the inverse of a power."""
+    """True if a factor is a power with a negative exponent."""
     return isinstance(e, sp.Pow) and bool(e.exp.is_negative)
 
 
 def signed_sum(terms: list[str]) -> str:
-    """Terms with their signs between them."""
+    """Join terms with their signs."""
     first, *others = terms
     return first + "".join(f" - {term[1:].lstrip()}" if term.startswith("-") else f" + {term}" for term in others)

@@ -1,4 +1,4 @@
-"""Scalar notation: a symbol is a number, or one element of an array that is treated element by element."""
+"""Scalar notation: a symbol is a scalar, or one element of an array that is treated element by element."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ _FREE = ("expand", "reshape")
 
 
 def fits(job: LoweringRequest) -> bool:
-    """All values are elementwise, and of one shape besides scalars."""
+    """True if all values are elementwise, and have one shape apart from scalars."""
     return not job.all_directions and _misfit(job.graph) is None
 
 
@@ -35,7 +35,7 @@ def _is_filled(v: Value) -> bool:
 
 
 def lower(job: LoweringRequest) -> FormulaProgram:
-    """An elementwise function as an expression of one element."""
+    """Return an elementwise function as an expression of one element."""
     graph = job.graph
     misfit = next(iter(job.all_directions), _misfit(graph))
     if misfit is not None:
