@@ -1,4 +1,4 @@
-"""Graphs as pictures, drawn here: no other program is needed."""
+"""Draw graphs as pictures, without any external program."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ class Picture(str):
 
 
 def draw(graph: Graph, path: str | os.PathLike[str] | None, format: str | None, limit: int | None) -> Picture:
-    """See `Graph.draw`."""
+    """Draw a graph: see `Graph.draw`."""
     if format is None:
         format = "svg" if path is None else _SUFFIXES.get(Path(path).suffix, "svg")
     if format not in _WRITERS:

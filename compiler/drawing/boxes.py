@@ -1,7 +1,7 @@
-"""What is drawn of a graph: a box for each input, application and output, and an edge for each argument.
+"""The boxes and edges of a drawing: a box for each input, application and output, and an edge for each argument.
 
-Numbers stand in the box of the operation that uses them, and one of several outputs is a mark at the edge's start. Edges into operations
-whose arguments cannot be swapped carry the argument's name.
+Literals are written in the box of the operation that uses them, and one of several outputs is marked at the start of its edge. Edges into
+operations whose arguments cannot be swapped carry the argument's name.
 """
 
 from __future__ import annotations
@@ -20,26 +20,26 @@ _ANY_ORDER = {
     "fmax", "fmin", "hypot", "logaddexp",
 }  # fmt: skip
 _UNSAID = {"dilation": 1, "groups": 1, "padding": 0, "stride": 1}
-"""What goes without saying."""
+"""Default attribute values, which are not shown."""
 _LONGEST, _LONGEST_NOTE, _MOST_TYPES = 34, 400, 3
 
 
 @dataclass(frozen=True)
 class Box:
-    """`kind` is input, constant, elementwise, shape, operation or output; `number` is what the text calls the value."""
+    """`kind` is input, constant, elementwise, shape, operation or output; `number` is the name of the value in the graph's text."""
 
     kind: str
     title: str
     lines: tuple[str, ...]
     number: str
     note: str
-    """The line of the text, in full."""
+    """The full line of the graph's text."""
     outputs: int = 1
 
 
 @dataclass(frozen=True)
 class Edge:
-    """From one box to another, by their positions. `output` is which of several outputs it starts at, `enters` the argument's name."""
+    """An edge between two boxes, by position. `output` is the index of one of several outputs, `enters` the name of the argument."""
 
     source: int
     target: int
@@ -49,14 +49,15 @@ class Edge:
 
 @dataclass(frozen=True)
 class Sketch:
-    """Boxes, sources first, and the edges between them."""
+    """Boxes in topological order, and the edges between them."""
 
     boxes: tuple[Box, ...]
     edges: tuple[Edge, ...]
 
 
 def sketch(graph: Graph, limit: int) -> Sketch:
-    """What to draw, in at most `limit` boxes: if they would be more, elementwise operations that feed only each other share one."""
+    """Return at most `limit` boxes and their edges: if there would be more, elementwise operations that feed only each other share one.
+    Raise GraphError if there are still more."""
     found = _Sketcher(graph, {}).sketch()
     if len(found.boxes) > limit:
         found = _Sketcher(graph, _runs(graph)).sketch()
@@ -69,7 +70,7 @@ def sketch(graph: Graph, limit: int) -> Sketch:
 
 
 def _runs(graph: Graph) -> dict[Value, Value]:
-    """For each elementwise value that is used once, by another elementwise one, the last value of its run."""
+    """Return, for each elementwise value whose only use is another elementwise value, the last value of its run."""
     uses = graph.uses()
     last: dict[Value, Value] = {}
     for v in reversed(graph.values):
@@ -131,7 +132,7 @@ class _Sketcher:
         return f"{self.names[v]} = {application(v, self.names)} : {type_text(v)}"[:_LONGEST_NOTE]
 
     def into(self, run: list[Value]) -> list[Edge]:
-        """The edges into the last of a run; what is read twice has one, which says so."""
+        """Return the edges into the last value of a run; a value that is read twice has one edge, which says so."""
         target = self.place[run[-1]]
         found: dict[tuple[int, int | None], list[str]] = {}
         for v in run:
@@ -148,7 +149,7 @@ class _Sketcher:
 
 
 def _arguments(v: Value, named: bool) -> list[tuple[Value, str]]:
-    """The arguments that are no numbers, with their names where the order matters."""
+    """Return the arguments other than literals, with their names if the order matters."""
     args = [(i, a) for i, a in enumerate(v.args) if a is not None and a.op != LITERAL]
     names = row_of(v).names(len(v.args))
     if len(args) < 2 or v.op in _ANY_ORDER or not named:
@@ -157,12 +158,12 @@ def _arguments(v: Value, named: bool) -> list[tuple[Value, str]]:
 
 
 def _setting(name: str, x: Any) -> str:
-    """A body or a branch is drawn by whoever draws `value.attrs[name]`: here it is as large as it is."""
+    """Return an attribute as text; a nested graph is shown by its number of operations, and drawn with `value.attrs[name].draw()`."""
     return f"{name} of {sum(v.row is not None for v in x.values)}" if isinstance(x, Graph) else f"{name}={attribute(x)}"
 
 
 def _says_something(name: str, x: Any) -> bool:
-    """Not what is off, usual, or seen in the type."""
+    """True unless the attribute is off, a default, or visible in the type."""
     if x is None or x is False or name in ("dtype", "shape"):
         return False
     return name not in _UNSAID or any(n != _UNSAID[name] for n in (x if isinstance(x, tuple) else (x,)))
@@ -191,6 +192,6 @@ def _number(x: Any) -> str:
 
 
 def short(text: str) -> str:
-    """In one line that is not too long, without what cannot be printed."""
+    """Return the text as one line of limited length, with unprintable characters replaced."""
     text = "".join(c if c.isprintable() else "\N{REPLACEMENT CHARACTER}" for c in text[: _LONGEST + 1])
     return text if len(text) <= _LONGEST else f"{text[: _LONGEST - 1]}…"

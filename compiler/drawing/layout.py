@@ -1,12 +1,12 @@
-"""Where boxes and edges go: layers from top to bottom, each ordered so that few edges cross, and each box near those it is joined to.
+"""Graph layout: layers from top to bottom, each ordered so that few edges cross, and each box close to its neighbours.
 
-    layer      the longest way from a source; what nothing forces up stands just above its first reader
+    layer      the longest path from a source; a box that may move down stands just above its first reader
     far        an edge over many layers is not drawn: a tag with the source's name stands above its target
     bend       an edge over a few layers has a point in each layer between
-    order      by the mean place of the neighbours (barycentre), down and up, the order with the fewest crossings kept
-    place      least squares to the mean of the neighbours, at distances that keep boxes apart: pools of adjacent violators
+    order      by the mean position of the neighbours (barycentre), down and up; the order with the fewest crossings is kept
+    place      least squares to the mean of the neighbours, with minimal distances between boxes: pool adjacent violators
 
-All of it is linear in boxes and bends but for sorting, and a fixed number of rounds.
+Apart from sorting, all of it is linear in boxes and bends, with a fixed number of rounds.
 """
 
 from __future__ import annotations
@@ -20,13 +20,13 @@ _ROUNDS = 12
 _GAP, _LAYER_GAP, _MARGIN = 26.0, 44.0, 14.0
 _BEND = 10.0, 0.0
 _TAG_WEIGHT, _SOURCE_WEIGHT, _BEND_WEIGHT = 0.02, 0.3, 6.0
-"""Tags and sources make way for boxes, and long edges want to be straight."""
+"""Tags and sources make way for boxes, and long edges tend to be straight."""
 TAG_HEIGHT = 20.0
 
 
 @dataclass
 class Node:
-    """A box, a tag or a bend of an edge; `weight` is how much its wish for a place counts."""
+    """A box, a tag or a bend of an edge; `weight` is the weight of its preferred position."""
 
     width: float
     height: float
@@ -44,12 +44,12 @@ class Node:
 
 @dataclass(frozen=True)
 class Layout:
-    """The nodes, boxes first; for each edge the nodes that it goes through, or None and the tag that stands for its source."""
+    """The nodes, boxes first, and for each edge the nodes that it passes through, beginning with its source or the tag that replaces it."""
 
     nodes: list[Node]
     routes: list[list[int]]
     tags: dict[int, int]
-    """For each edge that starts at a tag, the tag's node."""
+    """For each edge that starts at a tag, the node of the tag."""
     tops: list[float]
     bottoms: list[float]
     width: float
@@ -57,7 +57,8 @@ class Layout:
 
 
 def lay_out(sizes: Sequence[tuple[float, float]], edges: Sequence[tuple[int, int]], tag_widths: Sequence[float], far: int) -> Layout:
-    """Boxes of these sizes, sources first, with edges between them; an edge over more than `far` layers starts at a tag."""
+    """Return the layout of boxes of these sizes, in topological order, with edges between them; an edge over more than `far` layers starts
+    at a tag."""
     layers = _layers(len(sizes), edges)
     nodes = [Node(w, h, layer) for (w, h), layer in zip(sizes, layers, strict=True)]
     routes, tags = _routes(nodes, edges, tag_widths, far)
@@ -76,10 +77,10 @@ def _layers(count: int, edges: Sequence[tuple[int, int]]) -> list[int]:
         above[t].append(s)
         below[s].append(t)
     layers = [0] * count
-    for n in range(count):  # sources come first
+    for n in range(count):  # in topological order
         layers[n] = max((layers[s] + 1 for s in above[n]), default=0)
     for n in reversed(range(count)):
-        held = sum(1 for s in above[n] if above[s] or len(below[s]) > 1)  # a source with no other reader comes along
+        held = sum(1 for s in above[n] if above[s] or len(below[s]) > 1)  # a source with no other reader moves, too
         if below[n] and held <= len(below[n]):
             layers[n] = max(layers[n], min(layers[t] for t in below[n]) - 1)
     return layers
@@ -134,7 +135,7 @@ def _order(nodes: list[Node], rows: list[list[int]]) -> None:
 
 
 def _neighbours(nodes: list[Node], i: int, place: dict[int, float], ports: dict[tuple[int, int], float], down: bool) -> list[float]:
-    """The places of the neighbours above, or of the ports of those below: arguments enter from left to right."""
+    """Return the positions of the neighbours above, or of the ports of those below: arguments enter from left to right."""
     return [place[j] for j in nodes[i].above] if down else [place[j] + ports[i, j] for j in nodes[i].below]
 
 
@@ -143,7 +144,7 @@ def _mean(values: list[float], otherwise: float) -> float:
 
 
 def _crossings(nodes: list[Node], rows: list[list[int]], place: dict[int, float], ports: dict[tuple[int, int], float]) -> int:
-    """Edges between neighbouring rows, by their upper ends: each crosses those before it that end further right."""
+    """Return the number of crossings between adjacent rows: each edge crosses those before it that end further right."""
     total = 0
     for row in rows:
         ends: list[float] = []
@@ -170,17 +171,17 @@ def _place(nodes: list[Node], rows: list[list[int]]) -> None:
 def _wish(nodes: list[Node], i: int, both: bool, down: bool) -> float:
     node = nodes[i]
     near = [nodes[j] for j in (node.above + node.below if both else node.above if down else node.below)]
-    weight = sum(n.weight for n in near)  # with the weights by which rows settle, or else long chains would lean to one side
+    weight = sum(n.weight for n in near)  # the weights of `_settle`; otherwise long chains would lean to one side
     return sum(n.weight * n.x for n in near) / weight if near else node.x
 
 
 def _settle(nodes: list[Node], row: list[int], wishes: list[float]) -> None:
-    """The places nearest to the wishes that keep the order and the gaps: isotonic regression, by pools of neighbours that would overlap."""
+    """Set the positions nearest to the wishes that keep the order and the gaps: isotonic regression, by pooling adjacent violators."""
     offsets = [0.0]
     for a, b in pairwise(row):
         gap = _GAP / 2 if nodes[a].is_bend or nodes[b].is_bend else _GAP
         offsets.append(offsets[-1] + (nodes[a].width + nodes[b].width) / 2 + gap)
-    pools: list[tuple[float, float, int]] = []  # weighted sum of wishes, weight, how many nodes
+    pools: list[tuple[float, float, int]] = []  # weighted sum of wishes, weight, number of nodes
     for i, wish, offset in zip(row, wishes, offsets, strict=True):
         weight = nodes[i].weight
         pool = (weight * (wish - offset), weight, 1)

@@ -1,4 +1,4 @@
-"""A graph as Mermaid's flowchart, for pages that draw those, such as GitHub's and Sphinx's."""
+"""A graph as a Mermaid flowchart, for pages that render those, such as GitHub and Sphinx."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ _SAFE = set("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789 .,=(
 
 
 def mermaid(sketch: Sketch) -> str:
-    """The flowchart as text."""
+    """Return the flowchart as text."""
     lines = ["flowchart TD"]
     for i, box in enumerate(sketch.boxes):
         start, end = _SHAPES.get(box.kind, ('["', '"]'))
@@ -26,5 +26,5 @@ def mermaid(sketch: Sketch) -> str:
 
 
 def _escaped(text: str) -> str:
-    """Mermaid writes a character by its number, as in #35;. Two percent signs would begin a comment."""
+    """Return the text with special characters as Mermaid's numeric codes, such as #35;. Two percent signs would begin a comment."""
     return "".join(c if c in _SAFE else f"#{ord(c)};" for c in text).replace("%%", "#37;#37;")

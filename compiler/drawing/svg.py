@@ -1,5 +1,5 @@
-"""A graph as SVG: light boxes with dark text and grey edges, which can be read on white and on dark pages. It has no scripts, no style
-sheets, no ids and no links: nothing in a page can clash with it, and all text is escaped."""
+"""A graph as SVG: light boxes with dark text and grey edges, legible on light and dark pages. It has no scripts, style sheets, ids or
+links, so that it cannot clash with anything in a page, and all text is escaped."""
 
 from __future__ import annotations
 
@@ -22,14 +22,14 @@ _TEXT, _SOFT, _EDGE = "#1c2430", "#5c6778", "#8792a3"
 _FONT = "ui-monospace, SFMono-Regular, Menlo, Consolas, 'DejaVu Sans Mono', monospace"
 _TITLE, _LINE, _SMALL = 12.5, 10.5, 9.5
 _CHARACTER = 0.61
-"""The width of a character of a monospaced font, in its size."""
+"""The width of a character of a monospaced font, relative to the font size."""
 _MIDDLE = ' text-anchor="middle"'
 _PADDING, _ARROW, _OUTPUT_ROOM = 9.0, 7.0, 28.0
 _SMALL_GRAPH, _FAR_IN_SMALL, _FAR = 60, 24, 6
 
 
 def svg(sketch: Sketch) -> str:
-    """The picture as text."""
+    """Return the picture as SVG text."""
     entering: dict[int, list[int]] = defaultdict(list)
     for e, edge in enumerate(sketch.edges):
         entering[edge.target].append(e)
@@ -61,7 +61,7 @@ def _size(box: Box, entering: list[Edge]) -> tuple[float, float]:
 
 
 def _room(edge: Edge) -> float:
-    """How wide the end of an edge is, with its name."""
+    """Return the width of the end of an edge, with its name."""
     return 16.0 + _width(edge.enters, _SMALL)
 
 
@@ -70,7 +70,7 @@ def _tag_text(box: Box) -> str:
 
 
 def _ports(sketch: Sketch, layout: Layout, entering: dict[int, list[int]]) -> dict[int, float]:
-    """Where each edge enters its box: side by side, in the order in which they come."""
+    """Return where each edge enters its box: side by side, in the order of their previous nodes."""
     ports: dict[int, float] = {}
     for target, edges in entering.items():
         ordered = sorted(edges, key=lambda e: (layout.nodes[layout.routes[e][-2]].x, e))
@@ -85,7 +85,7 @@ def _ports(sketch: Sketch, layout: Layout, entering: dict[int, list[int]]) -> di
 def _edge(edge: Edge, layout: Layout, e: int, port: float, outputs: int) -> str:
     first, *bends, last = (layout.nodes[n] for n in layout.routes[e])
     x, y = first.x, first.y + first.height / 2
-    if edge.output is not None and e not in layout.tags:  # each of several outputs has a place of its own
+    if edge.output is not None and e not in layout.tags:  # each of several outputs has a position of its own
         x += (edge.output - (outputs - 1) / 2) * min(_OUTPUT_ROOM, (first.width - 2 * _PADDING) / outputs)
     path = [f"M{x:.1f} {y:.1f}V{layout.bottoms[first.layer]:.1f}"]
     labels = [_text(x + 4, y + 10, f"[{edge.output}]", _SMALL, _EDGE)] if edge.output is not None else []
@@ -102,7 +102,7 @@ def _edge(edge: Edge, layout: Layout, e: int, port: float, outputs: int) -> str:
 
 
 def _tag(source: Box, text: str, layout: Layout, n: int) -> str:
-    """What stands in place of the start of a long edge."""
+    """Return the tag that replaces the start of a long edge."""
     node = layout.nodes[n]
     fill, border = COLOURS[source.kind]
     rect = _rect(node.x, node.y, node.width, TAG_HEIGHT, fill, border, TAG_HEIGHT / 2, ' stroke-dasharray="3 2"')
