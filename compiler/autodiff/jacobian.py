@@ -42,7 +42,7 @@ def _jacobian(graph: Graph, y: Value, chosen: Sequence[Value]) -> list[Value]:
 
 
 def _forward_only(v: Value) -> bool:
-    """True for a loop without a bound on its steps, for which reverse mode cannot allocate memory."""
+    """True for a loop without a bound on its steps, since reverse mode does not know how many steps to store."""
     return is_control(v) and v.attrs.get("max_steps", 0) is None
 
 

@@ -145,8 +145,8 @@ class Graph(Nested):
 
     def draw(self, path: str | os.PathLike[str] | None = None, format: str | None = None, *, limit: int | None = None) -> str:
         """Return a picture of the graph as SVG text (which notebooks show) or, with format="mermaid", as a Mermaid flowchart; also write
-        it to `path` if one is given. Above `limit` boxes, by default 1,000 (300 for Mermaid, which draws no more), each run of elementwise
-        operations is drawn as one box; raise GraphError if there are still too many."""
+        it to `path` if one is given. Above `limit` boxes, by default 1,000 (300 for Mermaid, which limits the number of edges), each run
+        of elementwise operations is drawn as one box; raise GraphError if there are still too many."""
         from symgrad.compiler.drawing import draw
 
         return draw(self, path, format, limit)

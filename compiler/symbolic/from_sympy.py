@@ -93,8 +93,8 @@ def _with_kinked_functions(e: Any) -> Any:
 
 
 def translate(xp: Any, expression: Any, bindings: Mapping[Any, Any], dtype: Any = None) -> Any:
-    """Return the value of an expression in the namespace `xp`, given the values of its symbols; a constant branch of a Piecewise takes
-    `dtype`."""
+    """Return the value of an expression in the namespace `xp`, given the values of its symbols. Steps, and a Piecewise whose
+    branches are constants, have type `dtype`."""
     return _Translator(xp, bindings, dtype).value(expression)
 
 
