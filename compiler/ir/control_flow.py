@@ -61,7 +61,7 @@ def _program(name: str, graph: Any) -> Graph:
 
 def _count(name: str, n: Any, most: int | None = None) -> int:
     if type(n) is not int or n < 0 or (most is not None and n > most):
-        raise GraphError(f"{name}={n!r} is no number of things that there can be")
+        raise GraphError(f"{name} is not a valid count: {n!r}")
     return n
 
 
