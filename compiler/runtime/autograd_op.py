@@ -1,4 +1,4 @@
-"""A graph as an operation on tensors: a citizen of eager autograd, whose backward is a kernel too."""
+"""A graph as an operation on tensors that takes part in eager autograd; its backward is a compiled kernel too."""
 
 from __future__ import annotations
 
@@ -37,17 +37,17 @@ class AutogradOp:
     ) -> None:
         self.graph, self.options = graph, options
         self.lines = lines
-        """Where in the user's code values come from."""
+        """Maps values to the lines of user code that made them."""
         given = donatable_inputs(graph, donated)
         self.donates = make_kernel(graph, options=options, donated=given) if given else None
-        """The kernel for calls that nobody records: it may use the memory of donated arguments."""
+        """The kernel for calls that are not recorded: it may reuse the memory of donated arguments."""
         self.single = len(graph.outputs) == 1
         self.row = row_of_autograd_op(self, name)
         self._transposes: dict[tuple[bool, tuple[int, ...]], AutogradOp] = {}
         self._differentiable_inputs: set[int] | None = None
         self._histories: dict[tuple[bool, ...], tuple[bool, ...]] = {}
         self.resident_inputs: Sequence[int] = ()
-        """Inputs that are the same tensors at every call."""
+        """Inputs that are the same tensors at every call: they are kept on the device."""
 
     @cached_property
     def kernel(self) -> Kernel:
@@ -55,7 +55,7 @@ class AutogradOp:
 
     def __call__(self, *tensors: Tensor) -> tuple[Tensor, ...]:
         mode = local.mode
-        if mode.capture is not None:  # somebody looks on
+        if mode.capture is not None:  # under an outer trace or transform
             results = apply(self.row, tensors, {})
             return (results,) if self.single else results
         recorded = mode.recording and _any_requires_grad(tensors)
@@ -71,8 +71,11 @@ class AutogradOp:
     def record(
         self, tensors: Sequence[Tensor], operands: Sequence[Any], results: Sequence[Tensor], copied: Sequence[int] = (), sure: int = 0
     ) -> Node | None:
-        """Give the results their history, as the dispatcher does, the last ones for `sure`. All inputs are saved; what was `copied` before
-        nobody writes to."""
+        """Record one node for the results, as the dispatcher does, and return it; None if nothing is recorded.
+
+        The last `sure` results are always recorded. All inputs are saved; those in `copied` are private copies, so their versions need no
+        check.
+        """
         if not sure and not _any_requires_grad(tensors):
             return None
         recorded = self._recorded(tensors)
@@ -93,7 +96,7 @@ class AutogradOp:
         return node
 
     def _recorded(self, tensors: Sequence[Tensor]) -> tuple[bool, ...]:
-        """Which results have a derivative in an input that asks for one: others are as if they were made under no_grad."""
+        """Return which results are differentiable in an input that requires grad: the others are as if made under no_grad."""
         requires_grad = tuple([t._requires_grad for t in tensors])
         if requires_grad not in self._histories:
             differentiable = [differentiate.differentiable_inputs(Graph(self.graph.inputs, [v])) for v in self.graph.outputs]
@@ -105,7 +108,7 @@ class AutogradOp:
         return results[0] if self.single else tuple(results)
 
     def check_nans(self, watch: Any, arrays: Sequence[Any]) -> None:
-        """Whoever looks for NaN is told which operation inside made one."""
+        """Report under a NaN watch which operation inside the graph made the first NaN."""
         check_nans(watch, self.graph, arrays, self.lines, self.row.name)
 
     def type(self, *metas: Any) -> Any:
@@ -126,19 +129,20 @@ class AutogradOp:
         args, _ = backend.arguments(node)
         gs = [self._zeros(i, backend) if g is None else g for i, g in enumerate((g,) if self.single else g)]
         transpose = self.transpose(wanted)
-        # a cotangent of no dimensions may be one of NumPy's numbers, which kernels do not take for an array of the host's
+        # a cotangent of no dimensions may be a NumPy scalar, which kernels do not recognize as a host array
         results = transpose.kernel((*args, *map(np.asarray, gs))) if backend.raw else transpose(*args, *gs)
         found = dict(zip(wanted, results, strict=True))
         return [found.get(i) for i in range(len(needs))]
 
     def wanted(self, needs: Sequence[bool]) -> tuple[int, ...]:
-        """The inputs that need a gradient and have one; others get None, not zeros, as in eager code."""
+        """Return the inputs that need a gradient and have one; the others get None, not zeros, as in eager code."""
         if self._differentiable_inputs is None:
             self._differentiable_inputs = differentiate.differentiable_inputs(self.graph)
         return tuple(i for i, need in enumerate(needs) if need and i in self._differentiable_inputs)
 
     def transpose(self, wanted: tuple[int, ...]) -> AutogradOp:
-        """The operation of the inputs and a cotangent for each output, which gives the cotangents of the inputs `wanted`."""
+        """Return the VJP as an operation: it takes the inputs and a cotangent for each output, and returns the cotangents of the `wanted`
+        inputs."""
         key = local.mode.hooks, wanted
         if key not in self._transposes:
             with stage("differentiate"), at_lines(self.lines):
@@ -159,7 +163,8 @@ def _any_requires_grad(tensors: Sequence[Tensor]) -> bool:
 
 
 def donatable_inputs(graph: Graph, positions: Iterable[int]) -> tuple[int, ...]:
-    """The inputs whose memory fits a result: XLA can use no other. That of a single number is not worth it, and others may hold it, too."""
+    """Return the inputs whose memory can hold a result of the same type: XLA can reuse no other. Scalars are skipped: they are not worth
+    it, and their buffers may be shared."""
     free = Counter((v.shape, v.dtype) for v in graph.outputs)
     found = []
     for i in positions:
@@ -179,7 +184,7 @@ def _never(*args: Any, **attrs: Any) -> Any:
 
 
 def row_of_autograd_op(operation: AutogradOp, name: str) -> Row:
-    """What a recorded node knows of it."""
+    """Return the op-table row for the nodes that record this operation."""
     args = tuple(f"x{i}" for i in range(len(operation.graph.inputs)))
     return Row(
         name, args, operation.run, (_never,) * len(args), (frozenset(args),) * len(args), "each", operation.type,

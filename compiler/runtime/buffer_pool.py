@@ -1,8 +1,8 @@
-"""What a step of training writes to, and the gradients that it leaves, from one run to the next.
+"""Device buffers for the tensors that a training step writes to and the gradients that it leaves, kept from one run to the next.
 
-The tensors are in pooled buffers, and a run goes from pooled buffer to pooled buffer: it takes their buffers, and leaves new ones. So
-nothing is done for each tensor, as long as nobody has looked at one on the host, or has written to it; who has left comes back in before
-the next run. What others on the host share the memory of stays outside, and is copied in and out.
+These tensors live in pooled buffers. A run donates the pooled buffers to the kernel and stores the kernel's outputs in their place, so it
+does no work per tensor as long as nothing was copied to the host or written to between runs. A tensor that left the pool is moved back
+before the next run. A tensor whose host memory is aliased stays outside the pool and is copied in and out.
 """
 
 from __future__ import annotations
@@ -32,22 +32,25 @@ from symgrad.tensor import Tensor
 
 TensorsByPosition = Mapping[int, Sequence[Tensor]]
 WARM_RUNS = 1000
-"""Runs after which a step is likely to have many more."""
+"""Number of runs after which a step is expected to run many more times."""
 
 
 class BufferPool:
-    """`written` are the tensors that are written to, by the inputs that they are (several if they are alike); `gradients` are the owners of
-    gradients, by the outputs that these are; what is `cleared` has none."""
+    """The pooled buffers of one step.
+
+    `written` maps graph inputs to the tensors that are written to (several tensors if they are equal scalars that share one input);
+    `gradients` maps graph outputs to the tensors whose `.grad` they become; `cleared` are the tensors whose `.grad` the step sets to None.
+    """
 
     def __init__(
         self, kernel: Kernel, graph: Graph, packing: Packing, written: TensorsByPosition, gradients: TensorsByPosition, cleared: Any
     ) -> None:
         self.kernel, self.single = kernel, len(packing.outputs) == 1
         self.first_input = next(k for k, group in enumerate(packing.inputs) if group[0] in written)
-        """How many inputs of the kernel are not ours."""
+        """Number of kernel inputs that precede the pooled ones."""
         kept = packing.inputs[self.first_input :]
         self.empty_slots = [None] * len(kept)
-        self._state, device_put = PoolState(), kernel.device_put  # type: ignore[attr-defined]  # a kernel of XLA's
+        self._state, device_put = PoolState(), kernel.device_put  # type: ignore[attr-defined]  # an XlaKernel
         self._groups = _pool_members(graph.inputs, kept, written, self._state, device_put)
         gradients_left = [group for group in packing.outputs if group[0] in gradients]
         last = len(packing.outputs) - len(gradients_left)
@@ -55,16 +58,20 @@ class BufferPool:
         self._pooled_buffers = [(self.first_input + k, pooled, last - len(kept) + k) for k, (pooled, _) in enumerate(self._groups)]
         self._cleared_grads = cleared
         self.is_warm = False
-        """Whether it has had so many runs that packing small tensors pays."""
+        """True once there were WARM_RUNS runs, so that packing small tensors pays off."""
         self._aliased: list[tuple[Tensor, BufferSlice]] = []
-        """Tensors whose memory others see."""
+        """Tensors whose host memory is aliased."""
 
     def launch(  # noqa: C901  (between kernels each call of a function costs a microsecond)
         self, operands: list[Any], execute: Callable[..., Any] | None = None, wait: bool = False, found: list[Any] | None = None
     ) -> Sequence[Any]:
-        """The results, after a run with everything that it leaves. The last places of `operands` are ours, and free. Who knows the kernel's
-        executable gives it, and says whether to wait for its end, since it may read the host's memory until then: the kernel itself knows
-        that, and has words for what is wrong, but takes longer. `found` is filled once there is no way back, also if an interrupt comes."""
+        """Run the kernel, store its new values and gradients, and return its outputs.
+
+        The trailing slots of `operands` are filled with the pooled buffers. A caller that knows the kernel's executable passes it as
+        `execute`, and sets `wait` to block until the run is done, because XLA may read host memory until then. Without `execute` the kernel
+        decides that itself and reports errors in detail, but takes longer. `found` is filled as soon as the inputs have been consumed, even
+        if the call is interrupted.
+        """
         found = [] if found is None else found
         in_flight: list[bool] = []
         pooled_buffers, state = self._pooled_buffers, self._state
@@ -76,19 +83,19 @@ class BufferPool:
                     operands[k] = buffer = pooled.buffer
                     if buffer.__class__ is DonatedPlaceholder:
                         raise DonatedError("another thread runs this step")
-                donations_in_flight.count += 1  # as begin() does
+                donations_in_flight.count += 1  # inlined begin()
                 in_flight.append(True)
                 for _, pooled, _ in pooled_buffers:
                     pooled.buffer = pooled.placeholder
             if execute is None:
                 self.kernel.launch(operands, found)
             else:
-                found.extend(starmap(execute, (operands,)))  # so no interrupt comes between a run and its results
+                found.extend(starmap(execute, (operands,)))  # in C, so that no interrupt comes between the run and its results
             new: Sequence[Any] = found if self.single else found[0]
-            if wait:  # now: another thread may donate what is left here
+            if wait:  # now: another thread may donate these results
                 new[0].block_until_ready()
             with storage_lock:
-                for _, pooled, j in pooled_buffers:  # as _commit() does
+                for _, pooled, j in pooled_buffers:  # inlined _commit()
                     pooled.buffer = new[j]
                 state.runs += 1
                 gradients_left = self._gradients
@@ -99,7 +106,7 @@ class BufferPool:
                     self._slow_epilogue()
                 for j, pooled in gradients_left.pooled_buffers:
                     pooled.buffer = new[j]
-                donations_in_flight.count -= 1  # as end() does
+                donations_in_flight.count -= 1  # inlined end()
                 in_flight.clear()
                 if donations_in_flight.waiters:
                     donations_in_flight.notify()
@@ -113,7 +120,7 @@ class BufferPool:
         return new
 
     def _commit(self, new: Sequence[Any]) -> None:
-        """The new values, and gradients."""
+        """Store the new values and gradients."""
         for _, pooled, j in self._pooled_buffers:
             pooled.buffer = new[j]
         self._state.runs += 1
@@ -122,7 +129,7 @@ class BufferPool:
             pooled.buffer = new[j]
 
     def _slow_epilogue(self) -> None:
-        """What is to be done only if somebody has looked at something, or is to know of it."""
+        """Slow epilogue: bump versions, make fresh gradients, clear `.grad`, note that the pool is warm."""
         state = self._state
         if state.runs == WARM_RUNS:
             self.is_warm = True
@@ -133,7 +140,7 @@ class BufferPool:
             t._grad = None
 
     def _recover(self, operands: list[Any], found: list[Any], in_flight: list[bool]) -> None:
-        """After a run that has failed, everything as it was; an interrupt after a run that has not: what has begun is finished."""
+        """Restore the buffers after a failed run; after an interrupted run that did finish, commit its results."""
         if not in_flight:
             return
         with storage_lock:
@@ -157,7 +164,7 @@ class BufferPool:
         self._state.observed = bool(self._aliased)
 
     def _readmit(self, operands: Sequence[Any]) -> None:
-        """Bring tensors in that have left, with the numbers that they have now."""
+        """Move tensors that have left back into the pool, with their current values."""
         self._state.observed, outside = True, []
         for pooled, members in self._groups:
             strays = [(t, buffer_slice) for t, buffer_slice in members if storage_of(t) is not buffer_slice]
@@ -177,7 +184,7 @@ class BufferPool:
 def _pool_members(
     values: Sequence[Value], groups: Sequence[Group], tensors: TensorsByPosition, state: PoolState, device_put: Callable[[Any], Any]
 ) -> list[tuple[PooledBuffer, list[tuple[Tensor, BufferSlice]]]]:
-    """A pooled buffer for each group, and which part of it is whose."""
+    """Return a pooled buffer for each group, with the tensors in it and their slices."""
     found = []
     for (shape, dtype), group in zip(types(values, groups), groups, strict=True):
         pooled = PooledBuffer(shape, dtype, state, device_put)
@@ -187,14 +194,15 @@ def _pool_members(
 
 
 def _gather_buffer(pooled: PooledBuffer, members: Sequence[tuple[Tensor, BufferSlice]], operands: Sequence[Any]) -> Any:
-    """A buffer with the numbers that tensors have now. A tensor by itself gives its own, unless that is read as another input, too."""
+    """Return a buffer with the current values of the members. A tensor that has the pooled buffer to itself contributes its own buffer,
+    unless that is also another operand."""
     try:
         if members[0][1].span is not None:
             firsts = {buffer_slice: t for t, buffer_slice in reversed(members)}
             return pooled.device_put(np.concatenate([np.asarray(storage_of(t)).ravel() for t in reversed(firsts.values())]))
         now = storage_of(members[0][0])
         now = now.materialize() if now.__class__ is BufferSlice else now
-        mine = now.__class__ is not np.ndarray and now.shape and not any(now is x for x in operands)  # others may hold a single number, too
+        mine = now.__class__ is not np.ndarray and now.shape and not any(now is x for x in operands)  # scalar buffers may be shared
         if mine and now.is_deleted():
             raise DonatedError(f"a tensor that this step writes to {DONATED}")
         return now if mine else pooled.device_put(np.asarray(now))
@@ -203,8 +211,11 @@ def _gather_buffer(pooled: PooledBuffer, members: Sequence[tuple[Tensor, BufferS
 
 
 class _PooledGradients:
-    """What a step leaves in `.grad`: the same tensors again, unless somebody has asked for one, or has looked. Of tensors that are in
-    pooled buffers of the step that is known; of others, how many references there are to their gradients."""
+    """The `.grad` tensors that a step leaves.
+
+    A run reuses the tensors of the last one, unless one was read or may be referenced elsewhere. For owners in a pooled buffer of the step,
+    the pool state records reads; for other owners, the reference counts of their gradients tell.
+    """
 
     def __init__(
         self, graph: Graph, groups: Sequence[Group], owners: TensorsByPosition, first: int, device_put: Callable[[Any], Any]
@@ -214,12 +225,12 @@ class _PooledGradients:
         self.pool_state = PoolState()
         self.pooled_buffers: list[tuple[int, PooledBuffer]] = []
         self.outside_pool: list[tuple[Tensor, Tensor]] = []
-        """Those whose owners are in no pooled buffer, and these."""
+        """Gradients whose owners are in no pooled buffer, with these owners."""
         self._sole_refcounts: list[int] = []
-        """How many references each of these has if nobody else has one."""
+        """The reference count of each of these if only its owner refers to it."""
 
     def refresh(self) -> None:
-        """Other tensors, and pooled buffers for them, if need be."""
+        """Make new gradient tensors, with pooled buffers, if the old ones may be referenced elsewhere."""
         if not self.pool_state.observed and self.pool_state.intact and self._are_unaliased():
             return
         state = PoolState()
@@ -234,7 +245,7 @@ class _PooledGradients:
         self._sole_refcounts = [getrefcount(t) for t, _ in self.outside_pool]
 
     def _are_unaliased(self) -> bool:
-        """Whether nobody but their owners has the others."""
+        """True if only the owners refer to the gradients outside the pool."""
         return (
             all(owner._grad is t for t, owner in self.outside_pool)
             and [getrefcount(t) for t, _ in self.outside_pool] == self._sole_refcounts

@@ -1,9 +1,9 @@
-"""Programs with effects: what they read besides their arguments, and what they leave behind.
+"""Programs with effects: what they read besides their arguments, and what they write.
 
-A traced call of a function is its first run, with all its effects. Later runs are the kernel's: it gets the arguments, the tensors that
-the function captures as they are now, random numbers drawn anew and scalars read anew; it gives the results, the new values of tensors
-that were written to, the gradients that were left in `.grad`, and the answers that Python asked for on its way. If those answers are other
-ones, nothing is written, and the call takes another path.
+The traced call is the first run of a function, with all its effects. Later runs launch the kernel. Its inputs are the arguments, the
+current values of captured tensors, freshly drawn random numbers and the current values of Python scalars. Its outputs are the results, the
+new values of tensors that were written to, the gradients left in `.grad`, and the values of the path conditions. If a path condition fails,
+nothing is written, and the call takes another path.
 """
 
 from __future__ import annotations
@@ -42,11 +42,12 @@ from symgrad.mode import local
 from symgrad.tensor import Tensor
 
 _write_lock = RLock()
-"""Held from reading tensors to writing them, where the kernel is not given their memory: else two threads read one value, and add to it."""
+"""Held from reading tensors until writing them if the kernel does not donate their buffers: else two threads could read the same value and
+one update would be lost."""
 
 
 class EffectfulProgram:
-    """One path through a function, as a kernel. A path without effects is an operation, and is recorded."""
+    """One path through a function, as a kernel. A path without effects runs as an AutogradOp, which is recorded."""
 
     def __init__(
         self, traced: Trace, effects: Effects, call: Call, name: str, options: Options = DEFAULT, times: dict[str, float] | None = None
@@ -62,26 +63,26 @@ class EffectfulProgram:
             self.graph = verify(graph if effects.keeps_history or not effects.any else drop_stop_gradients(graph))
         self.expected_outcomes, self.condition_texts = traced.path.expected_outcomes, traced.path.texts
         self.failed_condition: str | None = None
-        """Which question had another answer at the latest call."""
+        """The path condition that failed at the latest call."""
         self.condition_values = self.graph.outputs[len(self.graph.outputs) - len(self.expected_outcomes) :]
         self.captured, self.lines = traced.captured, capture.lines
         self.guards = Guards(traced)
         self.sources = _input_sources(capture, arguments)
         captured = capture.input_tensors[arguments:]
-        self.input_tensors: list[Any] = [None] * arguments  # the arguments of later calls are others
+        self.input_tensors: list[Any] = [None] * arguments  # later calls have other arguments
         self.input_tensors += [source if isinstance(source, GradInput) else t for t, source in zip(captured, self.sources, strict=True)]
         captured = [*captured, *(t for t, _ in effects.equal_scalars)]
         self.exclusive_ids = {id(x) for t in captured for x in (t, t._base) if x is not None} if effects.writes else set()
-        """Tensors that must not be arguments, too, since something is written to."""
+        """Ids of captured tensors that must not be arguments as well, since the program writes to tensors."""
         self.written_grads = [x for x in (self.input_tensors[i] for i, _ in effects.writes) if isinstance(x, GradInput)]
-        """Gradients that are written to: each must have memory of its own."""
+        """Gradients that are written to: they must not share memory."""
         self.has_all_derivatives = not capture.differentiated
-        """As a program's."""
+        """As in `PureProgram`."""
         self.operation = None if effects.any else AutogradOp(self.graph, name, options, lines=self.lines)
         self.recorded_op = self._make_recorded_op(traced, options) if effects.recorded else None
-        """What the results, and tensors that are written to, are recorded as; only its backward runs."""
+        """Autograd op that records the history of the results and the written tensors; only its backward runs."""
         self.returned_inputs = dict(traced.returned_inputs)
-        """Results that are tensors which were written to, by their positions."""
+        """Maps the positions of results that are written inputs to these inputs."""
         resident = [i for i, source in enumerate(self.sources, arguments) if not isinstance(source, RngInput)]
         if self.operation is not None:
             self.operation.resident_inputs = resident
@@ -90,26 +91,26 @@ class EffectfulProgram:
         given = (
             () if packed or self.expected_outcomes or effects.keeps_history else (*writes, *(range(arguments) if options.donate else ()))
         )
-        # but not what is needed if the path turns out to be another, or for backward
+        # never donate an input that another path or backward may still need
         donated = donatable_inputs(self.graph, dict.fromkeys(given))
         self.placeholders = {i: DonatedPlaceholder(self.graph.inputs[i].shape, self.graph.inputs[i].dtype) for i in donated}
         self.undonated_writes = [i for i in writes if i not in donated]
-        """What is written to, and is not worth giving away."""
+        """Written inputs that are not worth donating."""
         self.options, self.resident_inputs = options, resident
         self.kernel = self._kernel(donated, packed) if self.operation is None else self.operation.kernel
         self.pool = None if self.kernel.packing is None else self._make_pool(self.kernel.packing, self.kernel)
-        """What it writes to, and the gradients that it leaves, if that is the same for all calls."""
+        """The pool of written tensors and gradients, if these are the same for all calls."""
         self.pooled_inputs = {i for i, _ in effects.writes} if self.pool is not None else set()
         self.unpooled_sources = [source for i, source in enumerate(self.sources, arguments) if i not in self.pooled_inputs]
         self.ignores_aliasing = not self.guards.scalar_conditions and all(i >= arguments for i, _ in effects.writes)
-        """Whether it makes no difference to it which arguments share memory, and what numbers are among them."""
+        """True if the program is valid whichever arguments share memory, and for all values of scalar arguments."""
 
     def _make_recorded_op(self, traced: Trace, options: Options) -> AutogradOp:
         graph = Graph(traced.graph.inputs, (*traced.graph.outputs, *self.effects.histories.values))
         return AutogradOp(stabilise(graph), self.name, options, lines=self.lines)
 
     def _kernel(self, donated: Sequence[int], packed: bool) -> Kernel:
-        """At first every tensor has its own buffer: that compiles faster."""
+        """Make the kernel. At first every tensor has its own buffer, because that compiles faster."""
         return (
             self._packed(self._packing(0)) if packed
             else make_kernel(self.graph, options=self.options, donated=donated, resident_inputs=self.resident_inputs)
@@ -127,7 +128,7 @@ class EffectfulProgram:
         )
 
     def repack(self) -> None:
-        """Let small tensors share buffers from now on: a step that has run often enough is worth compiling once more."""
+        """Pack small tensors into shared buffers from now on: after many runs the faster step is worth a second compilation."""
         assert self.pool is not None
         self.pool.is_warm = False
         packing = self._packing(SMALL_BYTES)
@@ -136,7 +137,8 @@ class EffectfulProgram:
             self.kernel, self.pool = kernel, self._make_pool(packing, kernel)
 
     def _can_pool(self) -> bool:
-        """Whether it writes to something, and all of that, and all whose `.grad` it looks at or sets, are tensors of the function's own."""
+        """True if the program writes to at least one tensor, and every tensor that it writes to, or whose `.grad` it reads or sets, is
+        captured. Path conditions, recorded histories and results that are written tensors rule pooling out."""
         effects, count = self.effects, self.arguments
         written = [i for i, _ in effects.writes]
         if (
@@ -152,7 +154,7 @@ class EffectfulProgram:
         return all(isinstance(self.sources[i - count], CapturedInput) and self.input_tensors[i]._base is None for i in written)
 
     def _output_positions(self) -> tuple[dict[int, int], dict[int, int]]:
-        """Which output is the new value of an input, and which is the gradient of one."""
+        """Map written inputs to the outputs that are their new values, and inputs to the outputs that are their gradients."""
         effects, first = self.effects, self.count
         written = {i: first + k for k, (i, _) in enumerate(effects.writes)}
         left = [i for i, value in effects.grads if value is not None]
@@ -166,7 +168,7 @@ class EffectfulProgram:
         return BufferPool(kernel, self.graph, packing, tensors, owners, [self.input_tensors[i] for i, v in self.effects.grads if v is None])
 
     def check_guards(self, tensors: Sequence[Any]) -> bool:
-        """Whether what the path depends on, besides values, is as it was."""
+        """True if everything that the path depends on, besides values, is unchanged."""
         for i, had in self.effects.grad_presence:
             if has_grad(self._tensor(i, tensors)) != had:
                 return False
@@ -179,12 +181,12 @@ class EffectfulProgram:
         )
 
     def shares_kernels_with(self, other: EffectfulProgram) -> bool:
-        """Whether the kernels of one are those of the other."""
+        """True if both programs can use the same kernels."""
         kinds = [(s.operation is None, s.recorded_op and s.recorded_op.graph, s.kernel.donated, s.kernel.packing) for s in (self, other)]
         return self.graph == other.graph and kinds[0] == kinds[1]
 
     def share_kernels(self, other: EffectfulProgram) -> None:
-        """Use the kernels of a path with the same graph, which was traced because of something that made no difference to it."""
+        """Use the kernels of a program with the same graph: the guard that failed made no difference to the graph."""
         self.kernel, self.operation, self.recorded_op = other.kernel, other.operation, other.recorded_op
         self.pool = None if self.kernel.packing is None else self._make_pool(self.kernel.packing, self.kernel)
 
@@ -193,7 +195,8 @@ class EffectfulProgram:
         return t.current(tensors) if t.__class__ is GradInput else t
 
     def try_run(self, tensors: Sequence[Any]) -> Any:
-        """The results, after all effects; CACHE_MISS, without any, if Python would take another path."""
+        """Run the program with all its effects and return the results; return CACHE_MISS, without effects, if Python would take another
+        path."""
         if not self.check_guards(tensors):
             return CACHE_MISS
         if self.operation is not None:
@@ -211,7 +214,7 @@ class EffectfulProgram:
                 return CACHE_MISS
             results = [tensor_from_storage(a) for a in values[: self.count]]
             run_to_completion(partial(self._finish, operands, tensors, results))
-        except BaseException:  # an interrupt after new values were left has come after the run
+        except BaseException:  # an interrupt after the commit does not undo the run
             if not committed:
                 rewind_generators(before)
             raise
@@ -220,16 +223,16 @@ class EffectfulProgram:
         return self._results(results)
 
     def _finish(self, operands: Sequence[Any], tensors: Sequence[Any], results: list[Tensor]) -> None:
-        """Leave marks and histories, after the new values."""
+        """Set requires_grad of leaves and record the history, after the new values are written."""
         if self.effects.histories.any:
             self.effects.histories.mark_leaves(partial(self._tensor, tensors=tensors))
         if self.recorded_op is not None and local.mode.recording:
             self._record(operands, tensors, results)
 
     def _record(self, operands: Sequence[Any], tensors: Sequence[Any], results: list[Tensor]) -> None:
-        """Give the results, and tensors that were written to, their history."""
+        """Record the history of the results and the written tensors."""
         histories, keeps_history = self.effects.histories, self.effects.keeps_history
-        saved = operands if keeps_history else self.graph.inputs  # types alone: the function has called backward(), and nobody else can
+        saved = operands if keeps_history else self.graph.inputs  # types alone: the function has already called backward()
         inputs = [self._input_tensor(i, x, tensors) for i, x in enumerate(saved)]
         written = [tensor_from_storage(saved[i]) for i, _ in histories.written]
         assert self.recorded_op is not None
@@ -241,8 +244,11 @@ class EffectfulProgram:
     def _draw_and_execute(
         self, operands: list[Any], tensors: Sequence[Any], before: Sequence[tuple[Any, Any]], committed: list[Any]
     ) -> Any:
-        """The same after random numbers are drawn; `storage` is filled with what the kernel was given, `committed` once there are
-        effects."""
+        """Draw random numbers, gather the operands and execute.
+
+        `operands` is filled with what the kernel was given, `committed` once there are effects. Retries with fresh draws if a loop needs a
+        replay, and after another thread's donation has ended.
+        """
         draws = [draw() for draw in self.effects.draws]
         while True:
             try:
@@ -258,7 +264,7 @@ class EffectfulProgram:
                     raise
 
     def _execute(self, operands: list[Any], tensors: Sequence[Any], committed: list[Any]) -> Any:
-        """What the kernel gives, after all effects; CACHE_MISS, without any, if its answers are not those of this path."""
+        """Run the kernel, commit its effects and return its outputs; return CACHE_MISS, without effects, if a path condition fails."""
         if local.mode.capture is not None:
             self._check_nans(operands)
         pool = self.pool
@@ -272,13 +278,13 @@ class EffectfulProgram:
             if not self._conditions_hold(rest[len(self.effects.values) :]):
                 return CACHE_MISS
             if not self.effects.keeps_history:
-                operands.clear()  # an array that nobody else holds is replaced by its new values, others are copied into
+                operands.clear()  # so that an unaliased array is replaced by its new values instead of copied into
             run_to_completion(partial(self._commit_all, tensors, rest, committed))
             return values
         return self._execute_donating(operands, tensors, committed)
 
     def _execute_donating(self, operands: list[Any], tensors: Sequence[Any], found: list[Any]) -> Any:
-        """The same where the kernel is given the memory of tensors: nobody sees them until they have their new values."""
+        """Run a kernel that donates buffers of tensors: other threads wait until these have their new values."""
         given = self._donated_inputs(operands)
         donations, owners, placeholders = (
             [operands[i] for i in given], [self._tensor(i, tensors) for i in given], [self.placeholders[i] for i in given]
@@ -294,7 +300,7 @@ class EffectfulProgram:
         finally:
             try:
                 self._finalize_donation(tensors, found, [*zip(owners, donations, placeholders, strict=True)], in_flight)
-            except BaseException:  # an interrupt: what has begun is finished
+            except BaseException:  # an interrupt: finish what has begun
                 self._finalize_donation(tensors, found, [*zip(owners, donations, placeholders, strict=True)], in_flight)
                 raise
         return found[0] if len(self.graph.outputs) > 1 else found
@@ -302,7 +308,7 @@ class EffectfulProgram:
     def _finalize_donation(
         self, tensors: Sequence[Any], found: list[Any], donations: list[tuple[Any, Any, Any]], in_flight: list[bool]
     ) -> None:
-        """The new values; after a run that has failed, everything as it was."""
+        """Commit the new values; after a failed run, restore the donated buffers."""
         if in_flight and found:
             self._commit(tensors, (found[0] if len(self.graph.outputs) > 1 else found)[self.count :])
         for t, buffer, placeholder in donations if in_flight else ():
@@ -312,7 +318,7 @@ class EffectfulProgram:
             donations_in_flight.end(in_flight)
 
     def _check_nans(self, operands: Sequence[Any]) -> None:
-        """Somebody may look for NaN: before anything is written."""
+        """Report the first NaN under an active NaN watch, before anything is written."""
         watch = active_nan_watch()
         if watch is not None:
             rest = iter(operands)
@@ -320,7 +326,7 @@ class EffectfulProgram:
             check_nans(watch, self.graph, each, self.lines, self.name)
 
     def _input_tensor(self, i: int, storage: Any, tensors: Sequence[Any]) -> Tensor:
-        """The tensor behind an input; random numbers and learning rates have none."""
+        """Return the tensor behind an input; for inputs without one (random numbers, learning rates), a new tensor around `storage`."""
         if i < self.arguments:
             return tensors[i]  # type: ignore[no-any-return]
         source = self.sources[i - self.arguments]
@@ -332,12 +338,13 @@ class EffectfulProgram:
         operands += [source.resolve(kernel, draws, tensors) for source in self.unpooled_sources]
         if self.effects.keeps_history:
             for i, _ in self.effects.writes:
-                # backward may need what is written over
+                # backward may need the values that are overwritten
                 operands[i] = operands[i].copy() if operands[i].__class__ is np.ndarray else operands[i]
         return operands
 
     def _donated_inputs(self, operands: list[Any]) -> list[int]:
-        """What is donated must be a buffer, and must not be read as another input, too: else it is a copy. Which are the tensors' own?"""
+        """Return the donated inputs whose buffers belong to their tensors. A host array, or a buffer that is also another operand, is
+        replaced by a copy in `operands`, which the kernel consumes instead."""
         twice, own = len(set(map(id, operands))) < len(operands), []
         for i in self.kernel.donated:
             x = operands[i]
@@ -365,7 +372,7 @@ class EffectfulProgram:
         return True
 
     def explain_failure(self, tensors: Sequence[Any]) -> str | None:
-        """Why the latest call was not this program's."""
+        """Return why this program did not fit the latest call; None if no reason is known."""
         for i, had in self.effects.grad_presence:
             if has_grad(self._tensor(i, tensors)) != had:
                 return f".grad of {self.graph.labels[i]}: {'a gradient -> none' if had else 'none -> a gradient'}"
@@ -387,7 +394,7 @@ class EffectfulProgram:
         self._show(new)
 
     def _commit_all(self, tensors: Sequence[Any], values: Sequence[Any], committed: list[Any]) -> None:
-        """The same, and note that it is done."""
+        """Commit, and append to `committed`."""
         self._commit(tensors, values)
         committed.append(True)
 
@@ -397,7 +404,8 @@ class EffectfulProgram:
 
 
 def _input_sources(capture: Any, arguments: int) -> list[Any]:
-    """How each input besides the arguments is found: a tensor that was somebody's `.grad` is whatever is there now."""
+    """Return the source of each input besides the arguments: a tensor that was some tensor's `.grad` becomes a GradInput, which reads the
+    current `.grad`."""
     sources = list(capture.sources)
     for k, i in grad_inputs(capture).items():
         sources[k - arguments] = GradInput(i if i < arguments else capture.input_tensors[i])
@@ -405,12 +413,12 @@ def _input_sources(capture: Any, arguments: int) -> list[Any]:
 
 
 def rewind_generators(marks: Sequence[tuple[Any, Any]]) -> None:
-    """Rewind generators, so that a replay draws the same numbers."""
+    """Rewind generators, so that a replay draws the same random numbers."""
     run_to_completion(lambda: [generator.rewind(mark) for generator, mark in marks])
 
 
 def run_to_completion(action: Callable[[], Any]) -> None:
-    """Run an action that may be repeated to its end: an interrupt goes on after it, so that it is done as a whole."""
+    """Run an idempotent action to its end, even if it is interrupted: repeat it, then re-raise the interrupt."""
     try:
         action()
     except Exception:

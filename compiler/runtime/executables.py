@@ -1,4 +1,4 @@
-"""Executables that the fast path runs, each with what a call of it needs besides the leaves of its arguments."""
+"""Executables that the fast path launches, each with everything that a call needs besides the leaves of its arguments."""
 
 from __future__ import annotations
 
@@ -18,17 +18,20 @@ from symgrad.tensor import Tensor
 
 ndarray = np.ndarray
 SMALL_BYTES = 1 << 14
-"""Bytes: copying so much to the host costs less than a second look at it."""
+"""Bytes: copying up to this much to the host right away costs less than blocking now and copying later."""
 _MAX_COMPARED_BYTES = 1 << 10
-"""Bytes of a captured tensor: comparing so much takes less time than handing it over."""
+"""Bytes of a captured tensor: comparing up to this much takes less time than a host-to-device copy."""
 LAUNCH_ERRORS = (TypeError, ValueError, RuntimeError, OverflowError)
-"""Arguments of other types, or what the slow path has words for."""
+"""Errors that send a call to the slow path, which reports them in detail or runs arguments of other types."""
 Unflatten = Callable[[list[Any]], Any]
 
 
 class DeviceCopies:
-    """Copies on the device of small captured tensors whose memory others see, used as long as the numbers are the same: comparing them
-    takes less time than handing them over. One that changes again and again is handed over."""
+    """Device copies of small captured tensors whose host memory is aliased.
+
+    A copy is reused as long as the values are the same: comparing them takes less time than a transfer. Once the values have changed
+    several times, they are passed from the host at every call.
+    """
 
     __slots__ = ("changes", "known")
 
@@ -37,7 +40,7 @@ class DeviceCopies:
         self.changes = 0
 
     def lookup(self, t: Tensor, array: Any, kernel: Kernel) -> Any:
-        """What the kernel gets: a copy, the memory itself, or what the tensor holds after it has moved to the device."""
+        """Return the operand for a captured tensor: a device copy, its host array, or its buffer after it was moved to the device."""
         if array.nbytes > _MAX_COMPARED_BYTES or self.changes > MAX_HOST_ROUND_TRIPS:
             return ensure_on_device(t, kernel)
         numbers = array.tobytes()
@@ -53,7 +56,7 @@ class DeviceCopies:
 
 
 class LaunchTarget:
-    """An executable, and what a call of it needs besides the leaves."""
+    """An executable, with everything that a call needs besides the leaves."""
 
     __slots__ = (
         "as_arrays", "captured", "check_guards", "conditions", "device_copies", "dtypes", "execute", "kernel", "launches_directly",
@@ -66,30 +69,30 @@ class LaunchTarget:
         self.program = program
         guards = program.guards
         self.check_guards: Any = guards.check if guards.any else None
-        """Says whether the program's conditions hold, if it has any."""
+        """Checks the program's guards; None if it has none."""
         by_name = not (guards.modules or guards.captured or guards.scalar_conditions or guards.other_guards)
         self.names = tuple((read, value) for read, value, _ in guards.name_guards) if by_name else ()
-        """If these stand for the same objects, the conditions hold."""
+        """Name guards as (read, value): if every name still refers to the same object, the guards hold."""
         self.conditions: Any = None if by_name else self.check_guards
-        """Says the same if there is more to compare than names."""
+        """Checks the guards if there are others than name guards; else None."""
         captured = program.captured
         self.captured, self.unflatten, self.on_device = captured, form, kernel.on_device
         outputs, inputs = kernel.graph.outputs, kernel.graph.inputs
         self.single = len(outputs) == 1
         self.as_arrays = _as_arrays(np.array if kernel.on_device else array_of, form, self.single)
-        """Turns what the executable returns into arrays in their form."""
+        """Converts the executable's outputs to arrays in the result structure."""
         self.launches_directly = kernel.on_device and not captured and not returns_arrays and (by_name or not guards.any)
-        """Whether the results for leaves on the device are what the executable returns for them, as tensors, if `names` hold."""
+        """True if, for leaves on the device, the results are the executable's outputs wrapped as tensors, provided that `names` hold."""
         self.small = all(v.dtype.itemsize * math.prod(v.shape) <= SMALL_BYTES for v in outputs)
         self.device_copies = DeviceCopies()
         self.returns_arrays = returns_arrays
-        """None: the arguments decide."""
+        """None if the arguments decide."""
         self.types = [(x.shape, x.dtype) for x in inputs[: len(inputs) - len(captured)]]
         self.dtypes = [x.dtype for x in inputs]
 
     def run(self, operands: list[Any], host: bool, arrays: bool) -> Any:
-        """The results for what leaves hold. `host`: some of it is memory of the host or a number; `arrays`: arrays were given, and no
-        tensors."""
+        """Return the results for the storages of the leaves, or CACHE_MISS. `host`: an operand is a host array or a Python number;
+        `arrays`: the arguments hold arrays and no tensors."""
         try:
             for now, value in self.names:
                 if now() is not value and not self.check_guards():
@@ -102,7 +105,7 @@ class LaunchTarget:
             if from_host:
                 for m, dtype in zip(operands, self.dtypes):  # noqa: B905  (there are as many)
                     if m.__class__ is ndarray and m.dtype is not dtype and m.dtype != dtype:
-                        return CACHE_MISS  # JAX would convert it, or take bytes in another order for bytes in ours
+                        return CACHE_MISS  # JAX would convert it, or misread another byte order
             if not from_host or self.x64 is None:
                 found = self.execute(*operands)
             else:
@@ -112,7 +115,7 @@ class LaunchTarget:
                     put(True)
                     found = self.execute(*operands)
                     put(before)
-                except BaseException:  # also of an interrupt right before the line above
+                except BaseException:  # also an interrupt right before the line above
                     put(before)
                     raise
         except LAUNCH_ERRORS:
@@ -122,7 +125,7 @@ class LaunchTarget:
         return self.wrap_results((found,) if self.single else found, host)
 
     def _append_captured(self, operands: list[Any], host: bool) -> bool:
-        """Add what captured tensors hold; returns whether any of it is memory of the host."""
+        """Append the storages of captured tensors; return True if any operand is in host memory."""
         for t in self.captured:
             m = t._storage
             if m.__class__ is ndarray:
@@ -132,7 +135,7 @@ class LaunchTarget:
         return host
 
     def wrap_results(self, found: Sequence[Any], host: bool) -> Any:
-        """The results as tensors in their form. Of memory of the host's nothing is read after the call."""
+        """Return the results as tensors in the result structure. The kernel has read all host operands when this returns."""
         if host and self.on_device:
             if self.small:
                 found = [np.array(x) for x in found]
@@ -140,7 +143,7 @@ class LaunchTarget:
                 found[0].block_until_ready()  # the results of one run are ready together
         tensors: list[Any] = []
         for x in found:
-            t: Any = allocate(Tensor if x.__class__ is ndarray else DeviceTensor)  # as tensor_from_storage() does
+            t: Any = allocate(Tensor if x.__class__ is ndarray else DeviceTensor)  # inlined tensor_from_storage()
             t._storage = x
             t._node = t._base = None
             t._requires_grad = False
@@ -156,14 +159,14 @@ def _as_arrays(convert: Callable[[Any], Any], form: Unflatten | None, single: bo
 
 
 def make_target(kernel: Kernel, program: PureProgram, form: Unflatten | None, returns: str | None) -> LaunchTarget | None:
-    """The kernel of a program as a target; None if it is not compiled yet, or depends on numbers among the arguments."""
+    """Return a launch target for the kernel; None if it is not compiled yet or the program depends on the values of scalar arguments."""
     if kernel.executable is None or program.guards.scalar_conditions:
         return None
     return LaunchTarget(kernel, program, form, returns_arrays(returns, program.requires_grad))
 
 
 def unflattener(structure: Any) -> Unflatten | None:
-    """Puts results into their containers; None: there is one, by itself."""
+    """Return a function that puts results into the result structure; None if the result is one leaf."""
     if structure is LEAF:
         return None
     if type(structure) in (list, tuple) and all(part is LEAF for part in structure):

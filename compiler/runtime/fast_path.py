@@ -1,9 +1,9 @@
 """The fast path of a call: from arguments like those of an earlier call straight to an executable.
 
-For each structure of arguments there is a record, which reads the leaves, and finds the executable by what may be different from call
-to call: which leaves require grad, whether operations are recorded, and the types that tell the programs apart. Executables refuse
-arguments of other types, so no more is compared than that. Whatever is out of the ordinary takes the slow path, which finds the same
-program, or says what is wrong. The code is plain for speed: beside a kernel of three microseconds each call of a function counts.
+Each argument structure has an entry, which reads the leaves and finds the executable by what may differ from call to call: which leaves
+require grad, whether grad mode is on, and the types that distinguish the programs. Executables refuse arguments of other types, so nothing
+else is compared. Unusual calls take the slow path, which finds the same program or reports what is wrong. Code is inlined for speed: beside
+a kernel of three microseconds every Python call counts.
 """
 
 from __future__ import annotations
@@ -27,23 +27,23 @@ from symgrad.tensor import Tensor
 
 ndarray = np.ndarray
 ARRAY = object()
-"""The kind of leaves that are tensors or arrays; of others it is their class."""
+"""The kind of a leaf that is a tensor or an array; the kind of any other leaf is its class."""
 _NUMBERS = (float, np.float64, int, bool, complex)
 _MAX_STRUCTURES = 8
 _requires_grad = attrgetter("_requires_grad")
 
 
 class LastRun:
-    """The program that ran last, for inspection: entries share it with the function, which they must not keep alive.
+    """The program that ran last, for inspection: entries share it with the compiled function, which they must not keep alive.
 
-    The fast path notes the target, not its program: each object that a call touches costs time if many programs take turns.
+    The fast path stores the target, not its program: each object that a call touches costs time if many programs take turns.
     """
 
     __slots__ = ("target_or_program",)
 
     def __init__(self) -> None:
         self.target_or_program: Any = None
-        """A target or a program."""
+        """A LaunchTarget or a program."""
 
     @property
     def program(self) -> Any:
@@ -51,21 +51,21 @@ class LastRun:
 
 
 class TargetsByType:
-    """The targets for leaves of one kind, by the shapes and dtypes that tell them apart."""
+    """The targets for one kind of call, by the shapes and dtypes that distinguish them."""
 
     __slots__ = ("_by_key", "_differences", "_targets", "lookup", "only_target")
 
     def __init__(self) -> None:
         self._targets: list[LaunchTarget] = []
         self.only_target: LaunchTarget | None = None
-        """If there is but one."""
+        """The target, if there is only one."""
         self._differences: list[tuple[int, str]] = []
         self._by_key: dict[Any, LaunchTarget] = {}
         self.lookup: Callable[[Sequence[Any]], LaunchTarget | None] = _make_lookup({}, [])
-        """Returns the target for what leaves hold, if there are several targets."""
+        """Returns the target for the operands, if there are several targets."""
 
     def add(self, target: LaunchTarget) -> None:
-        """Add a target, or let it take the place of one for the same types."""
+        """Add a target, replacing one for the same types."""
         types = target.types
         if self.only_target is not None and self.only_target.types == types:
             self._targets, self.only_target = [target], target
@@ -84,7 +84,7 @@ class TargetsByType:
 
 
 def _make_lookup(found: dict[Any, LaunchTarget], differences: Sequence[tuple[int, str]]) -> Callable[[Sequence[Any]], LaunchTarget | None]:
-    """Finds targets by `_type_key` of what leaves hold; most often all that differs is the shape of one leaf."""
+    """Return a function that finds targets by the `_type_key` of the operands; most often only the shape of one leaf differs."""
     if len(differences) == 1 and differences[0][1] == "shape":
         place = differences[0][0]
         return lambda operands: found.get(operands[place].shape)
@@ -97,7 +97,7 @@ def _type_key(types: Sequence[tuple[Any, Any]], differences: Sequence[tuple[int,
 
 
 class FastPathEntry:
-    """One structure of arguments."""
+    """The targets for one argument structure."""
 
     __slots__ = (
         "direct", "has_numbers", "has_repeated_leaves", "kinds", "last_run", "next_entry", "read", "records", "run_effectful", "tables",
@@ -106,19 +106,20 @@ class FastPathEntry:
     def __init__(self, read: Reader, kinds: list[Any], records: bool, other: FastPathEntry | None, latest: LastRun) -> None:
         self.read, self.kinds, self.next_entry, self.last_run = read, kinds, other, latest
         self.has_numbers = any(kind is not ARRAY for kind in kinds)
-        """Whether there are Python numbers, or arrays of JAX's, among the leaves."""
+        """True if there are Python scalars or JAX arrays among the leaves."""
         self.records = records
-        """Whether a result for leaves that require grad is recorded, which the slow path does."""
+        """True if results for leaves that require grad are recorded, which the slow path does."""
         self.has_repeated_leaves = False
-        """Whether there are programs for calls with one leaf in several places, where it is one input, or may be: the code asks."""
+        """True if there are programs for calls that pass one leaf in several places, where it is a single input, or if the user's code
+        compares identities."""
         self.tables: dict[Any, TargetsByType] = {}
         self.run_effectful: Any = None
-        """Runs a program with effects on the leaves."""
+        """Runs a program with effects on the leaves; None for programs without."""
         self.direct: Any = None
-        """The same, if the leaves are the positional arguments as they are: the caller may run it without `run`."""
+        """Equal to `run_effectful` if the leaves are the positional arguments: the caller may then call it without `run`."""
 
     def run(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:  # noqa: C901  (each call of a function counts)
-        """The result of a call, or CACHE_MISS."""
+        """Return the result of a call, or CACHE_MISS."""
         if active_observers.count:
             return CACHE_MISS
         read = self.read
@@ -164,7 +165,7 @@ class FastPathEntry:
             return CACHE_MISS
         if target.unflatten is not None:
             return target.wrap_results((found,) if target.single else found, False)
-        t: Any = allocate(DeviceTensor)  # as tensor_from_storage() does
+        t: Any = allocate(DeviceTensor)  # inlined tensor_from_storage()
         t._storage = found
         t._node = t._base = None
         t._requires_grad = False
@@ -172,7 +173,7 @@ class FastPathEntry:
         return t
 
     def _run_mixed_leaves(self, leaves: Sequence[Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-        """As `run`, for leaves of any kinds."""
+        """Return the result of a call with leaves of any kinds, or CACHE_MISS."""
         operands: list[Any] = []
         requires_grad: list[bool] = []
         host = arrays = tensors = False
@@ -184,13 +185,13 @@ class FastPathEntry:
                 if cls in _NUMBERS:
                     host = True
                 else:
-                    tensors = True  # an array of JAX's
+                    tensors = True  # a JAX array
             elif cls is ndarray:
                 host = arrays = True
             elif isinstance(a, Tensor):
                 tensors, m = True, a._storage
                 host = host or m.__class__ is ndarray
-                if a._requires_grad if a._base is None else a.requires_grad:  # a view finds out now
+                if a._requires_grad if a._base is None else a.requires_grad:  # requires_grad of a view is computed when it is read
                     requires_grad = requires_grad or [False] * len(self.kinds)
                     requires_grad[len(operands)] = True
             else:
@@ -199,7 +200,7 @@ class FastPathEntry:
         mode: Any = local.mode.recording
         if self.has_repeated_leaves:
             mode = self._mode(requires_grad, operands)
-        elif requires_grad:  # as _mode() does
+        elif requires_grad:  # inlined _mode()
             mode = None if self.records and mode else (mode, *requires_grad)
         table = self.tables.get(mode)
         if table is None:
@@ -211,8 +212,8 @@ class FastPathEntry:
         return target.run(operands, host, arrays and not tensors)
 
     def _mode(self, requires_grad: list[bool], operands: Sequence[Any]) -> Any:
-        """What a program depends on besides types: whether operations are recorded, which leaves require grad, and which are the same; None
-        if the result is to be recorded."""
+        """Return what a program depends on besides types: grad mode, which leaves require grad, and which are the same; None if the result
+        is to be recorded."""
         mode: Any = local.mode.recording
         if True in requires_grad:
             if self.records and mode:
@@ -224,12 +225,12 @@ class FastPathEntry:
         return mode
 
     def matches(self, args: tuple[Any, ...], kwargs: dict[str, Any], leaves: Sequence[Any], kinds: list[Any]) -> bool:
-        """Whether these arguments have this structure: a reader of leaves also accepts a container in the place of one."""
+        """True if these arguments have this structure: a reader of leaves also accepts a container in place of a leaf."""
         found = self.read(args, kwargs)
         return found is not None and self.kinds == kinds and list(map(id, found)) == list(map(id, leaves))
 
     def add(self, leaves: Sequence[Any], target: LaunchTarget) -> None:
-        """Let calls with such leaves run the target."""
+        """Run the target for calls with leaves like these."""
         operands = [storage_of(a) if isinstance(a, Tensor) else a for a in leaves]
         self.has_repeated_leaves = self.has_repeated_leaves or (self.records and bool(self._repeated_leaves(operands)))
         mode = self._mode(_require_grad(leaves), operands)
@@ -237,14 +238,15 @@ class FastPathEntry:
             self.tables.setdefault(mode, TargetsByType()).add(target)
 
     def _repeated_leaves(self, operands: Sequence[Any]) -> tuple[int, ...]:
-        """Where the same array or buffer was before, for each leaf; empty if all are different. Numbers are no memory."""
+        """Return for each leaf the first position of the same array or buffer; empty if all differ. Python scalars do not count as shared
+        memory."""
         places: dict[int, int] = {}
         found = [places.setdefault(id(m), i) if kind is ARRAY else i for i, (m, kind) in enumerate(zip(operands, self.kinds, strict=True))]
         return tuple(found) if found != list(range(len(operands))) else ()
 
 
 def _require_grad(leaves: Iterable[Any]) -> list[bool]:
-    """Which leaves require grad."""
+    """Return which leaves require grad."""
     return [isinstance(a, Tensor) and a.requires_grad for a in leaves]
 
 
@@ -253,8 +255,8 @@ def call_key(args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
 
 
 class FastPath:
-    """The entries of a compiled function, by the number of positional arguments and the keywords; of its derivatives also by what was asked
-    for."""
+    """The entries of a compiled function, by the number of positional arguments and the keywords; for its derivatives also by what was
+    asked for."""
 
     def __init__(self, signature: inspect.Signature, asks_identity: Callable[[], bool]) -> None:
         self.signature, self.compares_identity = signature, functools.cache(asks_identity)
@@ -262,7 +264,7 @@ class FastPath:
         self.last_run = LastRun()
 
     def add(self, key: Any, call: Call, target: LaunchTarget, records: bool) -> None:
-        """Let calls like this one run the target. If `records`, leaves in the same memory are one input of it."""
+        """Run the target for calls like this one. If `records`, leaves in the same memory are one input of it."""
         found = None if records and _partly_aliased(call) else self._entry(key, call, records)
         if found is not None:
             entry, leaves = found
@@ -270,7 +272,7 @@ class FastPath:
             entry.add(leaves, target)
 
     def add_effectful(self, call: Call, step: Any) -> None:
-        """Let calls like this one run a program with effects."""
+        """Run a program with effects for calls like this one."""
         found = None if step is None else self._entry(call_key(*call.given), call, True)
         if found is not None:
             entry = found[0]
@@ -278,7 +280,8 @@ class FastPath:
             entry.direct = step if entry.read is read_positional else None
 
     def _entry(self, key: Any, call: Call, records: bool) -> tuple[FastPathEntry, list[Any]] | None:
-        """The entry for calls like this one, and the leaves of this one as they were given; None: such calls take the slow path."""
+        """Return the entry for calls like this one, and the leaves of this one as they were passed; None if such calls take the slow
+        path."""
         args, kwargs = call.given
         read = make_reader(self.signature, call.structure, args, kwargs) if call.complete else None
         found = None if read is None else read(args, kwargs)
@@ -299,13 +302,13 @@ class FastPath:
 
 
 def _partly_aliased(call: Call) -> bool:
-    """Whether leaves share memory that are not the same array."""
+    """True if leaves share memory without being the same array."""
     operands = [storage_or_spec(x) for x in call.leaves]
     return any(operands[i] is not operands[j] for i, j, _ in aliased_pairs(operands))
 
 
 def _kinds(leaves: list[Any], call: Call) -> list[Any] | None:
-    """The kinds of leaves as they were given; None if one of them is converted by the slow path."""
+    """Return the kinds of the leaves as they were passed; None if the slow path converts one of them."""
     if len(leaves) != len(call.leaves):
         return None
     found: list[Any] = []

@@ -1,6 +1,6 @@
-"""How the leaves of a call are read from its arguments, if those have the same structure as in an earlier call.
+"""Readers: functions that extract the leaves of a call from its arguments, if those have the same structure as in an earlier call.
 
-A reader compares types of containers, their lengths and keys, and what is part of the program; the leaves themselves are not looked at.
+A reader compares the types, lengths and keys of containers, and the values that are part of the program; it does not inspect the leaves.
 """
 
 from __future__ import annotations
@@ -13,28 +13,29 @@ from typing import Any
 from symgrad.compiler.inputs.pytree import LEAF, DataclassNode, children
 
 Reader = Callable[[tuple[Any, ...], dict[str, Any]], Iterable[Any] | None]
-"""Returns the leaves in the order of the program's inputs, or None: the arguments have another structure."""
+"""Return the leaves in the order of the program's inputs, or None if the arguments have another structure."""
 _Match = Callable[[Any, list[Any]], bool]
-"""Appends the leaves of one argument to a list, or returns False."""
+"""Append the leaves of one argument to the list and return True; return False if the argument has another structure."""
 _BY_VALUE = (bool, int, str, bytes)
 
 
 class Unreadable(Exception):
-    """Arguments of this structure take the slow path."""
+    """Raised if no reader can be made for this structure: such calls take the slow path."""
 
 
 def read_positional(args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[Any, ...]:
-    """The reader of positional arguments that are leaves themselves."""
+    """Return the positional arguments, each of which is a leaf."""
     return args
 
 
 def read_keywords(args: tuple[Any, ...], kwargs: dict[str, Any]) -> Iterable[Any]:
-    """The reader of keyword arguments that are leaves themselves."""
+    """Return the keyword arguments, each of which is a leaf."""
     return kwargs.values()
 
 
 def make_reader(signature: inspect.Signature, structure: Mapping[str, Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Reader | None:
-    """The reader of calls with as many positional arguments and the same keywords; None if there is none."""
+    """Return a reader for calls with the same number of positional arguments and the same keywords as this one; None if they need the slow
+    path."""
     try:
         positional, keywords = _sources(signature, structure, len(args), kwargs)
         if all(part is LEAF for _, part in (*positional, *keywords)):
@@ -52,7 +53,8 @@ def make_reader(signature: inspect.Signature, structure: Mapping[str, Any], args
 def _sources(
     signature: inspect.Signature, structure: Mapping[str, Any], count: int, given: Mapping[str, Any]
 ) -> tuple[list[tuple[int, Any]], list[tuple[str, Any]]]:
-    """Parts of the structure by their positions, and by their keywords, in the order of the leaves. Defaults are part of the program."""
+    """Return the parts of the structure by position and by keyword, in the order of the leaves. Defaults are part of the program and left
+    out."""
     positional: list[tuple[int, Any]] = []
     keywords: list[tuple[str, Any]] = []
     for name, part in structure.items():
@@ -69,7 +71,7 @@ def _sources(
 
 
 def _container(part: Any) -> Reader | None:
-    """The reader of one argument that is a dictionary, list or tuple of leaves."""
+    """Return a reader for a call whose only argument is a dictionary, list or tuple of leaves; None if it is anything else."""
     if isinstance(part, DataclassNode) or not all(v is LEAF for _, v in children(part) or ((None, None),)):
         return None
     if isinstance(part, dict) and not _has_names(part):
@@ -119,7 +121,7 @@ def _leaf(x: Any, leaves: list[Any]) -> bool:
 
 
 def _has_names(part: dict[Any, Any]) -> bool:
-    """Whether all keys are strings. Of others the types count, too: True is equal to 1."""
+    """True if all keys are strings. For other keys the type must be compared as well, because True == 1."""
     return all(type(k) is str for k in part)
 
 
@@ -177,7 +179,8 @@ def _each(part: Any) -> Callable[[Iterable[Any], list[Any]], bool]:
 
 
 def _static_value(value: Any) -> _Match:
-    """What is part of the program: compared by value if it is a number or text, else by identity, if that is what its class does."""
+    """Match a value that is part of the program: a bool, int, str or bytes by value; None, and objects with the default __eq__, by
+    identity."""
     cls: Any = type(value)
     if cls in _BY_VALUE:
         return lambda x, leaves: x is value or (type(x) is cls and x == value)

@@ -1,4 +1,4 @@
-"""One trace of a function without effects, and the kernels that were made of it."""
+"""One trace of a function without effects, and the kernels compiled from it."""
 
 from __future__ import annotations
 
@@ -28,11 +28,11 @@ from symgrad.ops.promotion import kind
 from symgrad.tensor import Tensor
 
 CACHE_MISS = object()
-"""A run that cannot be this program's."""
+"""Sentinel: guards failed; try the next cache entry."""
 
 
 class PureProgram:
-    """One trace, and the kernels that were made of it so far."""
+    """One trace, and the kernels compiled from it so far."""
 
     def __init__(
         self, traced: Trace, call: Call, name: str, options: Options = DEFAULT, times: dict[str, float] | None = None
@@ -48,27 +48,28 @@ class PureProgram:
         self.operation.lines = traced.capture.lines
         self.operation.resident_inputs = range(len(self.graph.inputs) - len(self.captured), len(self.graph.inputs))
         self.has_all_derivatives = not (traced.capture.effects and traced.capture.differentiated)
-        """Whether it has all derivatives. Where a call has taken some, others are cut off, as in eager code that nobody asked for them."""
+        """True if the graph has all derivatives. If the call has run backward itself, the derivatives that it did not ask for are cut off,
+        as in eager code."""
         self.guards = Guards(traced)
         self.requires_grad = self.guards.requires_grad
-        """Whether a captured tensor does."""
+        """True if a captured tensor requires grad."""
         self.expected_outcomes = traced.path.expected_outcomes
         self.condition_values = traced.path.values
-        """What Python asked for on its way, and the answers."""
+        """The values of the path conditions; `expected_outcomes` are their outcomes on this path."""
         self._kernels: dict[Any, Kernel] = {}
         self.choices: dict[Any, WrtSelection] = {}
-        """What names of inputs stand for, in which derivatives were asked for."""
+        """Resolved `wrt` arguments, by what the caller passed."""
 
     def check_guards(self, leaves: Sequence[Any] = ()) -> bool:
-        """Whether what the program depends on besides tensors is as it was."""
+        """True if everything that the program depends on, besides tensors, is unchanged."""
         return self.guards.check(leaves)
 
     def share_kernels(self, other: PureProgram) -> None:
-        """Use the kernels of a program with the same graph, which was traced because of something that made no difference to it."""
+        """Use the kernels of a program with the same graph: the guard that failed made no difference to the graph."""
         self.operation, self._kernels = other.operation, other._kernels
 
     def takes_path(self, inputs: Sequence[Tensor]) -> bool:
-        """Whether Python would take this path: what it asked for on its way has the same answers."""
+        """True if Python would take this path: all path conditions have the expected outcomes."""
         if not self.expected_outcomes:
             return True
         if "taken" not in self._kernels:
@@ -78,7 +79,7 @@ class PureProgram:
         return all(a.item() == answer for a, answer in zip(found, self.expected_outcomes, strict=True))
 
     def try_run(self, tensors: Sequence[Tensor]) -> Any:
-        """The results for arguments of the right types; CACHE_MISS if what the program depends on besides is no longer so."""
+        """Return the results for arguments of the right types; CACHE_MISS if the guards fail."""
         return self.run(tensors) if self.guards.check(tensors) else CACHE_MISS
 
     def run(self, tensors: Sequence[Tensor]) -> Any:
@@ -92,7 +93,7 @@ class PureProgram:
         return [*call.tensors(), *self.captured]
 
     def kernel(self, what: str, wrt: tuple[int, ...], backend: str | None = None) -> Kernel:
-        """The kernel of the function or of a derivative, of the back end that was asked for when it was compiled, or of another."""
+        """Return the kernel of the function or of a derivative, for the back end in the options or another one."""
         options = self.operation.options if backend is None else replace(self.operation.options, backend=backend)
         if what == "forward" and options == self.operation.options:
             return self.operation.kernel
@@ -104,7 +105,7 @@ class PureProgram:
         return self._kernels[key]
 
     def compute(self, what: str, wrt: tuple[int, ...], tensors: Sequence[Tensor]) -> list[Tensor]:
-        """What a kernel gives, as tensors without history."""
+        """Run the kernel of the function or a derivative; return its outputs as tensors without history."""
         if self._key(what, wrt, self.operation.options.backend) in self._kernels:
             return self._computed(self.kernel(what, wrt), tensors)
         with compiling(self.name if what == "forward" else f"{self.name}, {what}", self.operation.options.verbose):
@@ -129,7 +130,8 @@ class PureProgram:
 
 
 def _typed_as_results(derived: Graph, graph: Graph, what: str, floats: Sequence[bool]) -> Graph:
-    """Derivatives in Python floats, which have no type, in the type of the result. Programs read such arguments as float64."""
+    """Cast derivatives with respect to Python floats to the dtype of the result. Programs read such arguments as float64, but in eager code
+    they have no dtype."""
     if what not in ("grad", "value_and_grad", "jacobian", "hessian"):
         return derived
     count, first = len(floats), len(graph.outputs) if what == "value_and_grad" else 0
@@ -156,4 +158,4 @@ DERIVATIVE_GRAPHS: dict[str, Callable[[Graph, tuple[int, ...]], Graph]] = {
     "hessian": jacobian.hessian,
     "hvp": jacobian.hvp,
 }
-"""The kernels that a program has besides its own."""
+"""The graphs of derivatives that `PureProgram.kernel` compiles, by name."""

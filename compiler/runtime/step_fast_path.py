@@ -1,7 +1,7 @@
-"""The fast path of a step of training: a program that writes to tensors which the function captures, and leaves gradients.
+"""The fast path of a training step: a program that writes to captured tensors and leaves gradients.
 
-What belongs to the step and not to the call is looked up once. As in `fast_path`, whatever is out of the ordinary takes the slow path, and
-the code is plain for speed.
+Everything that belongs to the step, not to the call, is looked up once. As in `fast_path`, unusual calls take the slow path, and code is
+inlined for speed.
 """
 
 from __future__ import annotations
@@ -24,14 +24,15 @@ ndarray = np.ndarray
 
 
 def make_step_fast_path(step: EffectfulProgram, returns: str | None) -> Callable[[tuple[Any, ...]], Any] | None:
-    """What runs a step on leaves that are tensors or arrays, or gives CACHE_MISS; None if the step always takes the slow path."""
+    """Return a function that runs the step on leaves that are tensors or arrays, or returns CACHE_MISS; None if the step always takes the
+    slow path."""
     draws = [x for x, source in zip(step.graph.inputs[step.arguments :], step.sources, strict=True) if isinstance(source, RngInput)]
     simple = not (step.effects.prints or step.guards.scalar_conditions) and all(x.dtype.itemsize < 8 for x in draws)
     return StepFastPath(step, returns).run if step.pool is not None and step.kernel.executable is not None and simple else None
 
 
 class StepFastPath:
-    """A step, ready to be run again."""
+    """A step with everything that repeated calls need."""
 
     def __init__(self, step: EffectfulProgram, returns: str | None) -> None:
         count = step.arguments
@@ -42,9 +43,9 @@ class StepFastPath:
         self.launcher: Any = step.kernel, step.kernel.executable, step.pool
         self.dtypes = [x.dtype for x in step.graph.inputs[:count]]
         self.accepts_host_arrays = all(dtype.itemsize < 8 for dtype in self.dtypes)
-        """Whether arguments may be the host's arrays: those of 64 bits need a context."""
+        """True if arguments may be host arrays: 64-bit arrays need the x64 context."""
         self.unpooled_sources = [(source, getattr(source, "read", None)) for source in step.unpooled_sources]
-        """What the kernel reads besides, and how it is read if it is a number."""
+        """Sources of the other kernel inputs, each with the function that reads it if it is a Python scalar, else None."""
         self.draws, self.generators = step.effects.draws, step.effects.generators
         self.grad_presence = [(step.input_tensors[i], had) for i, had in step.effects.grad_presence]
 
@@ -61,10 +62,10 @@ class StepFastPath:
         operands: list[Any] = []
         host, arrays, own = False, bool(args), self.exclusive_ids
         try:
-            for read, value, _ in guards.name_guards:  # as check() does
+            for read, value, _ in guards.name_guards:  # inlined check()
                 if read() is not value and not guards.check():
                     return CACHE_MISS
-            for a in args:  # as gather() does
+            for a in args:  # as FastPathEntry.run() does
                 m = a
                 if type(a) is not ndarray:
                     m, base, arrays = a._storage, a._base, False
@@ -76,7 +77,7 @@ class StepFastPath:
                         return CACHE_MISS
                     host = True
                 operands.append(m)
-        except (AttributeError, ValueError):  # no tensor; a closure cell that is empty
+        except (AttributeError, ValueError):  # not a tensor; an empty closure cell
             return CACHE_MISS
         for read, value in guards.other_guards:
             if read() != value:
@@ -86,7 +87,7 @@ class StepFastPath:
         if self.draws:
             new = self._run_with_draws(operands, args)
         else:
-            for source, number in self.unpooled_sources:  # one that has not changed is known
+            for source, number in self.unpooled_sources:  # reuse the buffer of an unchanged scalar
                 operands.append(
                     source.cached[1] if number is not None and source.cached[0] == number() else source.resolve(kernel, (), args)
                 )
@@ -102,7 +103,7 @@ class StepFastPath:
             return unflatten(self.structure, map(array_of, new[: self.results]))
         if self.structure is not LEAF:
             return unflatten(self.structure, map(tensor_from_storage, new[: self.results]))
-        t: Any = make(DeviceTensor)  # as tensor_from_storage() does
+        t: Any = make(DeviceTensor)  # inlined tensor_from_storage()
         t._storage = new[0]
         t._node = t._base = None
         t._requires_grad = False
@@ -110,7 +111,7 @@ class StepFastPath:
         return t
 
     def _repacked(self) -> bool:
-        """Whether another kernel of the step, for packed tensors, is ready; the slow path compiles it."""
+        """True if the kernel for packed tensors is compiled, and used from now on; if not, the slow path compiles it."""
         step: Any = self.step
         if step.pool.is_warm:
             step.repack()
@@ -121,7 +122,7 @@ class StepFastPath:
         return True
 
     def _run_with_draws(self, operands: list[Any], args: tuple[Any, ...]) -> Any:
-        """What a run with random numbers gives. A run that is refused or fails rewinds the generators."""
+        """Draw random numbers and run the step; if the run is refused or fails, rewind the generators."""
         kernel, execute, pool = self.launcher
         before = [(generator, generator.mark()) for generator in self.generators]
         found: list[Any] = []
@@ -133,6 +134,6 @@ class StepFastPath:
             rewind_generators(before)
             return CACHE_MISS
         except BaseException:
-            if not found:  # else an interrupt has come after the run
+            if not found:  # else the interrupt came after the run
                 rewind_generators(before)
             raise
