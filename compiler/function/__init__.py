@@ -1,1 +1,1 @@
-"""What compile() gives: a function of the user, with its derivatives, its sources and the story of its traces."""
+"""Compiled functions, the result of compile(): calls, derivatives, inspection and the log of traces."""

@@ -1,8 +1,8 @@
 """compile(buckets=...): batches of any length run through programs for a few lengths.
 
-The named arguments are filled up to the next length by repeating their last row, and results are cut back to the rows that were given.
-That is right for functions that treat rows one by one; whether this one does is tried once for each length, beside the function itself,
-also with other rows in place of the repeated ones: large ones, largely negative ones and NaN must leave the results as they are.
+The named arguments are padded to the next length by repeating their last row, and results are cut back to the rows that were passed. That
+is correct for functions that treat rows independently. Once for each length the result is compared with the eager function, also with other
+values in the padded rows: large positive, large negative and NaN rows must not change the results.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ def _is_array(x: Any) -> bool:
 
 
 def _probe(sign: int) -> Callable[[Any], Any]:
-    """A number far outside of those in an array; whole numbers may be indices, and stay among those that are there."""
+    """Return a function from an array to a padding value far outside its range. Integers may be indices, so they stay within the range."""
     return lambda x: sign * 1e4 if kind(x.dtype) in "fc" else x.max() if sign > 0 else x.min()
 
 
@@ -40,7 +40,7 @@ _PROBES = (_probe(1), _probe(-1), lambda x: np.nan if kind(x.dtype) in "fc" else
 
 
 class Bucketed(FunctionWrapper):
-    """A compiled function behind arguments that are filled up. Everything else is asked of the compiled function."""
+    """A compiled function whose arguments are padded. Every other attribute comes from the compiled function."""
 
     def __init__(self, function: Callable[..., Any], options: Options) -> None:
         self.compiled = compiled(function, options)
@@ -50,7 +50,7 @@ class Bucketed(FunctionWrapper):
 
     def __getattr__(self, name: str) -> Any:
         compiled = self.__dict__.get("compiled")
-        if compiled is None or name.startswith("__"):  # while it is copied it has nothing yet
+        if compiled is None or name.startswith("__"):  # a copy in the making has no attributes yet
             raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}", name=name, obj=self)
         found = getattr(compiled, name)
         if not isinstance(found, types.FunctionType):
@@ -59,7 +59,7 @@ class Bucketed(FunctionWrapper):
         @functools.wraps(found)
         def method(*args: Any, **kwargs: Any) -> Any:
             result = found(*args, **kwargs)
-            return self if result is compiled else result  # net.eval() gives the net that was asked
+            return self if result is compiled else result  # net.eval() returns this object
 
         return method
 
@@ -89,7 +89,7 @@ class Bucketed(FunctionWrapper):
         return result
 
     def _sizes(self, arguments: Mapping[str, Any]) -> tuple[int | None, int | None]:
-        """The length of the batch, and the one that it is filled up to; None where there is no such length."""
+        """Return the length of the batch and the length to pad it to; None for a length that does not exist."""
         found: dict[int, str] = {}
         for name in self.lengths:
             for x in flatten(arguments.get(name), _is_array)[0]:
@@ -109,7 +109,7 @@ class Bucketed(FunctionWrapper):
             return self.compiled.signature.function(*args, **kwargs)
 
     def _run(self, bound: inspect.BoundArguments) -> tuple[Any] | None:
-        """The result; None if the function refuses these numbers, which says nothing of others."""
+        """Return the result in a tuple; None if the function raises for these padding values, which proves nothing."""
         try:
             return (self.compiled(*bound.args, **bound.kwargs),)
         except Exception:
@@ -127,8 +127,8 @@ class Bucketed(FunctionWrapper):
 
 
 def _padded(argument: Any, n: int, size: int, fill: Callable[[Any], Any] | None = None) -> Any:
-    """Each array with its last row repeated; gradients of the copies would go to that row, and are zero, since results are cut. With `fill`
-    the rows that are added hold the number that it gives instead."""
+    """Return the argument with the last row of each array repeated. The copies contribute no gradient to that row, since results are cut.
+    With `fill`, the added rows hold the value that it returns."""
     index = np.minimum(np.arange(size), n - 1)
     leaves, structure = flatten(argument, _is_array)
     if fill is not None:

@@ -1,7 +1,7 @@
 """compile(): a function whose calls run as kernels, one for each combination of argument types.
 
-A compiled function is a citizen of eager autograd. What it computes is recorded as one node, whose backward is the compiled VJP; that
-is itself such an operation, so gradients of gradients are kernels too.
+A compiled function takes part in eager autograd. A call is recorded as one node, whose backward is the compiled VJP; the VJP is itself such
+an operation, so gradients of gradients are kernels too.
 """
 
 from __future__ import annotations
@@ -56,33 +56,33 @@ _ESCAPE_WARNING = (
 
 
 class Compiled(DerivativeMethods, Inspection, FunctionWrapper):
-    """Call it as the function that it was made from; it takes tensors and arrays, and returns tensors, or arrays."""
+    """A compiled function: call it like the original. It takes tensors and arrays, and returns tensors or arrays."""
 
     def __init__(self, function: Callable[..., Any], options: Options = DEFAULT) -> None:
         self.options = options
         self.signature = Signature(function, options)
         self._programs: dict[Any, PureProgram] = {}
         self._conditional: dict[Any, list[PureProgram]] = {}
-        """Programs that depend on what Python asked of numbers among the arguments, by the types of the arguments."""
+        """Programs with conditions on the values of scalar arguments, and older programs, by the types of the arguments."""
         self._effectful: dict[Any, list[EffectfulProgram]] = {}
-        """The paths with effects, or with answers that Python asked for, by the types of the arguments."""
+        """Programs with effects or path conditions, by the types of the arguments."""
         self._paths: dict[Any, list[PureProgram]] = {}
-        """The paths that derivatives were asked for, of a function that branches on values."""
+        """Programs that were traced for derivatives, one per path of a function that branches on values."""
         self._by_types: dict[Any, PureProgram | EffectfulProgram] = {}
-        """The fast path to a program, for calls with tensors only."""
+        """Programs by the types of positional tensors, for a lookup before the arguments are bound."""
         self._fast = FastPath(self.signature.signature, functools.partial(compares_argument_identity, function))
         self._fast_entries = self._fast.entries
         self._requests, self._points = {}, {}
         self._name: str = getattr(function, "__name__", "function")
         self._eager: set[Any] = set()
-        """Arguments for which the function runs as it is written."""
+        """Keys of the calls that run eagerly (fallback="eager")."""
         self._escapes = 0
         self.traces = TraceLog(str(self.signature))
         functools.update_wrapper(self, function, updated=())
         compiled_functions.add(self)
 
     def forget_fast_paths(self) -> None:
-        """Let the next call, and the next derivative, look for its program by the whole key."""
+        """Clear the fast paths, so that the next call and the next derivative look up their program by the full key."""
         for known in (self._by_types, self._points, self._fast_entries, self._requests):
             known.clear()
 
@@ -100,12 +100,12 @@ class Compiled(DerivativeMethods, Inspection, FunctionWrapper):
         return self._dispatch(args, kwargs)
 
     def _dispatch(self, args: Any, kwargs: Any) -> Any:
-        """Run by the types of the arguments if those are known, else on the slow path."""
+        """Run the program that is known for the types of the arguments; if there is none, take the slow path."""
         mode = local.mode
         if mode.capture is not None:
-            if is_tracing():  # inside another traced function it is ordinary code
+            if is_tracing():  # inside another trace: inline the function
                 return self.signature.function(*args, **kwargs)
-            return self._run(self._bound(args, kwargs), None, None)  # somebody looks on: no fast path
+            return self._run(self._bound(args, kwargs), None, None)  # under an outer transform: no fast path
         types = None if kwargs else tensor_types(args, mode.recording)
         short = self._by_types.get(types)
         if short is not None:
@@ -117,7 +117,7 @@ class Compiled(DerivativeMethods, Inspection, FunctionWrapper):
         return self._run(call, types, short) if self.options.fallback is None else self._run_or_fall_back(call, types, short, args, kwargs)
 
     def _run_or_fall_back(self, call: Call, types: Any, tried: PureProgram | EffectfulProgram | None, args: Any, kwargs: Any) -> Any:
-        """What cannot be traced runs as it is written, from now on."""
+        """Run a call; if it cannot be traced, run it eagerly, now and from now on."""
         key = call.key()
         if key not in self._eager:
             try:
@@ -131,7 +131,7 @@ class Compiled(DerivativeMethods, Inspection, FunctionWrapper):
         return self._convert_results(result, call, False)
 
     def _run(self, call: Call, types: Any, tried: PureProgram | EffectfulProgram | None) -> Any:
-        """The slow path. What is recorded keeps copies of NumPy arguments, whose memory the caller may use again before backward()."""
+        """The slow path. The recorded history keeps copies of NumPy arguments, because the caller may overwrite them before backward()."""
         if np.ndarray not in call.kinds or not local.mode.recording:
             return self._run_cached(call, types, tried)
         since = next_sequence()
@@ -140,7 +140,7 @@ class Compiled(DerivativeMethods, Inspection, FunctionWrapper):
         return result
 
     def _protect(self, result: Any, call: Call, since: int) -> None:
-        """Let the history of results, and of tensors that were written to, keep copies of the arrays among the arguments."""
+        """Make the history of the results and of written tensors keep copies of the arrays among the arguments."""
         tensors = flatten(result, lambda x: isinstance(x, Tensor))[0]
         tensors += (*call.leaves, *(self._latest.captured if self._latest is not None else ()))
         edges = {id(x._node): x._node for x in tensors if isinstance(x, Tensor) and x._node is not None}
@@ -150,7 +150,7 @@ class Compiled(DerivativeMethods, Inspection, FunctionWrapper):
                     protect(edge, array, since)
 
     def _run_cached(self, call: Call, types: Any, tried: PureProgram | EffectfulProgram | None) -> Any:
-        """The result, by the first of all programs for arguments of these types whose conditions hold; one was tried already."""
+        """Run the first program for arguments of these types whose guards hold, or trace a new one. `tried` has already failed."""
         found = self._run_effectful(call, types, tried)
         if found is not CACHE_MISS:
             return found
@@ -173,11 +173,11 @@ class Compiled(DerivativeMethods, Inspection, FunctionWrapper):
         return self._convert_results(result, call, guards.requires_grad)
 
     def _convert_results(self, result: Any, call: Call, requires_grad: bool) -> Any:
-        """The result as tensors or as arrays; `requires_grad` says whether a captured tensor does."""
+        """Return the result as tensors or as arrays; `requires_grad`: a captured tensor requires grad."""
         return convert_results(result, call.kinds, self.options.returns, requires_grad)
 
     def _add_fast_path(self, program: PureProgram, call: Call) -> None:
-        """Let calls like this one take the fast path, unless their results are recorded, or use the memory of arguments."""
+        """Let calls like this one take the fast path, unless their results are recorded or reuse the memory of arguments."""
         if program.operation.donates or (local.mode.recording and any(t._requires_grad for t in program.captured)):
             return
         target = make_target(program.operation.kernel, program, unflattener(program.structure), self.options.returns)
@@ -185,7 +185,7 @@ class Compiled(DerivativeMethods, Inspection, FunctionWrapper):
             self._fast.add(call_key(*call.given), call, target, records=True)
 
     def _run_effectful(self, call: Call, types: Any, tried: PureProgram | EffectfulProgram | None) -> Any:
-        """The result of the first path whose conditions hold."""
+        """Return the result of the first program with effects whose guards hold, or CACHE_MISS."""
         steps = self._effectful.get(call.key(), ())
         if not steps:
             return CACHE_MISS
@@ -213,8 +213,10 @@ class Compiled(DerivativeMethods, Inspection, FunctionWrapper):
 
 
     def _trace(self, call: Call) -> tuple[Any, PureProgram | None, bool]:
-        """Trace a call. With effects that was the call itself, and its result is given; else a program for it. Also whether a captured
-        tensor requires grad."""
+        """Trace a call; return its result or a program for it, and whether a captured tensor requires grad.
+
+        A call with effects is run by its trace, so its result is returned; for any other call it is a program to run.
+        """
         times: dict[str, float] = {}
         with stage("trace", times):
             traced = self._trace_call(call, effects=True)
@@ -227,7 +229,7 @@ class Compiled(DerivativeMethods, Inspection, FunctionWrapper):
             traced.capture.journal.clear()
 
     def _trace_call(self, call: Call, **how: Any) -> Trace:
-        """Run the function and look on."""
+        """Trace one call of the function and add the guards on Python state."""
         self.traces.note(call, self._failures(call))
         given = [(path[1:], x) for path, x in static_values(call.structure, "").items()]
         state_guards = find_state_guards(self.signature.function, given)
@@ -235,7 +237,7 @@ class Compiled(DerivativeMethods, Inspection, FunctionWrapper):
         known = self.signature.names(), tensor_names(self.signature.function, state_guards)
         traced = trace(self.signature.caller(call), call.leaves, call.labels, *known, allow_branches=True, **how)
         if traced.capture.unnamed:
-            traced.assign_names(tensor_names(self.signature.function, state_guards))  # an optimizer has made its state
+            traced.assign_names(tensor_names(self.signature.function, state_guards))  # an optimizer has created its state
         try:
             rng_snapshot.refuse_draws()
             traced.capture.finalize(state_guards)
@@ -248,7 +250,7 @@ class Compiled(DerivativeMethods, Inspection, FunctionWrapper):
         effects, name, key = Effects(traced), self._name, call.key()
         self._refuse(traced, effects)
         if not effects.any:
-            traced.release_result()  # the result, whose history may hold what the function made
+            traced.release_result()  # its history may keep tensors alive that the function made
         shared = alias_conflict(traced.capture)
         left = has_escaped_tensors(traced) or traced.capture.stores_argument or shared is not None
         if not left:
@@ -273,10 +275,10 @@ class Compiled(DerivativeMethods, Inspection, FunctionWrapper):
         if effects.any:
             return traced.result, None
         found = step.try_run(call.tensors())
-        return self._run_eagerly(call) if found is CACHE_MISS else found, None  # NumPy and a kernel may differ near a tie
+        return self._run_eagerly(call) if found is CACHE_MISS else found, None  # near a tie NumPy and the kernel may differ
 
     def _refuse(self, traced: Trace, effects: Effects) -> None:
-        """What was traced, and would be wrong as a program."""
+        """Raise if the trace would make a wrong program."""
         if effects.recorded and traced.capture.gradient_refusal is not None:
             raise TraceError(traced.capture.gradient_refusal)
         if effects.any and self.options.buckets:
@@ -285,8 +287,11 @@ class Compiled(DerivativeMethods, Inspection, FunctionWrapper):
             raise no_tensor_error(None)
 
     def _run_aliased_call(self, call: Call, traced: Trace) -> Any:
-        """The result of a call that shares memory with what the function captures. A stand-in for an argument has no part in the
-        history of another tensor around the same memory: where gradients may be asked for, the call is made again without it."""
+        """Return the result of a call whose arguments share memory with captured tensors.
+
+        The trace replaces such an argument by a stand-in, which is not part of the history of other tensors in the same memory: if
+        gradients may be asked for, roll the trace back and run the call eagerly.
+        """
         stood_in = any(t is not leaf for t, leaf in zip(traced.capture.input_tensors, call.leaves, strict=False))
         if not stood_in or not any(t.requires_grad for t in traced.capture.input_tensors):
             return traced.result
@@ -294,11 +299,11 @@ class Compiled(DerivativeMethods, Inspection, FunctionWrapper):
         return self._run_eagerly(call)
 
     def _run_eagerly(self, call: Call) -> Any:
-        """The result of the function as it is written."""
+        """Run the original function eagerly and return its result."""
         return self.signature.caller(call)(call.as_given(call.tensors()))
 
     def _failures(self, call: Call) -> list[str]:
-        """What is not as it was in the programs for arguments of these types."""
+        """Return the first reason why no program for arguments of these types fits, or an empty list."""
         key = call.key()
         tensors = call.tensors()
         programs = [*([self._programs[key]] if key in self._programs else []), *self._conditional.get(key, ()), *self._paths.get(key, ())]
@@ -309,11 +314,11 @@ class Compiled(DerivativeMethods, Inspection, FunctionWrapper):
         return [line for line in found if line is not None][:1] or (["the last call left new tensors behind"] if self._escapes else [])
 
     def recompiles(self) -> Recompiles:
-        """Every trace so far, with what was other than before; printed as a table. The log `symgrad.compile` says the same."""
+        """Return every trace so far, with its reasons; it prints as a table. The logger `symgrad.compile` reports the same."""
         return self.traces.records
 
     def _cached_program(self, call: Call) -> PureProgram | None:
-        """The program without effects for a call, if there is one whose conditions hold."""
+        """Return the program without effects for a call, if there is one whose guards hold."""
         key = call.key()
         program = self._programs.get(key)
         if program is not None and program.check_guards():
@@ -321,14 +326,14 @@ class Compiled(DerivativeMethods, Inspection, FunctionWrapper):
         return next((p for p in self._conditional.get(key, ()) if p.check_guards(call.leaves)), None)
 
     def _cache_program(self, key: Any, program: PureProgram) -> PureProgram:
-        kept = (self._programs.values(), *list(self._conditional.values()))  # copies: other threads add to them
+        kept = (self._programs.values(), *list(self._conditional.values()))  # copies: other threads may add to them
         known = [p for programs in kept for p in list(programs)]
         program.share_kernels(next((p for p in known if p.graph == program.graph), program))
         others = self._conditional.setdefault(key, [])
         if program.guards.scalar_conditions:
             others.insert(0, program)
         else:
-            if key in self._programs:  # it may hold again: modules change their modes
+            if key in self._programs:  # its guards may hold again, when a module changes its mode back
                 others.insert(0, self._programs[key])
             self._programs[key] = program
         del others[_MAX_PATHS:]
@@ -348,23 +353,25 @@ class Compiled(DerivativeMethods, Inspection, FunctionWrapper):
             )
 
     def as_jax(self, mode: str = "vjp") -> Any:
-        """The function on jax arrays, in any pytrees: for jax.jit, jax.grad, jax.vmap and libraries built on them. Its derivatives are our
-        closed forms: as a jax.custom_vjp, or with mode="jvp" as a jax.custom_jvp, which has forward mode, too. Tensors that the function
-        captures are constants, read at each call; under jax.jit that is when JAX traces it."""
+        """Return the function on JAX arrays, in any pytrees: for jax.jit, jax.grad, jax.vmap and libraries built on them.
+
+        Its derivatives are symgrad's closed forms: as a jax.custom_vjp, or with mode="jvp" as a jax.custom_jvp, which also has forward
+        mode. Captured tensors are constants, read at each call; under jax.jit that is when JAX traces it.
+        """
         from symgrad.compiler.interop.as_jax import JaxFunction
 
         return JaxFunction(self.signature, self.options, mode)
 
     def as_torch(self) -> Any:
-        """The function on PyTorch's tensors on the CPU, differentiable there to every order: forward and backward are kernels. Tensors of
-        ours that it captures are constants, read at each call."""
+        """Return the function on PyTorch CPU tensors, differentiable there to every order: forward and backward are kernels. Captured
+        symgrad tensors are constants, read at each call."""
         from symgrad.compiler.interop.as_torch import TorchFunction
 
         return TorchFunction(self, self.signature.function)
 
     def export(self, path: str | os.PathLike[str], /, *args: Any, **kwargs: Any) -> None:
-        """Write the programs for such arguments (or specs; without any, the latest ones) to a file that `load_compiled` reads: forward,
-        VJP and gradient as StableHLO, with types, formula, and the tensors that the function captures."""
+        """Write the programs for such arguments (or specs; without any, the latest programs) to a file that `load_compiled` reads: forward,
+        VJP and gradient as StableHLO, with types, formula and the captured tensors."""
         from symgrad.compiler.export.writer import export
 
         export(self, path, args, kwargs)
@@ -381,7 +388,7 @@ class Compiled(DerivativeMethods, Inspection, FunctionWrapper):
         return call, self._program(call.differentiated(), what)
 
     def _differentiable(self, args: Any, kwargs: Any, what: str, wrt: Any) -> tuple[Call, PureProgram | EagerFallback, WrtSelection]:
-        """What computes derivatives: a program, or eager code in place of one. And the inputs that they are taken in."""
+        """Return the bound call, what computes its derivatives (a program, or an eager fallback), and the selected inputs."""
         call = self._bound(args, kwargs)
         make = self._program if self.options.fallback is None else self._program_or_eager
         places = self.signature.named_arguments(call)
@@ -399,8 +406,10 @@ class Compiled(DerivativeMethods, Inspection, FunctionWrapper):
         return EagerFallback(self.signature.caller(call), call, tensor_names(self.signature.function))
 
     def _program(self, call: Call, what: str) -> PureProgram:
-        """The program of a function without effects: only such a one has derivatives. Where it branches, that of the path it takes. The
-        call is one for derivatives, in which inputs of the same memory are different inputs."""
+        """Return the program for derivatives of a call; if the function branches on values, the one for the path that the call takes.
+
+        Only functions without effects have derivatives. In such calls, inputs that share memory are different inputs.
+        """
         key = call.key()
         program = self._cached_program(call)
         if program is None or not program.has_all_derivatives:
@@ -433,5 +442,5 @@ class Compiled(DerivativeMethods, Inspection, FunctionWrapper):
 
 
 def _tensor(argument: Any) -> Any:
-    """An array as the tensor that traced code gets in its place."""
+    """Return an array as the tensor that traced code gets in its place."""
     return wrap(argument) if isinstance(argument, np.ndarray) else argument

@@ -1,8 +1,8 @@
-"""What a compiled function offers besides being called: derivatives of every kind, each one kernel.
+"""The derivatives of a compiled function, each one kernel.
 
-`wrt` says in which inputs: a name or a position (then a derivative has the form of that argument: one tensor, or a container of them), or
-several (then it is a tuple, and a Hessian a tuple of tuples). Without it, those that require grad, or else every floating-point argument.
-Tensors that the function captures have names, too.
+`wrt` selects the inputs: one name or position (then a derivative has the structure of that argument: one tensor, or a container of them),
+or several (then it is a tuple, and a Hessian a tuple of tuples). By default these are the inputs that require grad, or else every
+floating-point argument. Captured tensors can be named too.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ TENSORS = frozenset((Tensor,))
 
 
 class DerivativePoint:
-    """Where a derivative is taken: a program, its inputs, and which of them are meant."""
+    """The point of a derivative: a program, its inputs, and the selected inputs."""
 
     def __init__(
         self, program: PureProgram | EagerFallback, call: Call, choice: WrtSelection, returns: str | None, later: bool = False
@@ -45,7 +45,7 @@ class DerivativePoint:
         self.choice, self.chosen = choice, choice.inputs
         self.inputs = program.inputs(call)
         self.kinds, self.returns_arrays = call.kinds, returns_arrays(returns, program.requires_grad)
-        if later:  # the user may write to arrays of his own until then
+        if later:  # the caller may write to its arrays until then
             kept = len(call.leaves)
             self.inputs[:kept] = [t if isinstance(x, Tensor) else wrap(x.copy()) for t, x in zip(self.inputs, call.leaves, strict=False)]
         self._versions = [t._version for t in self.inputs] if later else ()
@@ -54,7 +54,7 @@ class DerivativePoint:
     def for_arguments(
         program: PureProgram, choice: WrtSelection, tensors: Sequence[Tensor], returns: str | None, later: bool
     ) -> DerivativePoint:
-        """The same for other arguments of the same types."""
+        """Return the point for other arguments of the same types."""
         point = DerivativePoint.__new__(DerivativePoint)
         point.program, point.choice, point.chosen = program, choice, choice.inputs
         point.inputs = [*tensors, *program.captured]
@@ -63,7 +63,8 @@ class DerivativePoint:
         return point
 
     def compute(self, what: str, directions: Sequence[Tensor] = (), given: Sequence[Any] = ()) -> list[Any]:
-        """What a kernel gives for these directions, which are made of what was given: tensors, or arrays."""
+        """Run a kernel and return its results as tensors or arrays. `directions` are its tangents or cotangents, and `given` the values
+        that the caller passed for them."""
         for i, version in enumerate(self._versions):
             if self.inputs[i]._version != version:
                 label = self.program.graph.labels[i]
@@ -75,16 +76,16 @@ class DerivativePoint:
         return [array_of(t._storage) for t in found] if arrays else found
 
     def in_structure(self, found: Sequence[Any]) -> Any:
-        """Derivatives in the form of what they are derivatives in."""
+        """Return derivatives in the structure of the selected inputs."""
         return _in_structure(self.choice.structure, found)
 
     def by_output(self, found: list[Any], arrange: Unflatten) -> Any:
-        """Derivatives in the containers of the results."""
+        """Return derivatives in the structure of the results."""
         return _by_output(self.program, arrange)(found)
 
     @property
     def values(self) -> list[Value]:
-        """The inputs that are meant, as values of the graph."""
+        """The selected inputs, as graph values."""
         return [self.program.graph.inputs[i] for i in self.chosen]
 
     @property
@@ -97,7 +98,7 @@ def _in_structure(form: Any, found: Sequence[Any]) -> Any:
 
 
 def _by_output(program: Any, arrange: Unflatten) -> Unflatten:
-    """Puts derivatives, equally many for each output, into the containers of the results."""
+    """Return a function that puts derivatives, equally many for each output, into the structure of the results."""
 
     def by_output(found: list[Any]) -> Any:
         each = len(found) // leaf_count(program.structure)
@@ -107,7 +108,7 @@ def _by_output(program: Any, arrange: Unflatten) -> Unflatten:
 
 
 def direction(given: Any, like: Value | Meta, name: str) -> Tensor:
-    """A tangent or cotangent as the kernel takes it: of the shape and type of what it belongs to."""
+    """Return a tangent or cotangent as a tensor of the shape and dtype of `like`; raise ValueError if it does not fit."""
     array = storage_of(given) if isinstance(given, Tensor) else _array_of(given)
     given_kind = kind(array.dtype)
     if given_kind not in ("b", "i", "f", "c") or array.shape != like.shape or (given_kind == "c" and kind(like.dtype) != "c"):
@@ -116,7 +117,7 @@ def direction(given: Any, like: Value | Meta, name: str) -> Tensor:
 
 
 def _array_of(given: Any) -> Any:
-    """The array of a direction that is no tensor; fractions and numbers of SymPy's are taken for floats."""
+    """Return a direction that is not a tensor as an array; fractions and SymPy numbers become floats."""
     array = np.asarray(given)
     if array.dtype != object:
         return array
@@ -125,7 +126,7 @@ def _array_of(given: Any) -> Any:
 
 
 class Pullback:
-    """The VJP at one point: call it with cotangents, in the form of the results; it gives those of the inputs."""
+    """The VJP at one point: call it with cotangents in the structure of the results; it returns the cotangents of the inputs."""
 
     def __init__(self, point: DerivativePoint, name: str) -> None:
         self._point, self._name = point, name
@@ -135,7 +136,7 @@ class Pullback:
 
     @property
     def value(self) -> Any:
-        """What the function gives at this point."""
+        """The result of the function at this point."""
         return _value(self._point, f"the vjp of {self._name}")
 
     def __call__(self, *cotangents: Any) -> Any:
@@ -149,14 +150,14 @@ class Pullback:
 
 
 def cotangent(given: Any, like: Value | Meta, where: str) -> Tensor:
-    """The cotangent of one result."""
-    if kind(like.dtype) not in "fc":  # whole numbers have none, and nobody reads it
+    """Return the cotangent of one result."""
+    if kind(like.dtype) not in "fc":  # integers have none, and the kernel does not read it
         return wrap(np.zeros(like.shape, like.dtype))
     return direction(given, like, where)
 
 
 class Pushforward:
-    """The JVP at one point: call it with tangents of the inputs, it gives those of the results."""
+    """The JVP at one point: call it with tangents of the inputs; it returns the tangents of the results."""
 
     def __init__(self, point: DerivativePoint, name: str) -> None:
         self._point, self._name = point, name
@@ -166,7 +167,7 @@ class Pushforward:
 
     @property
     def value(self) -> Any:
-        """What the function gives at this point."""
+        """The result of the function at this point."""
         return _value(self._point, f"the jvp of {self._name}")
 
     def __call__(self, *tangents: Any) -> Any:
@@ -176,7 +177,7 @@ class Pushforward:
 
 
 def _directions(point: DerivativePoint, given: Sequence[Any], name: str) -> tuple[list[Tensor], list[Any]]:
-    """As the kernel takes them, and as they were given."""
+    """Return the directions as tensors for the kernel, and as they were passed."""
     leaves = list(selected_tangents(point.choice, given, point.labels, name))
     return [direction(x, v, f"{name} of {label}") for x, v, label in zip(leaves, point.values, point.labels, strict=True)], leaves
 
@@ -188,7 +189,7 @@ def _value(point: DerivativePoint, name: str) -> Any:
 
 
 def _wrt_key(wrt: Any) -> Any:
-    """What was asked for as part of a key, in which True is not 1."""
+    """Return `wrt` as part of a dictionary key, in which True differs from 1."""
     if wrt is None or wrt.__class__ is str:
         return wrt
     return tuple([(x.__class__, x) for x in wrt]) if isinstance(wrt, (tuple, list)) else (wrt.__class__, wrt)
@@ -201,11 +202,11 @@ _UNFLATTEN: dict[tuple[str, bool], Unflatten] = {
     ("value_and_grad", True): tuple,
     ("value_and_grad", False): lambda found: (found[0], tuple(found[1:])),
 }
-"""What gradients are given as, in one tensor or in several."""
+"""Puts gradients into their structure, for one tensor (True) or a tuple of tensors (False)."""
 
 
 def _unflatten_for(what: str, point: DerivativePoint) -> Unflatten:
-    """Puts the results of a kernel into their form. It outlives the point, and does not keep its inputs."""
+    """Return a function that puts a kernel's results into their structure. It outlives the point, and does not keep its inputs alive."""
     form, count, program = point.choice.structure, len(point.chosen), point.program
     if what == "jacobian":
         return _by_output(program, lambda found: _in_structure(form, found))
@@ -221,18 +222,18 @@ def _unflatten_for(what: str, point: DerivativePoint) -> Unflatten:
 
 
 class DerivativeMethods:
-    """The derivatives of a compiled function, at arguments."""
+    """Mixin with the derivative methods of a compiled function."""
 
     _name: str
     signature: Signature
     options: Options
     _points: dict[Any, tuple[PureProgram, WrtSelection]]
-    """The fast path to derivatives: program and inputs, by what was asked for."""
+    """Programs and selected inputs, by `wrt` and the types of the arguments."""
     _fast: FastPath
     _fast_entries: dict[Any, FastPathEntry]
-    """Those of the fast path."""
+    """The entries of `_fast`."""
     _requests: dict[int, Any]
-    """What was asked for, by its id, which no other object has as long as it is kept here."""
+    """`wrt` objects by id: keeping them here ensures that no other object gets the same id."""
 
     @property
     def _latest(self) -> PureProgram | EffectfulProgram | None:
@@ -265,7 +266,7 @@ class DerivativeMethods:
         return InlinedDerivatives(self.signature.function, args, kwargs, wrt, self.options.returns)
 
     def _choice(self, call: Call, program: PureProgram | EagerFallback, wrt: Any) -> WrtSelection:
-        """In which inputs; what is said by name is looked up once for each program."""
+        """Return the selected inputs; an explicit `wrt` is resolved once for each program."""
         known = program.choices
         key = _wrt_key(wrt)
         choice = known.get(key)
@@ -279,7 +280,7 @@ class DerivativeMethods:
         return choice
 
     def _computed(self, what: str, args: Any, kwargs: Any, wrt: Any) -> Any:
-        """A derivative, by the fast path if there is one for what was asked for, whichever object says so."""
+        """Return a derivative, by the fast path if there is one for an equal `wrt`."""
         key = what, _wrt_key(wrt), call_key(args, kwargs)
         entry = self._fast_entries.get(key)
         if entry is not None:
@@ -300,7 +301,7 @@ class DerivativeMethods:
         return results
 
     def _remember_request(self, what: str, args: Any, kwargs: Any, wrt: Any) -> None:
-        """Find the fast path by the identity of what was asked for; a list may be another one the next time."""
+        """Let the identity of `wrt` find the fast path next time; not for a list, which may change."""
         key = what, _wrt_key(wrt), call_key(args, kwargs)
         if isinstance(wrt, list) or key not in self._fast_entries:
             return
@@ -317,40 +318,42 @@ class DerivativeMethods:
         self._points[key] = point.program, point.choice
 
     def value_and_grad(self, /, *args: Any, wrt: Any = None, **kwargs: Any) -> tuple[Tensor, Any]:
-        """The scalar result and its gradients: in the form of the argument if `wrt` is one name or position, else in a tuple."""
+        """Return the scalar result and its gradients: in the structure of the argument if `wrt` is one name or position, else in a
+        tuple."""
         entry = self._fast_entries.get(("value_and_grad", id(wrt), len(args), *kwargs))
         found: Any = CACHE_MISS if entry is None else entry.run(args, kwargs)
         return self._computed("value_and_grad", args, kwargs, wrt) if found is CACHE_MISS else found  # type: ignore[no-any-return]
 
     def grad(self, /, *args: Any, wrt: Any = None, **kwargs: Any) -> Any:
-        """The gradients of the scalar result, as `value_and_grad` gives them."""
+        """Return the gradients of the scalar result, in the structure that `value_and_grad` describes."""
         entry = self._fast_entries.get(("grad", id(wrt), len(args), *kwargs))
         found = CACHE_MISS if entry is None else entry.run(args, kwargs)
         return self._computed("grad", args, kwargs, wrt) if found is CACHE_MISS else found
 
     def vjp(self, /, *args: Any, wrt: Any = None, **kwargs: Any) -> Pullback | InlinedPullback:
-        """The VJP at these arguments: `fast.vjp(x, w)(v)` gives the cotangents of the inputs for a cotangent v of the result."""
+        """Return the VJP at these arguments: `fast.vjp(x, w)(v)` returns the cotangents of the inputs for a cotangent v of the result."""
         if under_outer_transform():
             return InlinedPullback(self._inlined(args, kwargs, wrt))
         return Pullback(self._point("vjp", args, kwargs, wrt), self._name)
 
     def jvp(self, /, *args: Any, wrt: Any = None, **kwargs: Any) -> Pushforward | InlinedPushforward:
-        """The JVP at these arguments: `fast.jvp(x, w)(tx, tw)` gives the tangent of the result for tangents of the inputs."""
+        """Return the JVP at these arguments: `fast.jvp(x, w)(tx, tw)` returns the tangent of the result for tangents of the inputs."""
         if under_outer_transform():
             return InlinedPushforward(self._inlined(args, kwargs, wrt))
         return Pushforward(self._point("jvp", args, kwargs, wrt), self._name)
 
     def jacobian(self, /, *args: Any, wrt: Any = None, **kwargs: Any) -> Any:
-        """The Jacobian, shaped (*result, *input), in the containers of the results; by the VJP or the JVP, whichever is less work."""
+        """Return the Jacobian, shaped (*result, *input), in the structure of the results; computed by VJPs or JVPs, whichever costs
+        less."""
         return self._computed("jacobian", args, kwargs, wrt)
 
     def hessian(self, /, *args: Any, wrt: Any = None, **kwargs: Any) -> Any:
-        """The Hessian, shaped (*result, *input, *input): one tensor if `wrt` is one of a tensor, else a tuple of tuples."""
+        """Return the Hessian, shaped (*result, *input, *input): one tensor if `wrt` names one tensor, else a tuple of tuples."""
         return self._computed("hessian", args, kwargs, wrt)
 
     def hvp(self, /, *args: Any, v: Any, wrt: Any = None, **kwargs: Any) -> Any:
-        """The Hessian of the scalar result times `v`, without the Hessian. Both have the form of the argument if `wrt` is one name or
-        position, else they are tuples."""
+        """Return the Hessian of the scalar result times `v`, without forming the Hessian. Both have the structure of the argument if `wrt`
+        is one name or position, else they are tuples."""
         if under_outer_transform():
             return self._inlined(args, kwargs, wrt).hvp(v)
         point = self._point("hvp", args, kwargs, wrt)

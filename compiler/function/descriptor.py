@@ -1,4 +1,4 @@
-"""What a compiled function is besides something that is called: a method of a class, and something that can be copied."""
+"""Compiled functions as Python objects: methods of classes, and copying and pickling."""
 
 from __future__ import annotations
 
@@ -12,18 +12,18 @@ if TYPE_CHECKING:
 
 
 class FunctionWrapper:
-    """What Python asks of functions."""
+    """Base class that lets a compiled function be a method, and be copied and pickled."""
 
     signature: Signature
     options: Options
     _attribute: str | None = None
-    """Its name in the class that it is a method of."""
+    """The name of the attribute in the class whose method it is."""
 
     def __set_name__(self, owner: type, name: str) -> None:
         self._attribute = name
 
     def __get__(self, instance: Any, owner: type | None = None) -> Any:
-        """As an attribute of a class it is a method; each object has one of its own, for which `self` is no argument."""
+        """Return the bound method: each object has a compiled function of its own, for which `self` is not an argument."""
         function, own = self.signature.function, getattr(instance, "__dict__", None)
         if instance is None or not isinstance(function, types.FunctionType):
             return self
@@ -35,11 +35,12 @@ class FunctionWrapper:
         bound = type(self)(types.MethodType(function, instance), self.options)  # type: ignore[call-arg]
         if known is None:
             return own.setdefault(self._attribute, bound)
-        own[self._attribute] = bound  # the object is a copy, with the method of the one that it was copied from
+        own[self._attribute] = bound  # the object is a copy, and holds the method of the original
         return bound
 
     def __set__(self, instance: Any, value: Any) -> None:
-        """What is set on an object hides the method, as with any other. Without this, __get__ would not see what copies bring along."""
+        """Store a value that hides the method, as for any method. Being a data descriptor also lets __get__ run first and replace the
+        method that a copied object holds."""
         instance.__dict__[self._attribute] = value
 
     def __delete__(self, instance: Any) -> None:
@@ -49,11 +50,11 @@ class FunctionWrapper:
 
     @property
     def __self__(self) -> Any:
-        """The object whose method it is."""
+        """The object that the method is bound to; None for a plain function."""
         return getattr(self.signature.function, "__self__", None)
 
     def __reduce__(self) -> Any:
-        """Copied and pickled by its function and options, or by its name; programs are made anew."""
+        """Copy and pickle by function and options, or by qualified name; programs are compiled again."""
         function, name = self.signature.function, str(getattr(self, "__qualname__", ""))
         if _named(sys.modules.get(getattr(self, "__module__", "")), name) is self:
             return name

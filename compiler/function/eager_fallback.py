@@ -1,7 +1,7 @@
-"""Derivatives of a function that cannot be traced, by eager autograd: what `fallback="eager"` gives.
+"""Derivatives of a function that cannot be traced, by eager autograd: `fallback="eager"`.
 
-The function has run once, as it is written, and everything is computed from what that has recorded. To those who ask for derivatives it
-looks like a program: the same inputs, names, results and order of derivatives.
+The function runs once, eagerly, and all derivatives are computed from the recorded history. The interface is that of a program: inputs,
+labels, results and the order of derivatives are the same.
 """
 
 from __future__ import annotations
@@ -25,10 +25,10 @@ from symgrad.views import detach
 
 
 class EagerFallback:
-    """One run of a function, which derivatives can be asked of."""
+    """One eager run of a function, with the derivative interface of `PureProgram`."""
 
     expected_outcomes = (None,)
-    """It is good for one call, as the path of a function that branches may be."""
+    """Not empty, so that it is used for one call only, like a path of a function that branches."""
 
     def __init__(self, function: Callable[[Sequence[Any]], Any], call: Call, tensor_names: Mapping[int, str]) -> None:
         self.choices: dict[Any, Any] = {}
@@ -50,7 +50,7 @@ class EagerFallback:
         return self._all
 
     def compute(self, what: str, wrt: tuple[int, ...], tensors: Sequence[Tensor]) -> list[Tensor]:
-        """What a kernel of this name would give, as tensors without history, of memory of their own."""
+        """Return what the kernel of this name would return: tensors without history that own their memory."""
         if what in ("jacobian", "hessian"):
             require_real(f"a {what.capitalize()}", (*self.graph.outputs, *(self.graph.inputs[i] for i in wrt)))
         if what in _SCALAR_ONLY:
@@ -66,7 +66,7 @@ def _leaf(t: Tensor, requires_grad: bool) -> Tensor:
 
 
 def _captured_leaves(outputs: Sequence[Tensor], own: Sequence[Tensor]) -> tuple[Tensor, ...]:
-    """The tensors at which histories end, besides the arguments."""
+    """Return the leaf tensors of the history that require grad, besides the arguments."""
     ends = [edge for node in reversed(ancestor_nodes(outputs)) for edge in node.inputs if isinstance(edge, Tensor)]
     mine = set(map(id, own))
     return tuple({id(t): t for t in (*ends, *outputs) if t.is_leaf and t.requires_grad and id(t) not in mine}.values())
@@ -77,7 +77,7 @@ def _gradients(outputs: Sequence[Tensor], inputs: Sequence[Tensor], again: bool 
 
 
 def _jacobian(outputs: Sequence[Tensor], inputs: Sequence[Tensor], again: bool = False) -> list[Tensor]:
-    """By output, then by input: shaped (*output, *input)."""
+    """Return the blocks of the Jacobian by output, then by input, each shaped (*output, *input)."""
     return [block for y in outputs for block in rows(y, tuple(inputs), again)]
 
 
@@ -93,7 +93,7 @@ def _hessian(outputs: Sequence[Tensor], inputs: Sequence[Tensor]) -> list[Tensor
 
 
 def _hvp(outputs: Sequence[Tensor], inputs: Sequence[Tensor], directions: Sequence[Tensor]) -> Sequence[Tensor]:
-    """The Hessian of a number times directions."""
+    """Return the Hessian of a scalar times `directions`."""
     slopes = _gradients(outputs, inputs, again=True)
     with without_hooks():
         return pull_back(slopes, inputs, directions, False)

@@ -1,4 +1,4 @@
-"""Compiled modules: they are modules, and have what the module has."""
+"""Compiled modules: compiled functions that are modules too, with all attributes of the original module."""
 
 from __future__ import annotations
 
@@ -14,17 +14,18 @@ from symgrad.compiler.options import Options
 
 
 def compiled(function: Callable[..., Any], options: Options) -> Compiled:
-    """A compiled function, or a compiled module. These are classes of their own: a class with __getattr__ has slower attributes."""
+    """Return a compiled function or a compiled module. Modules have classes of their own, because __getattr__ makes attribute access
+    slower."""
     plain, module = (Retraced, RetracedModule) if options.retrace else (Compiled, CompiledModule)
     return (module if has_attribute(function, "named_parameters") else plain)(function, options)
 
 
 class _Module:
-    """What people ask of modules: parameters(), train(), state_dict()."""
+    """Mixin that forwards the module interface, such as parameters(), train() and state_dict(), to the original module."""
 
     @property
     def __class__(self) -> Any:
-        """What it is for everybody else: other modules have it as a part of them, with its parameters."""
+        """The class of the original module, so that other modules register a compiled module as a submodule with its parameters."""
         return self.__dict__["signature"].function.__class__
 
     @__class__.setter
@@ -32,7 +33,7 @@ class _Module:
         self.__dict__["signature"].function.__class__ = cls
 
     def __reduce_ex__(self, protocol: Any) -> Any:
-        return self.__reduce__()  # Python would look for it in __class__
+        return self.__reduce__()  # else Python looks it up in __class__
 
     def __setattr__(self, name: str, value: Any) -> None:
         owner = self._owner(name)
@@ -49,14 +50,15 @@ class _Module:
             delattr(owner, name)
 
     def _owner(self, name: str) -> Any:
-        """Who has an attribute: the module, unless compiled functions have it. The last that these get is `__wrapped__`."""
+        """Return the object that holds an attribute: the module, unless it belongs to the compiled function. `__wrapped__` is the last
+        attribute that __init__ sets on the latter."""
         own = self.__dict__
         mine = name in own or "__wrapped__" not in own or name.startswith("__") or hasattr(type(self), name)
         return self if mine else own["signature"].function
 
     def __getattr__(self, name: str) -> Any:
         signature = self.__dict__.get("signature")
-        if signature is None or name.startswith("__"):  # while it is copied it has nothing yet
+        if signature is None or name.startswith("__"):  # a copy in the making has no attributes yet
             raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}", name=name, obj=self)
         module = signature.function
         found = getattr(module, name)
@@ -66,14 +68,14 @@ class _Module:
         @functools.wraps(found)
         def method(*args: Any, **kwargs: Any) -> Any:
             result = found(*args, **kwargs)
-            return self if result is module else result  # net.eval() and net.to() give the net
+            return self if result is module else result  # net.eval() and net.to() return the net
 
         return method
 
 
 class CompiledModule(_Module, Compiled):
-    """A compiled function that is a module, too."""
+    """A compiled module."""
 
 
 class RetracedModule(_Module, Retraced):
-    """The same for one that is traced at every call."""
+    """A compiled module that is traced at every call."""

@@ -1,7 +1,7 @@
-"""Derivatives of a compiled function inside of another traced function, or of one that is being differentiated.
+"""Derivatives of a compiled function inside another traced function, or inside one that is being differentiated.
 
-There they are ordinary code, which is looked at from outside: kernels would hide from a trace what they compute, and from a derivative what
-they depend on. So they are those of `symgrad.func`, in the forms that compiled functions give.
+There they are inlined as ordinary code: a kernel would hide its computation from the outer trace, and its dependencies from the outer
+derivative. So they are computed by `symgrad.func`, and returned in the structures that compiled functions use.
 """
 
 from __future__ import annotations
@@ -22,12 +22,12 @@ from symgrad.tensor import Tensor
 
 
 def under_outer_transform() -> bool:
-    """Whether somebody wants to know what is computed here, and from what."""
+    """True under an outer trace or transform: inline instead of launching a kernel."""
     return local.mode.depth > 0 or is_tracing()
 
 
 def refuse_kernels(name: str) -> None:
-    """What was begun outside runs kernels of its own."""
+    """Raise if a VJP or JVP that was made outside is called under an outer trace or transform: it would run kernels."""
     if under_outer_transform():
         raise TraceError(
             f"{user_line()}: {name} was begun outside of the function that is being traced or differentiated, which could not see what it"
@@ -36,20 +36,20 @@ def refuse_kernels(name: str) -> None:
 
 
 class InlinedDerivatives:
-    """The derivatives at given arguments."""
+    """The inlined derivatives of a function at given arguments."""
 
     def __init__(self, function: Callable[..., Any], args: Any, kwargs: Any, wrt: Any, returns: str | None) -> None:
         self.returns = returns
-        self.signature = Signature(function)  # without options: Python numbers stay what they are
+        self.signature = Signature(function)  # without options: Python scalars stay Python scalars
         self.call = self.signature.bind(args, kwargs)
         self.tensors = self.call.tensors()
         self.choice = select_wrt(wrt, self.signature.named_arguments(self.call), self.call.labels, self.tensors, len(self.tensors))
         self.at = tuple(self.tensors[i] for i in self.choice.inputs)
         self.structure: Any = None
-        """The form of the results, once they are there."""
+        """The structure of the results, once they are computed."""
 
     def run(self, *chosen: Tensor) -> Any:
-        """The function of what is chosen."""
+        """Call the function with `chosen` in place of the selected inputs."""
         filled = list(self.tensors)
         for i, t in zip(self.choice.inputs, chosen, strict=True):
             filled[i] = t
@@ -57,16 +57,16 @@ class InlinedDerivatives:
         return self.signature.function(*bound.args, **bound.kwargs)
 
     def convert_results(self, found: Any, given: Sequence[Any] = ()) -> Any:
-        """Derivatives as tensors or arrays. What is traced stays a tensor: its numbers must not leave the trace."""
+        """Return derivatives as tensors or arrays. During a trace they stay tensors: their values must not leave the trace."""
         return found if is_tracing() else convert_results(found, self.call.kinds | kinds_of(given), self.returns, False)
 
     def results(self, *chosen: Tensor) -> list[Tensor]:
-        """The same, with the results one after the other."""
+        """Return the results of `run` as a flat list, and store their structure."""
         found, self.structure = flatten(self.run(*chosen), lambda x: isinstance(x, Tensor))
         return found
 
     def in_structure(self, found: Sequence[Any]) -> Any:
-        """Derivatives in the form of what they are derivatives in."""
+        """Return derivatives in the structure of the selected inputs."""
         return unflatten(self.choice.structure, found)
 
     def directions(self, given: Sequence[Any], name: str) -> tuple[Tensor, ...]:
@@ -99,7 +99,7 @@ class InlinedDerivatives:
 
 
 class InlinedPullback:
-    """The VJP at one point, as `Pullback` is."""
+    """The VJP at one point, with the interface of `Pullback`."""
 
     def __init__(self, nested: InlinedDerivatives) -> None:
         self._inlined = nested
@@ -117,7 +117,7 @@ class InlinedPullback:
 
 
 class InlinedPushforward:
-    """The JVP at one point, as `Pushforward` is."""
+    """The JVP at one point, with the interface of `Pushforward`."""
 
     def __init__(self, nested: InlinedDerivatives) -> None:
         self._inlined = nested
@@ -134,7 +134,7 @@ class InlinedPushforward:
 
 
 def _like(given: Any, like: Tensor) -> Tensor:
-    """A direction as a tensor; of whole numbers, which have none, zeros."""
+    """Return a direction as a tensor; for integers, which have none, zeros."""
     if not (like.is_floating_point() or like.is_complex()):
         return like * 0
     return given if isinstance(given, Tensor) else like.new_tensor(given)

@@ -1,4 +1,4 @@
-"""Why a compiled function was traced: f.recompiles(), the log, and warnings about what is traced again and again."""
+"""Why a compiled function was traced: f.recompiles(), the log, and warnings about repeated traces."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ from symgrad.ops.promotion import default_float
 
 logger = logging.getLogger("symgrad.compile")
 MAX_VARIANTS = 8
-"""Programs that differ in one thing, before there is a warning."""
+"""Number of programs that differ in one property, before there is a warning."""
 
 
 @dataclass(frozen=True)
 class TraceRecord:
-    """One trace: its number, and what was other than before."""
+    """One trace: its number, and how the call differed from earlier ones."""
 
     number: int
     reasons: tuple[str, ...]
@@ -29,7 +29,7 @@ class TraceRecord:
 
 
 class Recompiles(list[TraceRecord]):
-    """All traces in order; printed as a table."""
+    """All traces in order; it prints as a table."""
 
     def __repr__(self) -> str:
         if not self:
@@ -39,7 +39,7 @@ class Recompiles(list[TraceRecord]):
 
 
 class _CallSummary:
-    """What a call looked like."""
+    """The shapes, dtypes, settings and modes of a call, for comparison with other calls."""
 
     def __init__(self, call: Call) -> None:
         types = {label: storage_or_spec(x) for label, x in zip(call.labels, call.leaves, strict=True)}
@@ -55,7 +55,7 @@ class _CallSummary:
         self.recording, self.aliased = mode[1], [(call.labels[i], call.labels[j]) for i, j, _ in mode[2]]
 
     def differences(self, now: _CallSummary) -> list[tuple[str, str]]:
-        """What is other in `now`: the argument, and a line about it."""
+        """Return how `now` differs, as pairs of an argument and a line of text."""
         found = []
         for label in [*self.shapes, *self.settings, *now.shapes, *now.settings]:
             line = self._difference(label, now)
@@ -104,7 +104,7 @@ def _short(x: Any) -> str:
 
 
 class TraceLog:
-    """The history of one compiled function."""
+    """The traces of one compiled function."""
 
     def __init__(self, title: str) -> None:
         self.title = title
@@ -114,7 +114,7 @@ class TraceLog:
         self._warned: set[Any] = set()
 
     def note(self, call: Call, others: Sequence[str]) -> None:
-        """A call is about to be traced. `others` is what else is not as it was, of programs for arguments of the same types."""
+        """Record that a call is about to be traced. `others` are the failed guards of programs for arguments of the same types."""
         picture = _CallSummary(call)
         own = self._reasons(picture)
         reasons = tuple(dict.fromkeys(own or others)) or ("other values",)
@@ -126,7 +126,7 @@ class TraceLog:
             self._change(line)
 
     def _change(self, line: str) -> None:
-        """What the program depends on has changed; of paths, which are other programs, there is a warning of their own."""
+        """Count a failed guard, and warn if it fails often. Path conditions have a warning of their own."""
         what, colon, _ = line.partition(": ")
         if what == "path" or not colon:
             return
@@ -142,7 +142,7 @@ class TraceLog:
         if not self._pictures:
             return ["first call"]
         lists = [before.differences(picture) for before in reversed(self._pictures)]
-        return [line for _, line in min(lists, key=len)]  # compared with the call that was most like it
+        return [line for _, line in min(lists, key=len)]  # compared with the most similar call
 
     def _count(self, picture: _CallSummary) -> None:
         for label, shape in picture.shapes.items():
@@ -164,7 +164,7 @@ class TraceLog:
                                      f" of them; {way}")  # fmt: skip
 
     def warn(self, topic: Any, message: str) -> None:
-        """Say it once."""
+        """Warn once per topic."""
         if topic not in self._warned:
             self._warned.add(topic)
             logger.info(message)

@@ -1,7 +1,7 @@
-"""compile(retrace=True): functions whose structure is decided by Python at every call, by random numbers or by any other state.
+"""compile(retrace=True): functions whose structure Python decides at every call, by random numbers or any other state.
 
-The Python code runs at every call, without computing anything: that gives the graph of this call, and a graph that was seen before has
-its kernel already. So each structure is compiled once, and chosen before the numbers are touched.
+The Python code runs at every call on types alone, without computing values. That yields the graph of this call; a graph that was seen
+before already has its kernel. So each structure is compiled once, and selected before any value is read.
 """
 
 from __future__ import annotations

@@ -1,1 +1,1 @@
-"""What a compiled function shows of itself: formula, source, HLO, cost, and a page about all of it."""
+"""Inspection of compiled functions: formula, source, HLO, cost, and a page that shows all of it."""

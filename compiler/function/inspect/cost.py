@@ -1,4 +1,4 @@
-"""What a kernel costs: floating-point operations, memory traffic, memory."""
+"""The cost of a kernel: floating-point operations, memory traffic, memory."""
 
 from __future__ import annotations
 
@@ -12,29 +12,29 @@ from symgrad.compiler.ir.graph import Value
 
 @dataclass(frozen=True)
 class Cost:
-    """As XLA counts for its executable; None where a back end does not say. Sizes are in bytes."""
+    """The cost that XLA reports for an executable; None for figures that a back end does not report. Sizes are in bytes."""
 
     flops: float | None = None
-    """Additions, multiplications and the like."""
+    """Additions, multiplications and similar operations."""
     transcendentals: float | None = None
-    """Values of exp, tanh, ..., which are not among the flops."""
+    """Evaluations of exp, tanh, ..., which do not count as flops."""
     bytes_accessed: float | None = None
-    """What all operations read and write, together."""
+    """Bytes that all operations read and write."""
     argument_bytes: int = 0
     output_bytes: int = 0
     donated_bytes: int = 0
-    """Results that take the place of arguments."""
+    """Results that reuse the memory of arguments."""
     temp_bytes: int | None = None
-    """Memory for what is computed on the way."""
+    """Memory for intermediate values."""
     peak_bytes: int | None = None
-    """Arguments, results and temporary memory together: what must be there at once."""
+    """Arguments, results and temporary memory together, without donated memory counted twice."""
     code_bytes: int | None = None
 
     def __str__(self) -> str:
         return "\n".join(f"{title:16}{text}" for title, text in self.rows())
 
     def rows(self) -> list[tuple[str, str]]:
-        """Titles and amounts, for people."""
+        """Return titles and formatted amounts."""
         found = []
         for field in fields(self):
             amount = getattr(self, field.name)
@@ -46,7 +46,7 @@ class Cost:
 
 
 def count(n: float) -> str:
-    """`1,234`, `5.6 million`."""
+    """Format a number: `1,234`, `5.6 million`."""
     for scale, word in ((1e12, "trillion"), (1e9, "billion"), (1e6, "million")):
         if n >= scale:
             return f"{n / scale:.3g} {word}"
@@ -54,7 +54,7 @@ def count(n: float) -> str:
 
 
 def size(n: float) -> str:
-    """`512 B`, `1.5 MB`."""
+    """Format a size: `512 B`, `1.5 MB`."""
     for scale, word in ((1e9, "GB"), (1e6, "MB"), (1e3, "kB")):
         if n >= scale:
             return f"{n / scale:.3g} {word}"
@@ -62,10 +62,10 @@ def size(n: float) -> str:
 
 
 def cost_of(kernel: Kernel) -> Cost:
-    """The cost of a kernel, which is compiled if it is not yet."""
-    kernel = getattr(kernel, "chosen", kernel)  # of the back end that won
+    """Return the cost of a kernel, compiling it if needed."""
+    kernel = getattr(kernel, "chosen", kernel)  # for "auto", the kernel of the selected back end
     executable = getattr(kernel, "compiled", None)
-    if executable is None:  # NumPy: only what its graph says
+    if executable is None:  # NumPy: the graph gives the sizes of inputs and outputs only
         return Cost(argument_bytes=sum(map(_bytes, kernel.graph.inputs)), output_bytes=sum(map(_bytes, kernel.graph.outputs)))
     counts: Any = executable.cost_analysis() or {}
     counts = counts[0] if isinstance(counts, list) else counts

@@ -18,10 +18,10 @@ from symgrad.compiler.support.progress import STAGES, seconds
 from symgrad.errors import SymgradError
 
 _LARGEST_FORMULA = 80
-"""Graphs of more values are shown without their formulas, which would take long and help nobody."""
+"""Graphs with more values are shown without formulas, which would take long to compute and be too long to read."""
 _LINES = 40
 _MAX_SHOWN = 8
-# Styles of single elements, since a page keeps rules of its own for all others, and no colours, since it may be dark.
+# Inline styles, because a notebook page has its own rules for everything else, and no colours, because the page may be dark.
 _INSIDE = "margin: 0.2em 0 0.2em 1.1em"
 _NAME = "padding: 0 1.5em 0 0; opacity: 0.65; white-space: nowrap"
 _TEXT = "padding: 0; overflow-wrap: anywhere"
@@ -38,7 +38,7 @@ class Section:
 
 @dataclass(frozen=True)
 class Explanation:
-    """What `explain` gives: `print` it, or leave it to a notebook. `parts` are its chapters, by name."""
+    """The result of `explain`: `print` it, or show it in a notebook. `parts` are its sections, by name."""
 
     title: str
     parts: dict[str, Section]
@@ -82,8 +82,8 @@ def _cell(text: str, style: str) -> str:
 
 
 def explain(compiled: Any, program: PureProgram | EffectfulProgram, kernel: Kernel, what: str, wrt: Any) -> Explanation:
-    """The page about a kernel of a program."""
-    cost = cost_of(kernel)  # compiles, so that there are times
+    """Return the page about a kernel of a program."""
+    cost = cost_of(kernel)  # compiles the kernel, so that its times are known
     parts = {
         "signature": Section("signature", _signature(program, kernel)),
         "formula": Section("formula", text=_formula(compiled, program, what, wrt)),
@@ -114,7 +114,7 @@ def _types(values: Sequence[Any]) -> str:
 
 
 def _some(texts: Sequence[str]) -> str:
-    """All of a few, the first and the last of many."""
+    """Join the texts; of many, show the first few and the last."""
     if len(texts) <= _MAX_SHOWN:
         return ", ".join(texts)
     return f"{len(texts)} tensors: {', '.join(texts[: _MAX_SHOWN - 2])}, ..., {texts[-1]}"
@@ -157,7 +157,7 @@ def _kernel(compiled: Any, kernel: Kernel) -> list[tuple[str, str]]:
 
 
 def _buffers(kernel: Kernel) -> str:
-    """Where small tensors share buffers."""
+    """Return how many buffers hold packed tensors; empty if every tensor has its own."""
     packs = () if kernel.packing is None else (kernel.packing.inputs, kernel.packing.outputs)
     if all(len(group) == 1 for groups in packs for group in groups):
         return ""
@@ -185,6 +185,6 @@ def _programs(compiled: Any) -> list[tuple[str, str]]:
 
 
 def _recompiles(compiled: Any) -> str:
-    """Why the function was traced, each time."""
+    """Return the log of traces; empty if there is none."""
     recompiles = getattr(compiled, "recompiles", None)
     return str(recompiles()) if recompiles is not None else ""

@@ -1,6 +1,6 @@
-"""What a compiled function shows of itself: formula, source, HLO, cost, and all of it together.
+"""Inspection methods of a compiled function: formula, source, HLO, cost, and all of it together.
 
-Everything is about the latest program: that of the last call, or of the last derivative that was asked for.
+Everything is about the latest program: that of the last call, or of the last derivative.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
 
 class Inspection:
-    """What can be seen of a compiled function."""
+    """Mixin with the inspection methods of a compiled function."""
 
     options: Options
     signature: Signature
@@ -36,17 +36,17 @@ class Inspection:
     _latest: PureProgram | EffectfulProgram | None
 
     def source(self, what: str = "forward", wrt: Any = None, backend: str | None = None) -> str:
-        """The source of the latest program, on JAX or NumPy, as the back end is: "forward", or a derivative ("vjp", "jvp", "grad",
-        "value_and_grad", "jacobian", "hessian", "hvp") in all inputs or in `wrt`."""
+        """Return the source of the latest program, on JAX or NumPy, depending on the back end: "forward", or a derivative ("vjp", "jvp",
+        "grad", "value_and_grad", "jacobian", "hessian", "hvp") with respect to all inputs or to `wrt`."""
         return self._kernel(what, wrt, backend).source()
 
     def graph(self) -> Graph:
-        """The frozen graph of the latest program."""
+        """Return the frozen graph of the latest program."""
         return self._traced().graph
 
     def formula(self, wrt: Any = None, order: int = 1, notation: str = "auto", *, output: int | None = None) -> Derivation:
-        """The closed form of the latest program and of its derivatives, as `derive` gives it; `output` says of which result, if there are
-        several."""
+        """Return the closed form of the latest program and of its derivatives, as `derive` does; `output` selects one of several
+        results."""
         from symgrad.compiler.symbolic.derivation import Derivation
         from symgrad.compiler.symbolic.derive import DerivationRequest, derived
 
@@ -60,19 +60,19 @@ class Inspection:
         return Derivation(name, lowered, found, chosen, isinstance(wrt, (str, int)), self._values(program), program.expected_outcomes)
 
     def hlo(self, what: str = "forward", wrt: Any = None, *, optimized: bool = True) -> str:
-        """XLA's own text of a kernel: as it runs, or with `optimized=False` the StableHLO that it is made from."""
+        """Return the HLO text of a kernel: optimized, as it runs, or with `optimized=False` the StableHLO that it is compiled from."""
         made = self._kernel(what, wrt)
-        kernel: Any = getattr(made, "chosen", made)  # of the back end that won
+        kernel: Any = getattr(made, "chosen", made)  # for "auto", the kernel of the selected back end
         if not hasattr(kernel, "compiled"):
             raise TraceError(f"{self._name} is run by NumPy (backend={self.options.backend!r}), so there is no HLO: see source()")
         return str(kernel.compiled.as_text() if optimized else kernel.stablehlo())
 
     def cost(self, what: str = "forward", wrt: Any = None) -> Cost:
-        """FLOPs, bytes accessed and memory of a kernel, as XLA counts them."""
+        """Return the FLOPs, bytes accessed and memory of a kernel, as XLA counts them."""
         return cost_of(self._kernel(what, wrt))
 
     def explain(self, what: str = "forward", wrt: Any = None) -> Explanation:
-        """All that can be said of the latest program, or of one of its derivatives, to be read in a terminal or a notebook."""
+        """Return a page about the latest program, or about one of its derivatives, for a terminal or a notebook."""
         from symgrad.compiler.function.inspect.explain import explain
 
         return explain(self, self._traced(), self._kernel(what, wrt), what, wrt)
@@ -103,7 +103,7 @@ class Inspection:
     def _differentiated(
         self, program: PureProgram | EffectfulProgram, what: str, wrt: Any
     ) -> tuple[PureProgram | EffectfulProgram, tuple[int, ...]]:
-        """The program, and the inputs in `wrt`; traced again, for the same arguments or types, unless these inputs required grad."""
+        """Return the program and the inputs in `wrt`; traced again, for the same arguments or types, unless these inputs required grad."""
         if isinstance(program, EffectfulProgram) and program.operation is None:
             return program, self._chosen(program, wrt)
 
@@ -119,7 +119,7 @@ class Inspection:
         return found, choice.inputs
 
     def _retraced(self, program: PureProgram | EffectfulProgram, call: Call, what: str) -> PureProgram:
-        """Another trace of a program's function: with the arguments of the last one, if they still exist, or else with their types."""
+        """Trace a program's function again: with the example arguments of the last trace if they still exist, or else with their types."""
         given = program.example_arguments()
         how: dict[str, Any] = {} if given is None else {"allow_branches": True, "inline_scalars": False}
         known = self.signature.names(), tensor_names(self.signature.function)
@@ -153,7 +153,7 @@ class Inspection:
 
 
 class _NotRunnable:
-    """Where the arguments of a formula would come from, if it could be run."""
+    """Stands in for the arguments of a formula that cannot be run, because its program has effects."""
 
     captured: tuple[Any, ...] = ()
     constants: tuple[int, ...] = ()
@@ -178,7 +178,7 @@ def one_result(program: PureProgram | EffectfulProgram, output: int | None) -> G
 
 
 def _inputs_with_grads(program: PureProgram | EffectfulProgram) -> tuple[int, ...]:
-    """The inputs of a step that get gradients from it: its formula is in them, unless somebody asks for others."""
+    """Return the inputs that get gradients from a step: by default its formula is differentiated with respect to these."""
     return tuple(i for i, slope in program.effects.grads if slope is not None) if isinstance(program, EffectfulProgram) else ()
 
 
