@@ -1,4 +1,4 @@
-"""Applying a row to any mixture of operands: types meet, the kernel runs, and the result is recorded if a derivative may be asked for."""
+"""Apply a row to any mixture of operands: promote their types, run the kernel, and record the result if a derivative may be asked for."""
 
 from __future__ import annotations
 
@@ -25,13 +25,13 @@ ndarray, asarray = np.ndarray, np.asarray
 new: Any = Tensor.__new__
 new_node: Any = Node.__new__
 PLAIN = frozenset((int, float, bool, str, tuple, type(None), Everything, Exact, *(type(d._dtype) for d in ALL if d._dtype is not None)))
-"""The classes of what attributes are made of."""
+"""The classes that attribute values may have without conversion."""
 REFUSALS = (ValueError, IndexError, TypeError, RuntimeError)
-"""What kernels raise of operands and options that they do not take."""
+"""The errors that kernels raise for operands and options that they do not accept."""
 
 
 def constant(array: Any, number: Any) -> Tensor:
-    """A tensor of one number, which whoever traces is told."""
+    """Return a tensor filled with one number, and tell an active capture."""
     t = wrap(array)
     if local.mode.capture is not None:
         local.mode.capture.on_fill(t, number)
@@ -39,13 +39,13 @@ def constant(array: Any, number: Any) -> Tensor:
 
 
 def edge_of(x: Tensor) -> Any:
-    """What a node that consumes `x` points at."""
+    """Return the edge to `x` for a node that consumes it: its node, a leaf tensor, or a Constant."""
     if x._node is not None:
         return x._node
     if x._requires_grad:
         return x
     array = x._array
-    if not array.ndim and x.name is None:  # made each time: the number may change
+    if not array.ndim and x.name is None:  # not cached: the number may change
         return Constant((), array.dtype, None, array.item())
     constant = x._constant
     if constant is None:
@@ -54,7 +54,8 @@ def edge_of(x: Tensor) -> Any:
 
 
 def view_of(row: Row, x: Tensor, attrs: dict[str, Any], out: Any) -> Tensor:
-    """The tensor around `out`, which the kernel of a view row made of x's array; `out` may be a copy if there was no other way."""
+    """Return a tensor around `out`, the result of a view row on x's array; for rows that `may_copy`, `out` may be a copy instead of a
+    view."""
     if x._base is not None:
         refresh(x)
     mode = local.mode
@@ -83,7 +84,8 @@ def view_of(row: Row, x: Tensor, attrs: dict[str, Any], out: Any) -> Tensor:
 
 
 def share(view: Tensor, x: Tensor, step: tuple[str, Any] | None) -> None:
-    """`view` uses the memory of `x`, and knows the way there from the owner of the history (no step: there is none to replay)."""
+    """Make `view` an alias of `x`: set its base, and the path of view steps from the owner of the history. `step` is None if there is no
+    step to replay."""
     view._base = x if x._base is None else x._base
     owner = x._owner
     depth = len(x._undo) if owner is None else x._depth
@@ -102,7 +104,7 @@ def share(view: Tensor, x: Tensor, step: tuple[str, Any] | None) -> None:
 
 @functools.cache
 def keeps(row: Row, needs: tuple[bool, ...]) -> tuple[bool, ...]:
-    """Which arguments, and which results, must be kept when these arguments need a gradient."""
+    """Return which arguments and which results must be saved if these arguments need a gradient."""
     reads: set[str] = set()
     for i, need in enumerate(needs):
         if need and row.rule(i) is not None:
@@ -142,7 +144,8 @@ def apply(row: Row, args: tuple[Any, ...], attrs: dict[str, Any]) -> Any:
 
 
 def has_foreign_numbers(attrs: dict[str, Any]) -> bool:
-    """NumPy's own numbers would decide on the result's type, where Python's leave it to the tensor; kernels take no others."""
+    """True if an attribute is not a plain Python value. A NumPy scalar would determine the dtype of the result, whereas a Python scalar
+    leaves it to the tensor; kernels take no other types."""
     for value in attrs.values():  # noqa: SIM110  (a generator costs more than the tests)
         if value.__class__ not in PLAIN:
             return True
@@ -150,7 +153,7 @@ def has_foreign_numbers(attrs: dict[str, Any]) -> bool:
 
 
 def numbers(row: Row, args: tuple[Any, ...], attrs: dict[str, Any]) -> dict[str, Any]:
-    """Attributes as they are recorded: with Python's numbers in place of other ones; beside real tensors they are real."""
+    """Return the attributes as they are recorded: with Python scalars in place of others; beside real tensors they are real."""
     plain = {name: _number(row, name, value) for name, value in attrs.items()}
     if any(isinstance(value, complex) for value in plain.values()) and not any(_is_complex(x) for x in args):
         word = next((x._array.dtype.name for x in args if isinstance(x, Tensor)), "float")
@@ -163,13 +166,13 @@ def _is_complex(x: Any) -> bool:
 
 
 def option_number(t: Tensor) -> Any:
-    """The number in a tensor that is an option."""
+    """Return the number in a tensor that is passed as an option."""
     refuse_gradient(t)
     return t._array.item()
 
 
 def refuse_gradient(x: Any) -> None:
-    """Refuse a tensor that requires grad where only its number is taken, as PyTorch does: no derivative would go back to it."""
+    """Raise for a tensor that requires grad where only its number is used, as PyTorch does: no derivative would flow back to it."""
     if isinstance(x, Tensor) and local.mode.recording and x.requires_grad:
         raise TypeError(
             "an option must be a number, not a tensor that requires grad: no derivative is taken in it; pass t.detach(), or compute with"
@@ -178,7 +181,8 @@ def refuse_gradient(x: Any) -> None:
 
 
 def _number(row: Row, name: str, value: Any) -> Any:
-    """As in PyTorch a tensor of one element will do for an option. A whole number may decide over a size: a traced function asks for it."""
+    """Return an option as a plain value. As in PyTorch, a tensor of one element is accepted. An integer may determine a shape, so a traced
+    function adds a guard on it."""
     if value.__class__ in (int, float, bool, str, Exact):
         return value
     if isinstance(value, Tensor) and value._array.size == 1:
@@ -196,7 +200,7 @@ def _has_tensor(value: Any) -> bool:
 
 
 def without_tensors(row: Row, args: tuple[Any, ...], attrs: dict[str, Any], error: Exception) -> Any:
-    """What to do if a kernel fails: if options are tensors, let it try with their numbers. They are looked for then only, for speed."""
+    """Retry a failed kernel with numbers in place of tensor options, or raise its error. Only a failure checks for tensors, for speed."""
     if any(map(_has_tensor, attrs.values())):
         plain = numbers(row, args, attrs)
         if not any(map(_has_tensor, plain.values())):
@@ -207,7 +211,7 @@ def without_tensors(row: Row, args: tuple[Any, ...], attrs: dict[str, Any], erro
 def _operands(
     row: Row, args: tuple[Any, ...], attrs: dict[str, Any]
 ) -> tuple[list[Any], tuple[bool, ...], tuple[Any, ...]]:
-    """The arrays for the kernel in the type that it computes in, which of them need gradients, and the arguments as recorded."""
+    """Return the arrays for the kernel in the dtype that it computes in, which of them need gradients, and the arguments as recorded."""
     dtype: Any = None
     arrays, needs, agree = [], [], True
     for x in args:
@@ -237,7 +241,7 @@ def _operands(
 
 def _promoted(row: Row, arrays: list[Any], attrs: dict[str, Any]) -> list[Any]:
     if "b" not in row.kinds and any(a.__class__ is bool or getattr(a, "dtype", None) == BOOL for a in arrays):
-        row.type(*arrays, **attrs)  # some refuse a boolean even where it could be promoted
+        row.type(*arrays, **attrs)  # some rows refuse a boolean even where it could be promoted
     skip = 1 if row.policy == "where" else 0
     dtype = compute_type(row.policy, tuple(a for a in arrays if a is not None))
     arrays = [a if i < skip else _cast(a, dtype) for i, a in enumerate(arrays)]
@@ -249,14 +253,14 @@ def _promoted(row: Row, arrays: list[Any], attrs: dict[str, Any]) -> list[Any]:
 
 
 def _operand(row: Row, arg: Any, alone: bool) -> Any:
-    """An argument that is not a tensor, as it is recorded. A NumPy scalar beside a tensor is a weak number, as in PyTorch; without one it
-    keeps its type."""
+    """Return an argument that is not a tensor as it is recorded. A NumPy scalar beside a tensor is a weak scalar, as in PyTorch; otherwise
+    it keeps its dtype."""
     if arg.__class__ in (float, int, bool, complex) or (arg is None and not row.elementwise):
         return arg
     if isinstance(arg, np.generic):
         return wrap(asarray(arg)) if alone else arg.item()
     if isinstance(arg, ndarray):
-        type_word(elementwise_array(arg).dtype)  # refuses what tensors cannot hold
+        type_word(elementwise_array(arg).dtype)  # refuses dtypes that tensors cannot have
         return wrap(arg)
     if isinstance(arg, (bool, int, float, complex)):
         return arg
@@ -270,7 +274,7 @@ def _operand(row: Row, arg: Any, alone: bool) -> Any:
 
 
 def _cast(a: Any, dtype: Any) -> Any:
-    """An operand in the type that the kernel computes in; Python scalars stay weak where NumPy treats them as PyTorch does."""
+    """Return an operand in the dtype that the kernel computes in; Python scalars stay weak where NumPy treats them as PyTorch does."""
     if a.__class__ is ndarray:
         return a if a.dtype == dtype else local.mode.run(a.astype, dtype)
     if a is None or (kind(dtype) in "fc" and a.__class__ is not bool):
@@ -279,19 +283,19 @@ def _cast(a: Any, dtype: Any) -> Any:
 
 
 def _rounded(a: Any, dtype: Any) -> Any:
-    """A Python number in half precision."""
+    """Return a Python number rounded to half precision."""
     return local.mode.run(asarray(a).astype, dtype) if a.__class__ is float or a.__class__ is int else a
 
 
 def _valueless(meta: Any) -> Any:
-    """What stands for the result of a kernel that is not run: the right type, and no memory."""
+    """Return an array of the right shape and dtype without memory, in place of the result of a kernel that does not run."""
     if isinstance(meta, tuple):
         return tuple(_valueless(m) for m in meta)
     return np.broadcast_to(np.zeros((), meta.dtype), meta.shape)
 
 
 def _run_checked(mode: Any, row: Row, arrays: list[Any], attrs: dict[str, Any]) -> Any:
-    """Run a kernel on other numbers than single and double floats.
+    """Run a kernel on dtypes other than float32 and float64, or under a capture.
 
     Half precision is computed in float32 and rounded at the end, as in PyTorch.
     """
@@ -305,20 +309,20 @@ def _run_checked(mode: Any, row: Row, arrays: list[Any], attrs: dict[str, Any]) 
             mode.capture.before_escape(None, sized(row.name))
             raise
     half = [a.__class__ is ndarray and is_half(a.dtype) for a in arrays]
-    if True not in half or row.view or row.name == "cast" or row.pullback is not None:  # what is compiled knows its types
+    if True not in half or row.view or row.name == "cast" or row.pullback is not None:  # compiled kernels handle half precision themselves
         return mode.run(row.numpy, *arrays, **attrs)
     lifted = [a.astype(FLOAT32) if h else a for a, h in zip(arrays, half, strict=True)]
     out = mode.run(row.numpy, *lifted, **attrs)
     if all(kind(o.dtype) not in "fc" for o in (out if row.outputs != 1 else (out,))):
-        return out  # indices, or yes and no
+        return out  # indices or booleans
     meta = row.type(*arrays, **attrs)
     if row.outputs == 1:
-        return mode.run(asarray, out, meta.dtype)  # what is too large becomes infinite, quietly
+        return mode.run(asarray, out, meta.dtype)  # overflow becomes infinity without a warning
     return tuple(mode.run(asarray, o, m.dtype) for o, m in zip(out, meta, strict=True))
 
 
 def _unsupported(row: Row, arrays: Any) -> Exception | None:
-    """The error for numbers of a kind that the row does not take, if there are any."""
+    """Return the error for operands of a dtype kind that the row does not support, if there are any."""
     for a in arrays:
         if a.__class__ is ndarray and kind(a.dtype) not in row.kinds:
             return NotImplementedError(f'"{row.name}_cpu" not implemented for \'{type_word(a.dtype)}\'')
@@ -339,10 +343,10 @@ def _record(row: Row, args: tuple[Any, ...], attrs: dict[str, Any], arrays: list
     keep = keeps(row, needs)
     row = variant(row, arrays)
     edges, saved, cells = [], [], []
-    for x, a, k in zip(args, arrays, keep, strict=False):  # keep goes on with the results
+    for x, a, k in zip(args, arrays, keep, strict=False):  # keep has more entries, for the results
         edge = x if not isinstance(x, Tensor) else x._node or edge_of(x)
         edges.append(edge)
-        saved.append(edge if not k or is_symbolic_scalar(x) else a)  # a weak number is saved as such: the next run may have another
+        saved.append(edge if not k or is_symbolic_scalar(x) else a)  # a symbolic scalar is saved as such: it may differ at the next run
         if k and isinstance(x, Tensor):
             cells.append(version_cell(x))
     if row.outputs == 1:
@@ -373,7 +377,7 @@ def _record(row: Row, args: tuple[Any, ...], attrs: dict[str, Any], arrays: list
 
 
 def make_node(row: Row, inputs: tuple[Any, ...], attrs: dict[str, Any], saved: Any, out: Any, cells: Any) -> Node:
-    """A node of the recorded graph, without shape and dtype."""
+    """Return a node of the recorded graph, without shape and dtype."""
     node: Node = new_node(Node)
     node.row, node.inputs, node.attrs = row, inputs, attrs
     node.saved, node.out, node.cells = saved, out, cells
@@ -382,7 +386,7 @@ def make_node(row: Row, inputs: tuple[Any, ...], attrs: dict[str, Any], saved: A
 
 
 def failure(row: Row, args: tuple[Any, ...], attrs: dict[str, Any], error: Exception | None = None) -> Exception:
-    """The error of a kernel that refused its operands: the type rule's own words, if it objects."""
+    """Return the error for a kernel that refused its operands: that of the type rule, if the rule refuses them too."""
     if isinstance(error, TraceError):
         return error
     metas = tuple(x._array if isinstance(x, Tensor) else x for x in args)

@@ -1,6 +1,6 @@
-"""Numbers that a traced function has computed, given where an op takes a Python number: they stay values of the program.
+"""Scalars that a traced function has computed, passed where an op takes a Python number: they stay values of the program.
 
-As in PyTorch the number alone is taken: no gradient goes back to it.
+As in PyTorch only the number is used: no gradient flows back to it.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from symgrad.views import detach, store
 
 
 def is_computed(value: Any) -> bool:
-    """Whether a number is a tensor, or an argument, of a function that is traced, and may be another one at the next run."""
+    """True if a number is a one-element tensor, or a symbolic argument, of a traced function, and may differ at the next run."""
     return is_symbolic_scalar(value) or is_computed_tensor(value)
 
 
@@ -29,7 +29,7 @@ def is_computed_tensor(value: Any) -> bool:
 
 
 def fixed(value: Any) -> Any:
-    """Such a number as an operand; others as they are."""
+    """Return a computed tensor as a detached operand of no dimensions; anything else unchanged."""
     return ops.reshape(detach(value), shape=()) if is_computed_tensor(value) else value
 
 
@@ -40,24 +40,24 @@ def _constant(array: Array) -> Tensor:
 
 
 def _single(value: Any, dtype: np.dtype[Any]) -> Any:
-    """A number as a tensor of this type."""
+    """Return a number as a tensor of this dtype."""
     if not is_computed(value):
         return _constant(np.asarray(value, dtype))
     one = fixed(value)
     if not isinstance(one, Tensor):
-        one = ops.mul(_constant(np.ones((), np.asarray(value.number).dtype)), value)  # computed as Python would
+        one = ops.mul(_constant(np.ones((), np.asarray(value.number).dtype)), value)  # in the type that Python would compute in
     return ops.cast(one, dtype=dtype)
 
 
 def filled(value: Any, shape: tuple[int, ...], dtype: np.dtype[Any], requires_grad: bool) -> Tensor:
-    """A tensor of one number."""
+    """Return a tensor filled with one number."""
     result = store(_constant(np.zeros(shape, dtype)), ops.expand(_single(value, dtype), shape=shape))
     return result.requires_grad_(requires_grad)
 
 
 def known(data: Any) -> tuple[Any, list[Any]]:
-    """Nested sequences with the numbers that are there now in place of computed ones, and all numbers one after the other. Tensors that
-    require grad stay: a copy would lose their history, which is said of them elsewhere."""
+    """Return nested sequences with the current values in place of computed scalars, and a flat list of all leaves. Tensors that require
+    grad stay: a copy would lose their history, which is reported elsewhere."""
     if isinstance(data, (list, tuple)):
         found = [known(x) for x in data]
         return [x for x, _ in found], [number for _, numbers in found for number in numbers]
@@ -69,13 +69,13 @@ def known(data: Any) -> tuple[Any, list[Any]]:
 
 
 def gathered(numbers: list[Any], like: Array) -> Tensor:
-    """Numbers of which some are computed, as a tensor of this shape and type."""
+    """Return numbers, some of them computed, as a tensor of the shape and dtype of `like`."""
     found = [ops.reshape(_single(x, like.dtype), shape=(1,)) for x in numbers]
     return ops.reshape(ops.cat(*found, axis=0), shape=like.shape)  # type: ignore[no-any-return]
 
 
 def spaced(start: Any, end: Any, count: int, dtype: np.dtype[Any]) -> Tensor:
-    """`count` evenly spaced numbers, from both ends towards the middle: so the ends are exact."""
+    """Return `count` evenly spaced numbers, computed from both ends towards the middle, so that both ends are exact."""
     compute = dtype if kind(dtype) in "fc" else FLOAT64
     first, last, indices = _single(start, compute), _single(end, compute), np.arange(count)
     step = ops.div(ops.sub(last, first), max(count - 1, 1))
@@ -86,8 +86,8 @@ def spaced(start: Any, end: Any, count: int, dtype: np.dtype[Any]) -> Tensor:
 
 
 def stepped(start: Any, end: Any, step: Any, dtype: np.dtype[Any]) -> Tensor:
-    """start, start + step, ... while less than `end`. How many there are is asked of the numbers, and a condition of the program."""
-    if not any(is_computed_tensor(x) for x in (start, end, step)):  # Python's numbers: they answer themselves
+    """Return start, start + step, ... while less than `end`. The count depends on the values, and becomes a condition of the program."""
+    if not any(is_computed_tensor(x) for x in (start, end, step)):  # Python scalars: symbolic ones add their own conditions
         if step == 0:
             raise RuntimeError("step must be nonzero")
         count = math.ceil((end - start) / step)

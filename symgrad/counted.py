@@ -1,5 +1,5 @@
-"""Dictionaries and lists that count changes, so that compiled programs notice them without looking everywhere at every call: what modules
-consist of, and what optimizers have."""
+"""Dictionaries and lists that bump the guard epoch when they change, so that compiled programs notice changes to modules and optimizers
+without checking everything at every call."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ def _restore_items(group: Any, items: Any) -> None:
 
 
 def record_undo(group: Any) -> None:
-    """A dictionary or a list is about to be changed; if the call that does it is traced and fails, it will be as it was."""
+    """Register an undo for a dictionary or list that is about to change: a traced call that fails restores it."""
     if local.mode.capture is not None:
         local.mode.capture.record_undo(functools.partial(_restore_items, group, group.copy()))
 
@@ -40,7 +40,7 @@ _MUTATING_METHODS = {
 
 
 def bumps_guard_epoch(cls: type) -> type:
-    """Make a class of dictionaries or lists count what its own methods do not."""
+    """Class decorator: make the inherited mutating methods of a dictionary or list bump the guard epoch."""
     kind = list if issubclass(cls, list) else dict
     for name in _MUTATING_METHODS[kind]:
         if name not in cls.__dict__:
@@ -50,14 +50,14 @@ def bumps_guard_epoch(cls: type) -> type:
 
 @bumps_guard_epoch
 class GuardedDict(dict[str, Any]):
-    """Parameters, buffers or submodules by their names."""
+    """Parameters, buffers or submodules by name."""
 
 
 @bumps_guard_epoch
 class GuardedHooks(OrderedDict[int, Any]):
-    """Hooks by their numbers, in the order in which they are called."""
+    """Hooks by id, in call order."""
 
 
 @bumps_guard_epoch
 class GuardedList(list[Any]):
-    """Parameters of an optimizer, or its groups."""
+    """The parameters of an optimizer, or its parameter groups."""

@@ -1,8 +1,8 @@
-"""What tensors on a device hold: buffers, parts of buffers, and nothing while a kernel has them.
+"""Storages of tensors on a device: buffers, slices of pooled buffers, and placeholders while a kernel consumes a buffer.
 
-A kernel that trains a model is given the memory of its parameters, and puts the new values there. Meanwhile the tensors hold nothing, and
-other threads that meet them wait. Steps of training have a `PooledBuffer` for what stays with them from one run to the next: small tensors
-share one buffer, since every buffer that goes in or out of a kernel costs time.
+A kernel that trains a model is given the buffers of its parameters, and writes the new values there. Meanwhile the tensors hold
+placeholders, and other threads that read them wait. A training step has a `PooledBuffer` for what it keeps from one run to the next: small
+tensors share one buffer, because every buffer that a kernel takes or returns costs time.
 """
 
 from __future__ import annotations
@@ -14,17 +14,17 @@ from typing import Any
 import numpy as np
 
 storage_lock = threading.Lock()
-"""Held by whoever changes what a tensor on a device holds."""
+"""Held while the storage of a device tensor is changed."""
 DONATED = "was donated to a compiled function, which has used its memory for its results; pass a clone()"
 
 
 class DonatedError(RuntimeError):
-    """A tensor's memory has been donated."""
+    """Raised if the buffer of a tensor has been donated."""
 
 
 class DonationsInFlight:
-    """While kernels run that are given the memory of tensors, and until those have their new values. Other threads that meet such a tensor
-    wait, and look again."""
+    """Counts donations in flight: runs that consume buffers of tensors, until these tensors have their new values. Other threads that read
+    such a tensor wait, and read it again."""
 
     def __init__(self) -> None:
         self.count = self.waiters = 0
@@ -32,12 +32,13 @@ class DonationsInFlight:
         self._change = threading.Condition(storage_lock)
 
     def begin(self, in_flight: list[bool]) -> None:
-        """Whoever calls this has the lock. An interrupt comes after a call of a function, and so not between these lines."""
+        """Count one donation. The caller holds the lock. Interrupts are handled after calls of Python functions, so not between these
+        lines."""
         self.count += 1
         in_flight.append(True)
 
     def end(self, in_flight: list[bool]) -> None:
-        """Whoever calls this has the lock. A second time, after an interrupt, makes no difference."""
+        """End the donation. The caller holds the lock. A second call, after an interrupt, has no effect."""
         if in_flight:
             self.count -= 1
             in_flight.clear()
@@ -45,11 +46,11 @@ class DonationsInFlight:
                 self.notify()
 
     def notify(self) -> None:
-        """Whoever calls this has the lock."""
+        """Wake the waiting threads. The caller holds the lock."""
         self._change.notify_all()
 
     def wait(self) -> None:
-        """Until nobody gives."""
+        """Block until no donation is in flight."""
         with self.lock:
             self.waiters += 1
             self._change.wait_for(lambda: not self.count)
@@ -60,7 +61,7 @@ donations_in_flight = DonationsInFlight()
 
 
 class DonatedPlaceholder:
-    """What a tensor holds while a kernel has its memory: a type, and no numbers."""
+    """The storage of a tensor while a kernel consumes its buffer: a shape and a dtype, without values."""
 
     __slots__ = ("dtype", "shape")
 
@@ -75,53 +76,53 @@ class DonatedPlaceholder:
 
 
 class PoolState:
-    """What a step of training knows of the tensors in its pooled buffers without looking at each of them."""
+    """What a training step knows about the tensors in its pooled buffers without checking each of them."""
 
     __slots__ = ("intact", "observed", "runs")
 
     def __init__(self) -> None:
         self.intact = False
-        """Whether all are still there."""
+        """True if all of them still are in the pool."""
         self.observed = True
-        """Whether somebody has read one since the latest run, and may be told that it was written to."""
+        """True if one may have been read since the latest run, so that the next run must bump versions."""
         self.runs = 0
-        """How often they have had new values."""
+        """Number of runs that gave them new values."""
 
 
 class PooledBuffer:
-    """A buffer that belongs to a step of training, with the numbers of one tensor, or of several, one after the other."""
+    """A buffer that belongs to a training step, with the values of one tensor, or of several in a row."""
 
     __slots__ = ("buffer", "device_put", "placeholder", "pool_state")
 
     def __init__(self, shape: tuple[int, ...], dtype: Any, pool_state: PoolState, device_put: Callable[[Any], Any]) -> None:
         self.placeholder = DonatedPlaceholder(shape, dtype)
-        """What it holds while a kernel has the buffer."""
+        """Takes the place of the buffer while a kernel consumes it."""
         self.buffer: Any = None
         self.pool_state, self.device_put = pool_state, device_put
 
 
 class BufferSlice:
-    """What a tensor in a pooled buffer holds: a place there."""
+    """The storage of a tensor in a pooled buffer: a slice of that buffer."""
 
     __slots__ = ("_copy", "dtype", "parent", "shape", "span")
 
     def __init__(self, parent: PooledBuffer, shape: tuple[int, ...], dtype: Any, span: slice | None = None) -> None:
         self.parent, self.shape, self.dtype = parent, shape, dtype
         self.span = span
-        """None is all of it."""
+        """None stands for the whole buffer."""
         self._copy: tuple[Any, Any] = (None, None)
 
     def is_deleted(self) -> bool:
         return bool(self.parent.buffer.is_deleted())
 
     def __array__(self, dtype: Any = None, copy: Any = None) -> Any:
-        """The numbers as they are now; somebody who may write to them asks for a copy."""
+        """Return the current values without a copy; a caller that may write to them asks for a copy."""
         array = np.asarray(self.parent.buffer)
         array = array if self.span is None else array[self.span].reshape(self.shape)
         return np.array(array, dtype) if copy or (dtype is not None and dtype != array.dtype) else array
 
     def materialize(self) -> Any:
-        """A buffer for kernels that read the tensor: a copy, unless the tensor has the pooled buffer to itself."""
+        """Return a buffer for kernels that read the tensor: a copy, unless the tensor has the pooled buffer to itself."""
         whole = self.parent.buffer
         if self.span is None:
             return whole

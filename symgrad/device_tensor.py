@@ -1,11 +1,11 @@
-"""Tensors whose numbers are on a device: they come to the host when somebody looks.
+"""Tensors whose storage is a device buffer; they are copied to the host when their `_array` is read.
 
-A compiled function leaves its results where they were computed, and finds parameters there at its next call. Such a tensor is of a class
-of its own, a subclass in which `_array` is a property: whoever reads it gets an array in the host's memory, and the tensor is an ordinary
-one from then on. So no other code needs to know, and no other tensor pays for the question.
+A compiled function leaves its results on the device, and finds parameters there at its next call. Such a tensor has a class of its own, a
+subclass of Tensor in which `_array` is a property: reading it copies the values to the host and turns the tensor into an ordinary one. So
+no other code needs to know about devices, and ordinary tensors pay nothing for the check.
 
-What a tensor holds is either an array, which anybody may see and write to, or a buffer of the device, which nobody but the tensor has
-and nobody writes to. It never holds both.
+The storage of a tensor is either a host array, which anyone may see and write to, or a device buffer, which is private to the tensor and
+never written to. It is never both.
 """
 
 from __future__ import annotations
@@ -26,37 +26,39 @@ from symgrad.views import mark_written
 
 _array_slot: Any = Tensor.__dict__["_array"]
 storage_of: Any = _array_slot.__get__
-"""What a tensor holds, wherever it is: `storage_of(t).shape` moves nothing. So does `t._storage`, and faster."""
+"""Return the storage of a tensor without moving it: `storage_of(t).shape` copies nothing. `t._storage` does the same, faster."""
 _class_slot: Any = object.__dict__["__class__"]
 _class_lock = threading.Lock()
 _device_classes: dict[type, type] = {}
-"""The class of resident tensors for each class of tensors."""
+"""The device class of each tensor class."""
 _pooled_classes: dict[type, type] = {}
-"""The same for those in a pooled buffer."""
+"""The class of pooled tensors for each tensor class."""
 _host_classes: dict[type, type] = {}
-"""And back, from both."""
+"""The host class of each device class and each pooled class."""
 allocate: Any = object.__new__
 
 MAX_HOST_ROUND_TRIPS = 4
-"""A tensor that came back to the host this often is left there, unless a kernel writes to it."""
+"""A captured tensor that was moved to the device this often is left on the host, unless a kernel writes to it."""
 
 
 def is_donated(t: Tensor) -> bool:
-    """Whether the memory of a tensor was donated for good: for the time of a run it would hold another thing."""
+    """True if the buffer of a tensor was donated for good; during a run the tensor would hold a placeholder."""
     storage = storage_of(t)
     return type(t) in _host_classes and not is_donation_in_flight(storage) and storage.is_deleted() and storage_of(t) is storage
 
 
 def is_donation_in_flight(storage: Any) -> bool:
-    """Whether a kernel has what a tensor holds."""
+    """True if the storage is a placeholder for a buffer that a running kernel consumes."""
     return (storage.parent.buffer if storage.__class__ is BufferSlice else storage).__class__ is DonatedPlaceholder
 
 
 def begin_donation(
     tensors: Sequence[Tensor], storages: Sequence[Any], placeholders: Sequence[DonatedPlaceholder], in_flight: list[bool]
 ) -> bool:
-    """Take their buffers from tensors, if they still hold them, until `donations_in_flight.end(in_flight)`: something is in `in_flight`
-    meanwhile."""
+    """Replace the storages of the tensors by placeholders and return True; return False if another thread has changed one of them.
+
+    The donation lasts until `donations_in_flight.end(in_flight)`; meanwhile `in_flight` is not empty.
+    """
     with storage_lock:
         for t, x in zip(tensors, storages, strict=True):
             now = storage_of(t)
@@ -69,15 +71,16 @@ def begin_donation(
 
 
 def _set_storage(t: Tensor, storage: Any, cls: type) -> None:
-    """Let a tensor hold something else, as one of a class that fits it. Whoever calls this has the lock.
+    """Set the storage of a tensor, and its class to match. The caller holds the lock.
 
-    An interrupt may come between the two: a tensor of a device's class that holds an array is as good as any, and one of the host's class
-    must never hold a buffer."""
+    An interrupt may come between the two: a tensor of a device class may hold a host array, but one of a host class must never hold a
+    buffer.
+    """
     buffer_slice = storage_of(t)
     if buffer_slice.__class__ is BufferSlice:
         buffer_slice.parent.pool_state.intact = False
         t.__dict__["_writes"] += buffer_slice.parent.pool_state.runs
-        if pool_state := _pool_state_of(t.__dict__.get("_grad")):  # nobody sees from now on who asks for it
+        if pool_state := _pool_state_of(t.__dict__.get("_grad")):  # reads of .grad are not observed from now on
             pool_state.observed = True
     if type(t) is not cls and cls in _host_classes:
         _class_slot.__set__(t, cls)
@@ -109,12 +112,12 @@ def _set_array(t: Tensor, array: Any) -> None:
 
 
 def _generic_item(t: Tensor) -> Any:
-    methods: Any = Tensor  # which are given to it elsewhere
+    methods: Any = Tensor  # methods are attached elsewhere
     return methods.item(t)
 
 
 class DeviceTensor(Tensor):
-    """A tensor on a device."""
+    """A tensor whose storage is a device buffer."""
 
     __slots__ = ()
     _array: Any = property(_copy_to_host, _set_array)
@@ -132,18 +135,18 @@ class DeviceTensor(Tensor):
         return len(storage_of(self).shape)
 
     def item(self) -> Any:
-        """The value of a tensor of one element, as a Python number. The tensor stays where it is."""
+        """Return the value of a tensor of one element as a Python number. The tensor stays on the device."""
         if active_observers.count and local.mode.capture is not None:
             return _generic_item(self)
         try:
-            array = np.asarray(storage_of(self))  # asking the buffer for its shape and type would take as long
-        except RuntimeError:  # somebody has it: it will be read again
+            array = np.asarray(storage_of(self))  # reading the shape and dtype of the buffer takes as long
+        except RuntimeError:  # donated: read it again, after the run
             return _generic_item(self)
         return array.item() if not array.ndim and array.dtype.kind != "V" else _generic_item(self)
 
     @property
     def __class__(self) -> Any:
-        return _host_classes[type(self)]  # what it is for everybody else
+        return _host_classes[type(self)]  # the class that users see
 
     @__class__.setter
     def __class__(self, cls: type) -> None:
@@ -152,7 +155,7 @@ class DeviceTensor(Tensor):
 
     def __copy__(self) -> Any:
         _copy_to_host(self)
-        return self.__copy__()  # of its own class now
+        return self.__copy__()  # of its host class now
 
     def __deepcopy__(self, memo: Any) -> Any:
         _copy_to_host(self)
@@ -166,7 +169,7 @@ class DeviceTensor(Tensor):
 def _read_pooled(t: Tensor) -> Any:
     with storage_lock:
         buffer_slice = storage_of(t)
-        if buffer_slice.__class__ is not BufferSlice:  # another thread has made it an ordinary one
+        if buffer_slice.__class__ is not BufferSlice:  # another thread has moved it to the host
             return buffer_slice
         if not is_donation_in_flight(buffer_slice):
             buffer_slice.parent.pool_state.observed = True
@@ -195,7 +198,7 @@ def _set_writes(t: Tensor, count: int) -> None:
 def _get_grad(t: Tensor) -> Any:
     found = t.__dict__.get("_grad")
     pool_state = _pool_state_of(found)
-    if pool_state is not None:  # whoever asked may keep it
+    if pool_state is not None:  # the caller may keep a reference
         pool_state.observed = True
     return found
 
@@ -208,14 +211,17 @@ def _set_grad(t: Tensor, gradient: Any) -> None:
 
 
 def _pool_state_of(gradient: Any) -> Any:
-    """Those of a gradient that a step of training has left, in a pooled buffer."""
+    """Return the pool state of a gradient in a pooled buffer; None for any other gradient."""
     buffer_slice = None if gradient is None else storage_of(gradient)
     return buffer_slice.parent.pool_state if buffer_slice.__class__ is BufferSlice else None
 
 
 class PooledTensor(DeviceTensor):
-    """A tensor in a pooled buffer of a step of training. Kernels that read it get a buffer; whoever writes to it takes it out of the pooled
-    buffer. The step knows without looking whether somebody has asked for the gradient that it has left, or has set another one."""
+    """A tensor in a pooled buffer of a training step.
+
+    Kernels that read it get a buffer; writing to it takes it out of the pool. Its properties record in the pool state whether its gradient
+    was read or replaced, so that the step need not check.
+    """
 
     __slots__ = ()
     _storage: Any = property(_read_pooled, _replace_pooled)
@@ -223,13 +229,13 @@ class PooledTensor(DeviceTensor):
     _grad: Any = property(_get_grad, _set_grad)
 
 
-DeviceTensor.__name__ = PooledTensor.__name__ = Tensor.__name__  # in Python's own messages, too, they are tensors
+DeviceTensor.__name__ = PooledTensor.__name__ = Tensor.__name__  # so that Python's messages call them Tensor
 _device_classes[Tensor], _pooled_classes[Tensor] = DeviceTensor, PooledTensor
 _host_classes[DeviceTensor] = _host_classes[PooledTensor] = Tensor
 
 
 def _device_class_of(cls: type, kind: type, known: dict[type, type]) -> type:
-    """The class of resident or leased tensors for a class of tensors."""
+    """Return the device class or pooled class (a subclass of `kind`) for a tensor class."""
     with _class_lock:
         if cls not in known:
             names = {"__slots__": (), "__module__": cls.__module__, "__qualname__": cls.__qualname__}
@@ -239,7 +245,7 @@ def _device_class_of(cls: type, kind: type, known: dict[type, type]) -> type:
 
 
 def move_to_pool(t: Tensor, buffer_slice: BufferSlice) -> None:
-    """Put a tensor that nobody else shares memory with into a pooled buffer which has its numbers. Whoever calls this has the lock."""
+    """Move an unaliased tensor into a slice of a pooled buffer, which already has its values. The caller holds the lock."""
     host_class = _host_classes.get(type(t)) or type(t)
     if host_class not in _device_classes:
         _device_class_of(host_class, DeviceTensor, _device_classes)
@@ -248,7 +254,7 @@ def move_to_pool(t: Tensor, buffer_slice: BufferSlice) -> None:
 
 
 def pooled_tensor(buffer_slice: BufferSlice) -> Tensor:
-    """A new tensor in a pooled buffer."""
+    """Return a new tensor in a slice of a pooled buffer."""
     t: Any = allocate(PooledTensor)
     _array_slot.__set__(t, buffer_slice)
     t._node = t._base = None
@@ -259,7 +265,7 @@ def pooled_tensor(buffer_slice: BufferSlice) -> Tensor:
 
 
 def has_grad(t: Tensor) -> bool:
-    """Whether there is something in `.grad`, without asking for it."""
+    """True if `.grad` is set; does not count as a read of `.grad`."""
     return t.__dict__.get("_grad") is not None
 
 
@@ -268,7 +274,7 @@ def is_on_device(t: Tensor) -> bool:
 
 
 def tensor_from_storage(storage: Any) -> Tensor:
-    """A new tensor around what a kernel gave: an array, or a buffer of a device."""
+    """Return a new tensor around a kernel output: an array or a device buffer."""
     t: Any = allocate(Tensor if storage.__class__ is np.ndarray else DeviceTensor)
     t._storage = storage
     t._node = t._base = None
@@ -278,14 +284,14 @@ def tensor_from_storage(storage: Any) -> Tensor:
 
 
 def to_device(t: Tensor, buffer: Any) -> None:
-    """Let a tensor that nobody else shares memory with hold a buffer from now on."""
+    """Make a device buffer the storage of an unaliased tensor."""
     host_class = _host_classes.get(type(t)) or type(t)
     with storage_lock:
         _set_storage(t, buffer, _device_classes.get(host_class) or _device_class_of(host_class, DeviceTensor, _device_classes))
 
 
 def is_unaliased(t: Tensor) -> bool:
-    """Whether nobody but the tensor can see its memory: no view, no array, no saved value of a recorded operation."""
+    """True if nothing else refers to the memory of a tensor: no view, no array, no saved value of a recorded operation."""
     storage = t._storage
     return t._base is None and sys.getrefcount(storage) <= 3 and (storage.base is None or _owns_memory(storage))
 
@@ -296,7 +302,8 @@ def _owns_memory(array: Any) -> bool:
 
 
 def write_storage(t: Tensor, storage: Any) -> None:
-    """Let a tensor have new numbers: those who see its memory see them, too."""
+    """Write new values into a tensor: in place if its host memory is aliased, so that the aliases see them, else by replacing its
+    storage."""
     on_host, here = storage.__class__ is np.ndarray, type(t) not in _host_classes
     if here and not is_unaliased(t):
         np.copyto(t._array, np.asarray(storage))
@@ -314,14 +321,14 @@ def write_storage(t: Tensor, storage: Any) -> None:
 
 
 def bump_version(t: Tensor, writes: int) -> None:
-    """Let operations that saved a tensor know that it was written to: as mark_written does, without its questions."""
+    """Invalidate what recorded operations saved of a tensor: `mark_written` without its checks."""
     old, t._version_cell = t._version_cell, []
     old += (t._version_cell, writes)
 
 
 @contextlib.contextmanager
 def restore_residency(tensors: Iterable[Any]) -> Iterator[None]:
-    """Tensors on a device that are only looked at here are there again afterwards."""
+    """Context manager that moves tensors back to the device if they were only read on the host meanwhile."""
     on_device = [(t, t._storage, t._version) for t in tensors if type(t) in _host_classes]
     yield
     for t, buffer, version in on_device:

@@ -1,8 +1,8 @@
-"""How numbers leave tensors for Python: each way is an `Escape`, and code that takes one asks `before_escape` first.
+"""Escapes of values from tensors to Python: each kind is an `Escape`, and code that needs one calls `before_escape` first.
 
-While a function is traced there are three answers. The way is *recorded* where an op stands for it, and then nothing leaves; the answer
-becomes a *guard*, a condition of the program that is checked at every call (`bool`, `int`, an index, `tolist()` of integers); or the
-escape is *refused*, by an error that names the user's line and what to write instead. No number becomes part of a program in silence.
+While a function is traced there are three outcomes. The operation is *recorded*, if an op represents it, and no value escapes; the value
+becomes a *guard*, a condition of the program that is checked at every call (`bool`, `int`, an index, `tolist()` of integers); or the escape
+is *refused*, with an error that names the user's line and what to write instead. No value silently becomes part of a program.
 """
 
 from __future__ import annotations
@@ -23,14 +23,14 @@ COPY_INSTEAD = "copy a tensor with clone(), which is recorded"
 
 @dataclass(frozen=True, slots=True)
 class Escape:
-    """One way by which numbers leave a tensor."""
+    """One way for values to escape from a tensor."""
 
     what: str
-    """What the user wrote, as a message names it."""
+    """What the user wrote, as error messages name it."""
     instead: str = COMPUTE
-    """What to write in its place."""
+    """What to write instead."""
     asks: Callable[[Any], Any] | None = None
-    """The conversion whose result can be a guard."""
+    """The conversion whose result can be a guard; None if there is no such guard."""
 
 
 BACKWARD = Escape("backward()", "use func.grad or func.value_and_grad")
@@ -51,7 +51,7 @@ ARRAY = Escape(
     f"{NUMPY_INSTEAD}, or use the function of symgrad in place of one of another library",
 )
 SCIPY_REPLACEMENTS = {"logsumexp": "sg.logsumexp(x, dim)", "softmax": "sg.softmax(x, dim)", "log_softmax": "sg.log_softmax(x, dim)"}
-"""Functions of scipy.special that turn their arguments into arrays, and ours."""
+"""Functions of scipy.special that convert their arguments to arrays, and their replacements."""
 OUT = Escape("an array given to NumPy as out=, or changed in place,", "write y = x + tensor in place of array += tensor")
 DLPACK = Escape("__dlpack__(), which lends memory without its history,", NUMPY_INSTEAD)
 POINTER = Escape("data_ptr()")
@@ -67,24 +67,24 @@ BITS = Escape("view(dtype), which sees the same bytes as another type,", "conver
 
 
 def option(name: str, row: str) -> Escape:
-    """A tensor where an op wants a Python number."""
+    """Return the escape of a tensor that is passed where an op takes a Python number."""
     return Escape(f"a tensor as option {name} of {row}")
 
 
 def sized(row: str) -> Escape:
-    """An op that has no result without values."""
+    """Return the escape of an op whose result shape depends on values."""
     return Escape(f"{row}, whose result is as large as values say,")
 
 
 def before_escape(tensor: Any, escape: Escape) -> None:
-    """To be called before numbers of a tensor become Python's or NumPy's."""
+    """Announce that values of a tensor are about to become Python or NumPy values."""
     capture = local.mode.capture
     if capture is not None:
         capture.before_escape(tensor, escape)
 
 
 def to_array() -> Escape:
-    """The conversion to an array; where a known function of SciPy does it, that is named, with ours."""
+    """Return the escape of a conversion to an array; if a known SciPy function converts it, the escape names that and its replacement."""
     name = _of_scipy() if local.mode.capture is not None else None
     return (
         ARRAY if name is None
@@ -97,18 +97,18 @@ def _of_scipy() -> str | None:
 
 
 def instead_of_scipy(message: str) -> str:
-    """A message about a tensor that became an array, with our function for the one of SciPy's that did it."""
+    """Return the message, with the replacement for the SciPy function that converted a tensor to an array."""
     name = _of_scipy()
     return message if name is None else f"{message} scipy.special.{name} turns its arguments into arrays: use {SCIPY_REPLACEMENTS[name]}."
 
 
 def with_user_line(message: str) -> str:
-    """A message about what loses a derivative, with the user's line if a function is being differentiated."""
+    """Return the message, with the user's line in front if a function is being differentiated or traced."""
     return f"{user_line()}: {message}" if local.mode.depth or local.mode.capture is not None else message
 
 
 def redacted_text(tensor: Any) -> str | None:
-    """The text of a tensor while a function is traced: no numbers, so that nothing can be computed from it. None otherwise."""
+    """Return the text of a tensor during a trace: without values, so that nothing can be computed from it. None outside of traces."""
     capture = current_capture()
     if capture is None:
         return None

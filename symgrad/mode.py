@@ -1,4 +1,4 @@
-"""What each thread is doing: recording or not, capturing or not; and the context in which kernels run quietly."""
+"""The mode of each thread: grad mode, the active capture, and the context in which kernels run without NumPy warnings."""
 
 from __future__ import annotations
 
@@ -12,31 +12,49 @@ import numpy as np
 
 
 class Mode:
-    """`run(kernel, *args)` calls a kernel with NumPy's floating-point warnings off, as PyTorch has them.
+    """The mode of one thread.
 
-    It does so in a context of its own, so that the user's `np.errstate` is never touched: this costs nothing measurable,
-    where entering `np.errstate` costs a microsecond.
+    `run(kernel, *args)` calls a kernel with NumPy's floating-point warnings off, as in PyTorch. It runs the kernel in a context of its own,
+    so that the user's `np.errstate` is never touched: this costs nothing measurable, whereas entering `np.errstate` costs a microsecond.
 
-    `capture`, unless it is None, sees what a traced function does. It is called as `capture(row, args, attrs, result)` after every
-    op. Before memory is written to it is told `capture.before_write(tensor)`, when it has taken on the values of another tensor
-    `capture.after_write(tensor, result)`, and before a value leaves for Python (`bool(t)`, `t.item()`, `t.numpy()`: see `symgrad.escapes`)
-    `capture.before_escape(tensor, escape)`; of tensors made of one number, of any numbers, and of random ones `capture.on_fill(tensor,
-    number)`, `capture.on_constant(tensor)`, `capture.on_draw(array, draw)` (see `record_draw`, and `record_seek`); before a `.grad` is
-    read, added to or replaced `capture.before_grad_read(tensor)`, `capture.before_grad_accumulate(tensor)` or
-    `capture.before_grad_replace(tensor)`, before a tensor's memory gets a second one without history `capture.before_alias(tensor)`, before
-    it gets other memory or another shape `capture.before_rebind(tensor, how)`, before it loses its own history
-    `capture.on_detach_in_place(tensor)`, and of a copy of an array that backward will ask for `capture.on_saved_copy(array, copy)`. What
-    code depends on besides tensors it says with `capture.add_guard(read)` and `capture.scalar_input(key, read)`, which numbers are the same
-    for many parameters with `capture.merge_equal_scalars(key, tensor)`, and what it computes from such a one with `capture.cse(key, tensor,
-    compute)`; work on tensors, in place, that is the same for many with `capture.trace_once(key, tensors, run)`; a module that is called,
-    or an optimizer, with `capture.guard_module(module)`; how to take back what it does to Python's objects, if the call fails, with
-    `capture.record_undo(action)`; and what no program can do again with `capture.refuse_replay(how)`. `capture.symbolic_call(row, args)`
-    gives what stands for a Function that says what it means, `capture.on_custom_function(node, args, results)` tells it of one that does
-    not, `capture.on_hook(tensor, hook, how)` of a hook. `capture.on_print(text, tensors, named)` tells it of `debug.print`, and says
-    whether there are values to be printed now. If `capture.abstract`, kernels do not run: results have a type and no values.
+    `capture`, unless it is None, observes what a traced function does. `capture(row, args, attrs, result)` is called after every op. Its
+    other events are:
 
-    `depth` is how many derivatives of functions (`func.grad` and the like) are being taken around what runs. Backward passes call
-    hooks if `hooks`; those that compute a forward derivative do not.
+        before_write(tensor)                  memory is about to be written to
+        after_write(tensor, result)           a tensor has taken on the values of another one
+        before_escape(tensor, escape)         a value is about to leave for Python: bool(t), t.item(), t.numpy(); see `symgrad.escapes`
+        on_fill(tensor, number)               a tensor was filled with one number
+        on_constant(tensor)                   a tensor was made from Python or NumPy data
+        before_draw(generator)                random numbers are about to be drawn; see `record_draw`
+        on_draw(array, draw)                  random numbers were drawn, and draw() draws them again
+        on_seek(move)                         a generator was moved within its stream; see `record_seek`
+        before_grad_read(tensor)              `.grad` is about to be read
+        before_grad_accumulate(tensor)        `.grad` is about to be added to
+        before_grad_replace(tensor)           `.grad` is about to be replaced
+        before_alias(tensor)                  a second tensor without history is about to share the memory
+        before_rebind(tensor, how)            a tensor is about to get other memory or another shape
+        on_detach_in_place(tensor)            a tensor is about to lose its history: detach_()
+        on_saved_copy(array, copy)            an array that backward needs was copied
+        on_custom_function(node, args, res)   a Function without a symbolic definition has run, with these results
+        on_hook(tensor, hook, how)            a hook for the gradient of a tensor is registered
+        on_print(text, tensors, named)        debug.print(); returns whether to print the values now
+
+    Code that is aware of tracing calls:
+
+        add_guard(read)                       the code depends on the result of read()
+        scalar_input(key, read)               returns a Python scalar as an input of the program
+        merge_equal_scalars(key, tensor)      the scalar is the same for many parameters
+        cse(key, tensor, compute)             returns compute(), evaluated once for equal values of the tensor
+        trace_once(key, tensors, run)         runs in-place work that is the same for many tensors
+        guard_module(module)                  the code depends on a module or an optimizer
+        record_undo(action)                   action() undoes a change to Python objects if the call fails
+        refuse_replay(how)                    the code does something that no program can repeat
+        symbolic_call(row, args)              returns the result of a Function with a symbolic definition; None if it has none
+
+    If `capture.abstract`, kernels do not run: results have a type and no values.
+
+    `depth` is the number of active function transforms (`func.grad` and the like). Backward passes call hooks if `hooks`; those that
+    compute a forward derivative do not.
     """
 
     __slots__ = ("__weakref__", "anomaly", "capture", "depth", "hooks", "inference", "recording", "run")
@@ -53,13 +71,13 @@ class Mode:
         self.run: Callable[..., Any] = context.run
 
     def change_transform_depth(self, change: int) -> None:
-        """One more derivative of a function is being taken in this thread, or one less."""
+        """Enter (+1) or leave (-1) a function transform in this thread."""
         with _observers_lock:
             active_observers.count += change
             self.depth += change
 
     def swap_capture(self, capture: Any) -> Any:
-        """Let a capture look on in this thread from now on, or nobody; gives the one that did."""
+        """Set the capture of this thread, or None; return the previous one."""
         before = self.capture
         with _observers_lock:
             active_observers.count += (capture is not None) - (before is not None)
@@ -68,7 +86,7 @@ class Mode:
 
 
 class SharedCounter:
-    """A number that all threads see."""
+    """A counter that all threads share."""
 
     __slots__ = ("count",)
 
@@ -77,14 +95,14 @@ class SharedCounter:
 
 
 guard_epoch = SharedCounter()
-"""How often what compiled programs hold fixed may have changed: what modules consist of, types of tensors, who requires grad."""
+"""Bumped whenever something that compiled programs hold fixed may have changed: the contents of modules, tensor types, requires_grad."""
 active_observers = SharedCounter()
-"""How many captures look on, and derivatives of functions are being taken, in all threads: if none, nobody needs to ask for the mode of his
-own thread, which takes five times as long."""
+"""Number of active captures and function transforms in all threads: if it is zero, code need not look up the mode of its own thread, which
+takes five times as long."""
 _observers_lock = threading.RLock()
 compiled_functions: weakref.WeakSet[Any] = weakref.WeakSet()
-"""Compiled functions: each has a method `forget_fast_paths`, to be called when something changes that their keys contain, but not the
-checks before a fast path, since it nearly never does."""
+"""All compiled functions. Their method `forget_fast_paths` must be called when something changes that is part of their keys but not checked
+on the fast path, because it hardly ever changes."""
 
 
 _FORWARDED_EVENTS = {
@@ -96,7 +114,7 @@ _FORWARDED_EVENTS = {
 
 
 class Observer:
-    """A capture that only looks on, at `on_op`: whatever it is told it tells the capture that was there before."""
+    """A capture that only observes ops, in `on_op`, and forwards every event to the capture that was active before."""
 
     def __init__(self, outer: Any) -> None:
         self.outer = outer
@@ -115,14 +133,14 @@ class Observer:
         self.on_op(row, result)
 
     def on_op(self, row: Any, result: Any) -> None:
-        """An op has run."""
+        """Called after an op has run."""
 
     def before_write(self, tensor: Any) -> None:
         if self.outer is not None:
             self.outer.before_write(tensor)
 
     def __getattr__(self, name: str) -> Any:
-        """What else a capture is told."""
+        """Forward other events to the outer capture, or ignore them."""
         if name not in _FORWARDED_EVENTS:
             raise AttributeError(name)
         return getattr(self.outer, name) if self.outer is not None else _ignore
@@ -137,7 +155,7 @@ class Observer:
         return compute() if self.outer is None else self.outer.cse(key, tensor, compute)
 
     def trace_once(self, key: Any, tensors: Any, run: Callable[[], None]) -> None:
-        run()  # each is looked at
+        run()  # so that every op is observed
 
     def before_escape(self, tensor: Any, escape: Any) -> None:
         if self.outer is not None:
@@ -152,7 +170,7 @@ class Observer:
 
 
 def current_capture() -> Any:
-    """The capture of the function that is being traced in this thread, if any. Observers, such as anomaly mode, may stand in front."""
+    """Return the capture of the function that is being traced in this thread, if any. Observers, such as anomaly mode, may wrap it."""
     capture = local.mode.capture
     while isinstance(capture, Observer):
         capture = capture.outer
@@ -160,26 +178,26 @@ def current_capture() -> Any:
 
 
 def is_tracing() -> bool:
-    """Is a function being traced in this thread?"""
+    """True if a function is being traced in this thread."""
     return current_capture() is not None
 
 
 def control_flow_builder() -> Any:
-    """What makes a loop a value of the graph, if a function is being traced."""
+    """Return the object that builds graph values for loops and branches, if a function is being traced; else None."""
     made = getattr(current_capture(), "control_flow", None)
     return None if made is None else made()
 
 
 def _ignore(*args: Any) -> None:
-    """There is no capture to tell."""
+    """Ignore an event: there is no capture."""
 
 
 active_captures: list[Any] = []
-"""Captures of the functions that are being traced, in all threads."""
+"""The captures of the functions that are being traced, in all threads."""
 
 
 class ForeignThreadObserver(Observer):
-    """Watches a thread that began while a function was traced: what such a thread computes from the function's tensors is not recorded."""
+    """Checks a thread that was started during a trace: what it computes from the function's tensors would not be recorded."""
 
     def __init__(self, mode: Mode) -> None:
         super().__init__(None)
@@ -216,13 +234,13 @@ local = _Local()
 
 
 def record_draw(draw: Callable[[], Any], generator: Any) -> Any:
-    """The array that `draw` makes of random numbers of a generator; a program that is being traced will draw it anew at every run."""
+    """Return the array that `draw` draws from a generator; a traced program draws it again at every run."""
     capture = local.mode.capture
     if capture is None:
         return np.asarray(draw())
 
     def again() -> Any:
-        return np.asarray(draw())  # arithmetic makes a NumPy number of an array without dimensions
+        return np.asarray(draw())  # arithmetic turns an array of no dimensions into a NumPy scalar
 
     capture.before_draw(generator)
     array = again()
@@ -231,7 +249,7 @@ def record_draw(draw: Callable[[], Any], generator: Any) -> Any:
 
 
 def record_seek(move: Callable[[], Any], generator: Any) -> None:
-    """Let `move` put a generator elsewhere in its stream; a program that is being traced will do so at every run."""
+    """Call `move`, which moves a generator within its stream; a traced program repeats it at every run."""
     capture = local.mode.capture
     if capture is not None:
         capture.before_draw(generator)

@@ -1,10 +1,11 @@
-"""SymbolicScalar: a Python number of which a program that is being traced must not depend, unless Python looks at it.
+"""SymbolicScalar: a Python number that a traced program must not depend on, unless Python reads its value.
 
-Arguments of a compiled function that are Python floats change from call to call. In their place a traced function gets a `SymbolicScalar`:
-it has the number of this call, passes for a float (`isinstance(x, float)` holds), and remembers how it was computed. Where it meets a
-tensor it is an input of the program. Whatever Python asks it otherwise is a condition of the program, which is checked before each run: the
-answer to a comparison, the result of `int(x)`, or, for all that needs the number itself (`math.sin(x)`, `f"{x}"`, `hash(x)`), its exact
-value. No code can read the number unseen: to the interpreter's own functions a SymbolicScalar is no float, so they have to ask for one.
+Python float arguments of a compiled function change from call to call. In their place a traced function gets a `SymbolicScalar`: it has the
+value of this call, passes for a float (`isinstance(x, float)` holds), and records how it was computed. Where it meets a tensor it becomes
+an input of the program. Any other use by Python becomes a condition of the program, which is checked before each run: the outcome of a
+comparison, the result of `int(x)`, or, for everything that needs the value itself (`math.sin(x)`, `f"{x}"`, `hash(x)`), its exact value. No
+code can read the value unnoticed: a SymbolicScalar is no float at the C level, so the interpreter's own functions must call its conversion
+methods.
 """
 
 from __future__ import annotations
@@ -28,12 +29,13 @@ _SYMBOLS |= {"add": "+", "sub": "-", "mul": "*", "div": "/", "pow": "**"}
 
 
 class SymbolicScalar:
-    """A number with its form: an input (any object, which `inputs` in `evaluate` knows), or a row's name and its operands."""
+    """A number and its form: an input (any object that the function `inputs` of `evaluate` accepts), or the name of a row with its
+    operands."""
 
     __slots__ = ("_add_condition", "form", "number", "value")
 
     def __new__(cls, number: Any = 0.0, *made_of: Any) -> Any:
-        """`type(x)(number)` in code for any kind of number is a Python number."""
+        """Return a Python number for `type(x)(number)`, as generic code writes it."""
         if made_of:
             return super().__new__(cls)
         return (int if issubclass(cls, SymbolicInt) else float)(number)
@@ -41,20 +43,20 @@ class SymbolicScalar:
     def __init__(self, number: Any, form: Any, add_condition: Callable[[ScalarCondition], None]) -> None:
         self.number, self.form, self._add_condition = number, form, add_condition
         self.value: Any = None
-        """What stands for it in a graph, once somebody has made that."""
+        """The graph value of this number, once it was created."""
 
     @property  # type: ignore[misc]
     def __class__(self) -> Any:
         return type(self.number)
 
     def guard(self, predicate: str, *operands: Any) -> Any:
-        """Answer a question, whose answer is from now on a condition."""
+        """Evaluate a predicate; its outcome becomes a condition of the program."""
         condition = ScalarCondition(predicate, (self, *operands))
         self._add_condition(condition)
         return condition.expected
 
     def specialize(self) -> Any:
-        """The number, on which everything depends from now on."""
+        """Return the exact value, which becomes a condition of the program."""
         return self.guard("itself")
 
     def __getattr__(self, name: str) -> Any:
@@ -84,7 +86,7 @@ class SymbolicScalar:
 
 
 class SymbolicInt(SymbolicScalar):
-    """A whole number may be an index."""
+    """A symbolic integer, which may be an index."""
 
     __slots__ = ()
 
@@ -92,22 +94,22 @@ class SymbolicInt(SymbolicScalar):
         return int(self.specialize())
 
 
-for _cls, _kind in ((SymbolicScalar, float), (SymbolicInt, int)):  # messages of Python and of libraries call them so, too
+for _cls, _kind in ((SymbolicScalar, float), (SymbolicInt, int)):  # so that messages of Python and libraries say float and int
     _cls.__name__, _cls.__qualname__, _cls.__module__ = _kind.__name__, _kind.__qualname__, _kind.__module__
 
 
 def is_symbolic_scalar(x: Any) -> bool:
-    """Not by isinstance, to which a SymbolicScalar says that it is a float."""
+    """True for a symbolic scalar. isinstance() would see a float or an int."""
     return type(x) is SymbolicScalar or type(x) is SymbolicInt
 
 
 def make_symbolic_scalar(number: Any, form: Any, add_condition: Callable[[ScalarCondition], None]) -> SymbolicScalar:
-    """A SymbolicScalar of the kind that the number needs."""
+    """Return a SymbolicInt for an integer, else a SymbolicScalar."""
     return (SymbolicInt if isinstance(number, int) else SymbolicScalar)(number, form, add_condition)
 
 
 class ScalarCondition:
-    """A question about symbolic scalars, and the answer with which a program was traced. Answers are compared by type and bits."""
+    """A predicate on symbolic scalars, with its outcome during the trace. Outcomes are compared by type and bits."""
 
     def __init__(self, predicate: str, operands: tuple[Any, ...]) -> None:
         self.predicate = predicate
@@ -115,18 +117,18 @@ class ScalarCondition:
         self.expected = _PREDICATES[predicate](*(x.number if is_symbolic_scalar(x) else x for x in operands))
 
     def holds(self, inputs: Callable[[Any], Any]) -> bool:
-        """Whether the answer is the same for the numbers that `inputs` gives for the forms of inputs."""
+        """True if the outcome is the same for the numbers that `inputs` returns."""
         return _same_bits(self.evaluate(inputs), self.expected)
 
     def evaluate(self, inputs: Callable[[Any], Any]) -> Any:
-        """The answer for other numbers; an error of Python's is an answer, too."""
+        """Return the outcome for other numbers; an exception that Python raises is an outcome too."""
         try:
             return _PREDICATES[self.predicate](*(evaluate(form, inputs) for form in self.operands))
         except (ArithmeticError, ValueError, TypeError) as error:
             return error
 
     def text(self, name: Callable[[Any], str]) -> str:
-        """`rate > 0.5`, with names for inputs."""
+        """Format the condition, with names for inputs: `rate > 0.5`."""
         words = [_text(form, name) for form in self.operands]
         if self.predicate in ("itself", "kind"):
             return words[0]
@@ -137,7 +139,7 @@ class ScalarCondition:
 def _same_bits(x: Any, y: Any) -> bool:
     if type(x) is not type(y):
         return False
-    return repr(x) == repr(y) if isinstance(x, (float, complex)) else bool(x == y)  # -0.0 is another number than 0.0, nan is itself
+    return repr(x) == repr(y) if isinstance(x, (float, complex)) else bool(x == y)  # -0.0 differs from 0.0, nan equals nan
 
 
 def _bare(x: Any) -> Any:
@@ -145,7 +147,7 @@ def _bare(x: Any) -> Any:
 
 
 def evaluate(form: Any, inputs: Callable[[Any], Any]) -> Any:
-    """The number of a form, computed as Python does."""
+    """Return the number that a form evaluates to, computed as Python does."""
     if type(form) in _NUMBERS:
         return form
     if not isinstance(form, tuple):
@@ -166,7 +168,7 @@ def _text(form: Any, name: Callable[[Any], str]) -> str:
 
 
 def _number_of(x: Any) -> Any:
-    """The number of a weak or plain operand; None for what is no such number."""
+    """Return the number of a symbolic or plain operand; None for anything else."""
     return x.number if is_symbolic_scalar(x) else x if type(x) in _NUMBERS else None
 
 
@@ -177,7 +179,7 @@ def _carried(name: str, x: Any, y: Any) -> Any:
     one = x if is_symbolic_scalar(x) else y
     number = _BINARY[name](a, b)
     result = make_symbolic_scalar(number, (name, _bare(x), _bare(y)), one._add_condition)
-    if name in ("div", "pow"):  # Python refuses to divide by zero, and roots of negative numbers are complex
+    if name in ("div", "pow"):  # division by zero raises, and roots of negative numbers are complex
         result.guard("kind")
     return result
 
@@ -202,7 +204,7 @@ def _install_comparison(name: str) -> None:
 
 def _install_alone(name: str) -> None:
     def alone(self: SymbolicScalar) -> Any:
-        if isinstance(self.number, complex) and name == "abs":  # of another kind than what it is computed from
+        if isinstance(self.number, complex) and name == "abs":  # the result is real, its operand complex
             return abs(self.specialize())
         return make_symbolic_scalar(_UNARY[name](self.number), (name, self.form), self._add_condition)
 

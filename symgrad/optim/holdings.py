@@ -1,5 +1,5 @@
-"""What an optimizer has, and what compiled steps hold fixed of it: it counts changes, as modules do, so that nobody looks at every option
-at every call."""
+"""The contents of an optimizer, and the guard of compiled steps on them: changes bump the guard epoch, as for modules, so that not every
+option is checked at every call."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _INPUT_OPTIONS: dict[str, Callable[[Any], Any]] = {
     "momentum": lambda x: x if isinstance(x, Tensor) else x == 0,
     "betas": lambda x: x if any(isinstance(beta, Tensor) for beta in x) else len(x),
 }
-"""Of options that are inputs of a program, what it depends on."""
+"""For options that are inputs of a program: the property of the value that the program depends on."""
 
 
 def _guarded_value(name: str, group: Mapping[str, Any]) -> Any:
@@ -28,13 +28,14 @@ def _guarded_value(name: str, group: Mapping[str, Any]) -> Any:
 
 
 def _by_identity(x: Any) -> Any:
-    """A tensor is held fixed as such, whatever it holds."""
+    """Return a key that compares a tensor by identity, whatever its values are."""
     return (Tensor, id(x)) if isinstance(x, Tensor) else x
 
 
 @bumps_guard_epoch
 class GuardedOptions(dict[str, Any]):
-    """Parameters of an optimizer, and options for them. A schedule changes what is an input of a program: that does not count."""
+    """A parameter group of an optimizer: parameters and their options. Changes to inputs of the program, as by a schedule, do not bump the
+    guard epoch."""
 
     def __setitem__(self, name: str, value: Any) -> None:
         if name not in _INPUT_OPTIONS or name not in self or _guarded_value(name, self) != _guarded_value(name, {**self, name: value}):
@@ -45,9 +46,9 @@ class GuardedOptions(dict[str, Any]):
 
 @bumps_guard_epoch
 class GuardedStates(defaultdict[Any, dict[str, Any]]):
-    """What an optimizer keeps for each parameter, in dictionaries that count changes, too."""
+    """The state of an optimizer by parameter, in dictionaries that bump the guard epoch too."""
 
-    has_own_undo = True  # a traced step that fails puts it back as a whole
+    has_own_undo = True  # a traced step that fails restores the whole state
 
     def __setitem__(self, p: Any, state: Any) -> None:
         guard_epoch.count += 1
@@ -64,13 +65,13 @@ class GuardedStates(defaultdict[Any, dict[str, Any]]):
 
 @bumps_guard_epoch
 class GuardedState(dict[str, Any]):
-    """What an optimizer keeps for one parameter."""
+    """The state of an optimizer for one parameter."""
 
     has_own_undo = True
 
 
 def make_guarded(name: str, value: Any) -> Any:
-    """What an optimizer has under a name; its state and its groups of parameters are such that count their changes."""
+    """Return an attribute value of an optimizer; `state` and `param_groups` become containers that bump the guard epoch."""
     if name == "param_groups":
         guard_epoch.count += 1
         return GuardedList(GuardedOptions({**group, "params": GuardedList(group["params"])}) for group in value)
@@ -83,8 +84,8 @@ def make_guarded(name: str, value: Any) -> Any:
 
 
 class OptimizerGuard:
-    """What a traced step holds fixed in an optimizer: all options but those that are its inputs, which parameters there are, that their
-    state is the same object, hooks of its steps."""
+    """Guard of a traced step on an optimizer: all options but those that are inputs, the parameters, the identity of their state, and step
+    hooks."""
 
     def __init__(self, optimizer: Any) -> None:
         self.optimizer, self.state, self.groups = optimizer, optimizer.state, [*optimizer.param_groups]
@@ -99,15 +100,15 @@ class OptimizerGuard:
         return [hook for kind in ("step_pre", "step_post") for hook in self.optimizer._hooks[kind].items()]
 
     def finalize(self) -> None:
-        """After the trace: a first step makes state."""
+        """Update the expected state after the trace, because the first step creates state."""
         self.state_before = self._state_items()
 
     def tensors(self) -> list[Tensor]:
-        """What must not be an argument, too: parameters and state may be."""
+        """Return the tensors that must not be arguments as well: none, since parameters and state may be."""
         return []
 
     def explain_failure(self) -> str | None:
-        """What is no longer as it was."""
+        """Return what has changed, or None."""
         now = self.optimizer
         same = len(now.param_groups) == len(self.groups) and all(map(operator.is_, now.param_groups, self.groups))
         if now.state is not self.state or not _same(self._state_items(), self.state_before) or not same:
@@ -125,7 +126,7 @@ class OptimizerGuard:
 
 
 def _same(now: Any, before: Any) -> bool:
-    """Whether there are the same tensors, and equal numbers, in the same places."""
+    """True if both have the same tensors, and equal values, in the same places."""
     if isinstance(now, dict) and isinstance(before, dict):
         return now.keys() == before.keys() and all(_same(value, before[key]) for key, value in now.items())
     return now is before or (not isinstance(now, Tensor) and not isinstance(before, Tensor) and bool(now == before))
