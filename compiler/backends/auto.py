@@ -1,9 +1,9 @@
 """backend="auto": both back ends run the first calls, and the faster one runs the others.
 
-A kernel is a pure function of arrays, so that running it twice does no harm. The two take turns, and the fastest run of each counts: that
-is the one that nothing else on the machine disturbed. Compiling does not count. Arguments are measured as they come, since moving them is
-part of every call; tensors that the function captures are where each back end will find them, and XLA may use the memory of those that
-are written to, of which each measured run gets copies.
+A kernel is a pure function of arrays, so running it twice is safe. The two take turns, and the fastest run of each counts: it is the one
+that was disturbed least. Compilation does not count. Arguments are measured where they are, since transferring them is part of every call.
+Captured tensors are placed where each back end will find them. XLA may reuse the memory of tensors that are written to, so each measured
+run gets copies of these.
 """
 
 from __future__ import annotations
@@ -24,21 +24,22 @@ from symgrad.errors import GraphError
 from symgrad.typing import Array
 
 ROUNDS = 5
-"""Runs of each that decide."""
+"""Number of runs of each back end before the decision."""
 MAX_SECONDS = 0.05
-"""Seconds after which a call measures no further, and leaves the rest to the next one."""
+"""Seconds after which a call stops measuring and leaves the rest to the next call."""
 _TOLERANCES = {4: 1e-3, 8: 1e-6, 2: 5e-2}
-"""How far results may be apart, by the largest of them, for sizes of a real number: the two back ends sum in other orders."""
+"""Tolerance between the results of the back ends, relative to the largest one, by the size of a real number in bytes: the back ends sum in
+different orders."""
 
 
 @dataclass(frozen=True)
 class BackendChoice:
-    """Which back end runs a kernel, and why."""
+    """The back end that runs a kernel, and the reason."""
 
     backend: str
     reason: str
     seconds: dict[str, float]
-    """The fastest run of each that was measured."""
+    """The fastest measured run of each back end."""
     final: bool = True
 
     def __str__(self) -> str:
@@ -49,7 +50,7 @@ _NAMES = {"numpy": "NumPy", "xla": "XLA"}
 
 
 class AutoKernel:
-    """A kernel of either back end, as soon as it is known which."""
+    """A kernel that delegates to the faster back end, as soon as that is known."""
 
     packing: Packing | None = None
 
@@ -63,7 +64,7 @@ class AutoKernel:
         self._times: dict[str, list[float]] = {"numpy": [], "xla": []}
         self._lock = threading.Lock()
         self.chosen: Kernel = self._host
-        """What runs a call, or NumPy's as long as nothing is decided."""
+        """The kernel that runs calls: NumPy's until the decision."""
 
     @property
     def graph(self) -> Graph:
@@ -86,20 +87,20 @@ class AutoKernel:
         return self.chosen.x64
 
     def __getattr__(self, name: str) -> Any:
-        """What only one of the back ends has, such as XLA's executable."""
+        """Return an attribute that only one of the back ends has, such as the XLA executable."""
         return getattr(self.__dict__["chosen"], name) if "chosen" in self.__dict__ else object.__getattribute__(self, name)
 
     def __call__(self, arrays: Sequence[Array]) -> list[Array]:
         return [np.array(r) for r in self.launch(arrays)]
 
     def launch(self, operands: Sequence[Any], found: list[Any] | None = None) -> Sequence[Any]:
-        if not self.choice.final and self._lock.acquire(blocking=False):  # a second thread need not wait for the decision
+        if not self.choice.final and self._lock.acquire(blocking=False):  # another thread does not wait for the decision
             try:
                 if not self.choice.final:
                     return self._measure(operands)
             finally:
                 self._lock.release()
-        if found is None and self.chosen.donated:  # it has been decided since the caller asked what it has to donate
+        if found is None and self.chosen.donated:  # decided after the caller asked for `donated`
             return self._host.launch([np.asarray(x) for x in operands])
         return self.chosen.launch(operands, found)
 
@@ -110,7 +111,7 @@ class AutoKernel:
         return self.chosen.source()
 
     def _measure(self, operands: Sequence[Any]) -> Sequence[Any]:
-        """Run both, and decide if that is enough."""
+        """Run both kernels and return NumPy's result; decide if there were enough runs."""
         arrays = [np.asarray(x) for x in operands]
         found = self._host.launch(arrays)
         if self._xla is None:
@@ -135,7 +136,7 @@ class AutoKernel:
         return self._decide(best, times, found)
 
     def _xla_operands(self, operands: Sequence[Any], arrays: Sequence[Array]) -> list[Any]:
-        """What XLA's kernel gets: what it may use the memory of is nobody else's."""
+        """Return the operands for the XLA kernel: copies of resident and donated inputs, so that it may consume them."""
         assert self._xla is not None
         own = self._resident_inputs.union(self._xla.donated)
         return [self._xla.buffer(arrays[i]) if i in own else x for i, x in enumerate(operands)]
@@ -150,7 +151,7 @@ class AutoKernel:
 
 
 def _seconds(kernel: Kernel, operands: Sequence[Any]) -> float:
-    """How long a run takes as the fast path makes it: who hands over memory of the host's reads the results there."""
+    """Return the seconds that a run takes on the fast path: with host operands the results are copied to the host too."""
     execute, host = kernel.executable, any(x.__class__ is np.ndarray for x in operands)
     assert execute is not None
     get, put = kernel.x64 or (_no_switch, _no_switch)
@@ -173,7 +174,7 @@ def _seconds(kernel: Kernel, operands: Sequence[Any]) -> float:
 
 
 def _no_switch(*_: Any) -> Any:
-    """A back end without a switch."""
+    """Stands in for the x64 functions of a back end that has none."""
 
 
 def _close(found: Array, other: Array) -> bool:

@@ -1,4 +1,4 @@
-"""Who runs a graph: XLA, or NumPy."""
+"""The kernel interface of the back ends, XLA and NumPy, and the function that makes kernels."""
 
 from __future__ import annotations
 
@@ -12,40 +12,41 @@ from symgrad.typing import Array
 
 
 class Kernel(Protocol):
-    """A graph that can be run: call it with one array for each input, it gives a new one for each output."""
+    """A graph that can be run: call it with one array for each input; it returns a new array for each output."""
 
     name: str
     packing: Packing | None
-    """How arrays go in and out, if it is not one for each input and output."""
+    """How inputs and outputs are packed into arrays; None if each has its own array."""
 
     @property
     def donated(self) -> tuple[int, ...]:
-        """Inputs whose memory it uses for results: buffers that nobody else reads."""
+        """Inputs whose memory is reused for results: buffers that nothing else reads."""
 
     @property
     def graph(self) -> Graph:
-        """As it is run: rows that the back end does not know are written as what they are made of."""
+        """The graph as it runs: rows that the back end does not have are decomposed."""
 
     @property
     def on_device(self) -> bool:
-        """Whether tensors that it reads at every run had better be buffers."""
+        """True if tensors that the kernel reads at every run should be device buffers."""
 
     def __call__(self, arrays: Sequence[Array]) -> list[Array]: ...
 
     def launch(self, operands: Sequence[Any], found: list[Any] | None = None) -> Sequence[Any]:
-        """The same for arrays and buffers (see `symgrad.device_tensor`), with results where they were computed. If memory is donated, what
-        the executable gives is the one element of `found` as soon as it is there, whatever interrupts the call."""
+        """Run the kernel on arrays and buffers (see `symgrad.device_tensor`); return the results where they were computed. If inputs are
+        donated, `found` gets the executable's result as its one element as soon as there is one, even if the call is interrupted."""
 
     def buffer(self, array: Array) -> Any:
-        """A copy where kernels find it without moving it, which nobody else can write to."""
+        """Return a copy in the memory from which kernels read directly; nothing else can write to it."""
 
     @property
     def executable(self) -> Callable[..., Any] | None:
-        """What the back end calls with arrays and buffers, once there is such a thing: it refuses those of wrong types with a TypeError."""
+        """The function that runs the kernel on arrays and buffers, once it is compiled: it raises TypeError for wrong types."""
 
     @property
     def x64(self) -> tuple[Callable[[], Any], Callable[[Any], None]] | None:
-        """Reads and sets a switch of this thread that the executable needs for arrays of the host's and Python numbers."""
+        """Functions that read and set JAX's thread-local x64 flag, which the executable needs for host arrays and Python scalars; None if
+        it needs no flag."""
 
     def source(self) -> str: ...
 
@@ -58,9 +59,11 @@ def make_kernel(
     resident_inputs: Sequence[int] = (),
     packing: Packing | None = None,
 ) -> Kernel:
-    """A kernel of the back end that the options ask for; the memory of `donated` inputs may be used for its results, and `resident_inputs`
-    inputs are where it wants them at every run. XLA's take and give packed arrays if there is a packing, and donate such; others do
-    without. JAX is loaded for XLA's only."""
+    """Return a kernel for the back end in the options.
+
+    The memory of `donated` inputs may be reused for results, and `resident_inputs` are on the kernel's device at every run. With a packing,
+    XLA kernels take, return and donate packed arrays; other kernels ignore it. JAX is imported for XLA kernels only.
+    """
     if options.backend == "numpy":
         from symgrad.compiler.backends.numpy.kernel import HostKernel as HostKernel
 

@@ -1,12 +1,12 @@
-"""The folder of the user's in which compiled kernels are kept, so that the next process need not compile them again.
+"""The disk cache of compiled kernels in the user's cache folder, so that the next process need not compile them again.
 
-What XLA compiled is machine code, and whoever reads it will run it. So the folder and its files are the user's alone: what others could
-have written, links, and files with a wrong checksum are not read, but compiled again. A folder that cannot be used is a warning in the
-log, once.
+XLA's output is machine code, which will run in the process that reads it. So the folder and its files must belong to the user alone: files
+that others could have written, links, and files with a wrong checksum are not read, and their kernels are compiled again. A folder that
+cannot be used is logged once, as a warning.
 
-    SYMGRAD_CACHE=0          nothing is kept or read
+    SYMGRAD_CACHE=0          no cache
     SYMGRAD_CACHE_DIR=...    another folder than the user's cache folder
-    SYMGRAD_CACHE_SIZE=...   how many bytes it may have ("500M", "2G"; 1G unless told): what was not used for longest goes first
+    SYMGRAD_CACHE_SIZE=...   maximal size in bytes ("500M", "2G"; default 1G): the least recently used kernels are removed first
 """
 
 from __future__ import annotations
@@ -36,19 +36,19 @@ _warned: set[str] = set()
 
 
 def folder() -> Path | None:
-    """Where kernels are kept; None if they are not."""
+    """Return the folder of the kernels; None if the cache is off."""
     if os.environ.get("SYMGRAD_CACHE", "").strip().lower() in ("0", "off", "no", "false"):
         return None
     given = os.environ.get("SYMGRAD_CACHE_DIR")
     try:
         base = Path(given).expanduser().absolute() if given else _users_folder() / "symgrad"
-    except (RuntimeError, OSError):  # a user without a home
+    except (RuntimeError, OSError):  # the user has no home directory
         return None
     return base / "kernels"
 
 
 def limit() -> int:
-    """How many bytes the kernels may have together."""
+    """Return the maximal size of the cache in bytes."""
     given = os.environ.get("SYMGRAD_CACHE_SIZE", "").strip()
     if not given:
         return _DEFAULT_LIMIT
@@ -60,18 +60,18 @@ def limit() -> int:
 
 
 def size() -> int:
-    """How many bytes the kernels have together."""
+    """Return the size of the cache in bytes."""
     return sum(bytes_ for _, bytes_, _ in _entries(folder()))
 
 
 def clear() -> int:
-    """Remove all kernels; how many there were."""
+    """Remove all kernels; return how many there were."""
     removed = [_remove(path) for path, _, _ in _entries(folder())]
     return sum(removed)
 
 
 def read(name: str) -> bytes | None:
-    """What was written under a name; None if nothing was, or if it is not as it was written."""
+    """Return the content that was written under a name; None if there is none, or if it is damaged or unsafe."""
     place = folder()
     if place is None:
         return None
@@ -82,7 +82,7 @@ def read(name: str) -> bytes | None:
             content = b"" if reason else file.read()
     except FileNotFoundError:
         return None
-    except OSError as error:  # a link, among others
+    except OSError as error:  # a symbolic link, for example
         reason = f"cannot be read ({error.strerror or error})"
     if reason:
         _warn(f"a kernel in {place} is not used: it, or the folder, {reason}")
@@ -91,13 +91,13 @@ def read(name: str) -> bytes | None:
     if found is None:
         _logger.info("%s is damaged, and will be compiled again", path)
         return None
-    with contextlib.suppress(OSError):  # that it was used is not worth an error
+    with contextlib.suppress(OSError):  # failing to update the time of use is harmless
         os.utime(path)
     return found
 
 
 def write(name: str, content: bytes) -> None:
-    """Keep something under a name, wholly or not at all; a folder that cannot be written to is a warning."""
+    """Write content under a name, atomically; warn if the folder cannot be written to."""
     place = folder()
     if place is None or len(content) > limit():
         return
@@ -124,11 +124,11 @@ def _users_folder() -> Path:
 
 
 def _not_ours(status: os.stat_result, kind: object) -> str | None:
-    """Why others may have put something there."""
+    """Return why others may have written there; None if only the user can."""
     if not kind(status.st_mode):  # type: ignore[operator]
         return "is a link or something else"
     if not hasattr(os, "geteuid"):
-        return None  # Windows: what is in the user's folder is the user's
+        return None  # Windows: the user's folder belongs to the user
     if status.st_uid != os.geteuid():
         return "is another user's"
     return "is writable for others" if status.st_mode & 0o022 else None
@@ -149,7 +149,7 @@ def _unsealed(name: str, whole: bytes) -> bytes | None:
 
 
 def _replace(path: Path, content: bytes) -> None:
-    """Several processes may write the same: each writes a file of its own, and the last one stays."""
+    """Write a file atomically. Several processes may write the same file: each writes a temporary file, and the last one wins."""
     temporary = path.with_name(f"{secrets.token_hex(8)}{_UNFINISHED}")
     try:
         with open(os.open(temporary, _WRITE, 0o600), "wb") as file:
@@ -168,21 +168,21 @@ def _forget_oldest(place: Path) -> None:
             break
         excess -= bytes_ * _remove(path)
     for path, _, written in _entries(place, _UNFINISHED):
-        if written < time.time() - _HOUR:  # its process is gone
+        if written < time.time() - _HOUR:  # its process has ended
             _remove(path)
 
 
 def _entries(place: Path | None, suffix: str = _SUFFIX) -> Iterator[tuple[Path, int, float]]:
-    """Files, their sizes, and when they were last used."""
+    """Yield the files with their sizes and times of last use."""
     if place is None:
         return
     try:
         found = list(os.scandir(place))
     except OSError:
-        return  # there is no folder: no files
+        return  # no folder, no files
     for entry in found:
         if entry.name.endswith(suffix):
-            with contextlib.suppress(FileNotFoundError):  # another process has removed it
+            with contextlib.suppress(FileNotFoundError):  # removed by another process
                 status = entry.stat(follow_symlinks=False)
                 yield Path(entry.path), status.st_size, status.st_mtime
 
@@ -191,12 +191,12 @@ def _remove(path: Path) -> bool:
     try:
         os.unlink(path)
     except OSError:
-        return False  # another process has removed it, or it may not be removed
+        return False  # removed by another process, or not removable
     return True
 
 
 def _warn(text: str) -> None:
-    """Say it once."""
+    """Log a warning once."""
     if text not in _warned:
         _warned.add(text)
         _logger.warning(text)

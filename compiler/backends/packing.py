@@ -1,7 +1,7 @@
-"""Small tensors that go in and out of a kernel in one array: `[w, b], [g, h] -> w ++ b, g ++ h`.
+"""Packing of small tensors into shared arrays at the kernel boundary: `[w, b], [g, h] -> w ++ b, g ++ h`.
 
-Every buffer that a kernel takes or gives costs time, whatever its size, and a net has many small ones. What a step of training writes to
-comes in and goes out in the same place; the gradients that it leaves have arrays of their own.
+Every buffer that a kernel takes or returns costs time, whatever its size, and a network has many small ones. The tensors that a training
+step writes to have the same layout as inputs and as outputs; the gradients that it leaves have arrays of their own.
 """
 
 from __future__ import annotations
@@ -13,9 +13,9 @@ from typing import Any
 from symgrad.compiler.ir.graph import Graph, Value
 
 SMALL_BYTES = 1 << 14
-"""Bytes: copying more than that takes longer than another buffer would."""
+"""Bytes: copying more than this takes longer than passing another buffer."""
 MAX_PER_BUFFER = 8
-"""Tensors in one array: XLA takes long to compile more."""
+"""Maximal number of tensors in one array: XLA takes long to compile more."""
 Group = tuple[int, ...]
 Type = tuple[tuple[int, ...], Any]
 """Shape and dtype."""
@@ -23,19 +23,20 @@ Type = tuple[tuple[int, ...], Any]
 
 @dataclass(frozen=True)
 class Packing:
-    """For each array that a kernel takes or gives: which inputs or outputs of its graph are in it, one after the other."""
+    """For each array that a kernel takes or returns: the inputs or outputs of its graph in it, in order."""
 
     inputs: tuple[Group, ...]
     outputs: tuple[Group, ...]
 
     @staticmethod
     def unpacked(graph: Graph) -> Packing:
-        """Each by itself, as they come."""
+        """Return the packing in which every input and output has its own array, in graph order."""
         return Packing(*(tuple((i,) for i in range(len(values))) for values in (graph.inputs, graph.outputs)))
 
     @staticmethod
     def of(graph: Graph, written: Mapping[int, int], gradients: Sequence[int], small: int = SMALL_BYTES) -> Packing:
-        """`written` tells which output is the new value of an input. First come all others, by themselves."""
+        """Return the packing of a step. `written` maps inputs to the outputs that are their new values; `gradients` are outputs. All other
+        inputs and outputs come first, each in its own array."""
         kept, left = _groups(graph.inputs, list(written), small), _groups(graph.outputs, gradients, small)
         others = set(range(len(graph.outputs))) - set(written.values()) - set(gradients)
         return Packing(
@@ -45,7 +46,7 @@ class Packing:
 
 
 def _groups(values: Sequence[Value], positions: Sequence[int], small: int) -> list[Group]:
-    """Small ones of one type together, the others each by itself."""
+    """Group small values by dtype; every other value is a group of its own."""
     found: dict[Any, list[int]] = {}
     for i in positions:
         if values[i].size * values[i].dtype.itemsize <= small:
@@ -56,7 +57,7 @@ def _groups(values: Sequence[Value], positions: Sequence[int], small: int) -> li
 
 
 def places(values: Sequence[Value], group: Group) -> list[slice | None]:
-    """Where in its array each one is; None is all of it."""
+    """Return the slice of each value of a group in its array; None stands for the whole array."""
     if len(group) == 1:
         return [None]
     found: list[slice | None] = []
@@ -68,7 +69,7 @@ def places(values: Sequence[Value], group: Group) -> list[slice | None]:
 
 
 def types(values: Sequence[Value], groups: Sequence[Group]) -> list[Type]:
-    """Of each array."""
+    """Return the shape and dtype of the array of each group."""
     return [
         (values[group[0]].shape if len(group) == 1 else (sum(values[i].size for i in group),), values[group[0]].dtype) for group in groups
     ]

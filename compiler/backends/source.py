@@ -1,7 +1,7 @@
-"""What the source of every back end is made of: Python's syntax tree, put together from names, numbers and calls.
+"""Building blocks of emitted source: Python syntax trees made from names, numbers and calls.
 
-Names are generated, or labels that are plain identifiers; attributes go in as constants. No text of a user's becomes code.
-`module` is what the array library is called in the source: `np` or `jnp`.
+Names are generated, or labels that are plain identifiers; attributes become constants. No user text becomes code. `module` is the name of
+the array library in the source: `np` or `jnp`.
 """
 
 from __future__ import annotations
@@ -25,28 +25,29 @@ COMPARE: dict[str, Any] = {"lt": ast.Lt, "le": ast.LtE, "gt": ast.Gt, "ge": ast.
 PLAIN = frozenset(("tuple", "slice", "range", "len", "int", "max", "min"))
 """Built-in names that the source may use."""
 WIDTH = 60
-"""About how many characters an expression may have before it gets a line of its own."""
+"""Approximate number of characters of an expression before it gets a line of its own."""
 
 MAX_LINE = 120
-"""Of a line, where it can be broken."""
+"""Maximal length of lines that can be broken."""
 _LIST = re.compile(r"( *)(def \w+|return )\(([\w, =]+)\)(:?)")
 _parsing = threading.Lock()
 
 
 def parsed(text: str) -> list[ast.stmt]:
-    """Source of our own as a syntax tree. One thread at a time: Python 3.11 counts in one place how deep all of them are in trees."""
+    """Parse source that the compiler generated. One thread at a time: Python 3.11 shares one recursion counter for syntax trees between
+    threads."""
     with _parsing:
         return ast.parse(text).body
 
 
 def text(module: ast.Module) -> str:
-    """The source of a module of functions."""
+    """Return the source text of a module of functions."""
     source = ast.unparse(module).replace("\n\ndef ", "\n\n\ndef ").replace("\n\n@", "\n\n\n@").replace("\n\n    ", "\n    ")
     return folded(source) + "\n"
 
 
 def folded(source: str) -> str:
-    """The source with long lists of parameters and of results, which are names only, on several lines."""
+    """Return the source with long parameter lists and return tuples, which contain names only, broken into several lines."""
     return "\n".join(map(_folded, source.split("\n")))
 
 
@@ -59,7 +60,7 @@ def _folded(line: str) -> str:
 
 
 def _filled(words: Sequence[str], indent: str) -> str:
-    """Words with commas between them, in lines that are not too long."""
+    """Join words with commas, in lines of at most MAX_LINE characters."""
     lines = [indent]
     for i, word in enumerate(words):
         piece = word if i == len(words) - 1 else f"{word}, "
@@ -70,10 +71,10 @@ def _filled(words: Sequence[str], indent: str) -> str:
 
 
 def function(title: str, parameters: Sequence[str], body: Sequence[ast.stmt]) -> ast.FunctionDef:
-    """`def title(parameters): body`"""
+    """Return `def title(parameters): body`."""
     args = ast.arguments([], [ast.arg(n) for n in parameters], None, [], [], None, [])
     result = ast.FunctionDef(title, args, list(body), [])
-    vars(result).setdefault("type_params", [])  # Python 3.12 wants it
+    vars(result).setdefault("type_params", [])  # required since Python 3.12
     return result
 
 
@@ -90,7 +91,7 @@ def attribute(x: ast.expr, word: str) -> ast.expr:
 
 
 def dotted(text: str) -> ast.expr:
-    """`a.b.c`"""
+    """Return the expression `a.b.c`."""
     first, *rest = text.split(".")
     result: ast.expr = name(first)
     for word in rest:
@@ -107,13 +108,13 @@ def tuple_of(items: Iterable[ast.expr]) -> ast.expr:
 
 
 def call(what: str | ast.expr, operands: Sequence[ast.expr], attrs: Mapping[str, Any], module: str) -> ast.expr:
-    """`what(*operands, **attrs)`"""
+    """Return the call `what(*operands, **attrs)`."""
     called = dotted(what) if isinstance(what, str) else what
     return ast.Call(called, list(operands), [ast.keyword(k, constant(x, module)) for k, x in attrs.items()])
 
 
 def operator(op: str, operands: Sequence[ast.expr]) -> ast.expr | None:
-    """The row as one of Python's operators, None where there is none."""
+    """Return the row as a Python operator; None if there is no such operator."""
     if op in INFIX:
         return ast.BinOp(operands[0], INFIX[op](), operands[1])
     if op in COMPARE:
@@ -122,7 +123,7 @@ def operator(op: str, operands: Sequence[ast.expr]) -> ast.expr | None:
 
 
 def constant(x: Any, module: str) -> ast.expr:
-    """An attribute as an expression."""
+    """Return an attribute as an expression."""
     if isinstance(x, (tuple, list)):
         return tuple_of(constant(item, module) for item in x)
     if isinstance(x, slice):
@@ -147,14 +148,14 @@ def number(x: Any, module: str) -> ast.expr:
 
 
 def within_64_bits(x: Any) -> Any:
-    """A number; an integer beyond those of JAX is the float that eager code takes it for."""
+    """Return a number unchanged, but an integer beyond 64 bits as the float that eager code converts it to."""
     if not isinstance(x, int) or -(2**63) <= x < 2**63:
         return x
     return float(x) if abs(x) <= sys.float_info.max else math.copysign(math.inf, x)
 
 
 def as_stored(x: Any, dtype: Any) -> Any:
-    """What a number becomes in a narrow type: too large is infinite."""
+    """Return a number as it is stored in a dtype: infinity if it is too large."""
     if dtype.kind == "f" and isinstance(x, (int, float)) and abs(x) > float(np.finfo(dtype).max):
         return math.copysign(math.inf, x)
     return x
@@ -165,7 +166,7 @@ def dtype(dtype: Any, module: str) -> ast.expr:
 
 
 def one_is_typed(v: Value) -> bool:
-    """Another operand has the type already, so that a Python number takes it on."""
+    """True if an operand already has the dtype of the result, so that a Python scalar adopts it."""
     return any(a is not None and a.op != LITERAL and a.dtype.kind != "b" for a in v.args)
 
 
@@ -174,7 +175,8 @@ def is_none(e: ast.expr) -> bool:
 
 
 def parameter_names(labels: Sequence[str], reserved: Iterable[str]) -> Iterator[str]:
-    """Labels that are plain identifiers, with underscores for dots, and x0, x1... for the others; each once, none of them reserved."""
+    """Yield a unique parameter name for each label: the label with underscores for dots if that is a plain identifier and not reserved,
+    else x0, x1, ..."""
     taken: set[str] = set()
     kept = {*reserved, *PLAIN}
     for i, label in enumerate(_underscored(label) for label in labels):
@@ -187,13 +189,13 @@ def parameter_names(labels: Sequence[str], reserved: Iterable[str]) -> Iterator[
 
 
 def _underscored(label: str) -> str:
-    """A path as a name: the first layer of a Sequential has a number for one."""
+    """Return a path as an identifier: a layer of a Sequential has a number for a name, and gets a prefix."""
     path = label.replace(".", "_")
     return f"module_{path}" if path[:1].isdigit() and "_" in path else path
 
 
 def docstring(graph: Graph, names: Sequence[str]) -> ast.stmt:
-    """The types of inputs and outputs."""
+    """Return a docstring with the types of inputs and outputs."""
     inputs = [f"{n}: {type_text(x)}" for n, x in zip(names, graph.inputs, strict=True)]
     outputs = [*map(type_text, graph.outputs)]
     if len(", ".join(inputs + outputs)) < MAX_LINE - 20:
@@ -203,7 +205,7 @@ def docstring(graph: Graph, names: Sequence[str]) -> ast.stmt:
 
 
 def names_in(tree: ast.AST) -> set[str]:
-    """The names that a tree mentions. All its nodes are given a place on the way, which Python wants to know before it compiles them."""
+    """Return the names that a tree mentions. Also sets a source location on every node, which Python requires before compiling."""
     found: set[str] = set()
     waiting = [tree]
     while waiting:

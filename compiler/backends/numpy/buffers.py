@@ -1,9 +1,9 @@
-"""Where values live: which memory is reused, by liveness.
+"""Memory planning for the NumPy back end: which memory is reused, by liveness.
 
-A large result lives in memory of its own. It takes over that of an operand that nobody reads any more, if the operation goes element by
-element, or that of any dead value of its shape and type; else it gets new memory. What is returned is memory of the call, which the
-caller owns from then on; everything else is a buffer of a workspace, which is kept between calls.
-Views, and results that might be views, keep the memory alive that they look at.
+A large result lives in memory of its own. If the operation is elementwise, the result overwrites an operand that is dead afterwards;
+otherwise it reuses the memory of any dead value of its shape and dtype, or gets new memory. Returned values are allocated by the call, and
+the caller owns them from then on; everything else is a buffer of a workspace, which is kept between calls. Views, and results that may be
+views, keep their base memory alive.
 """
 
 from __future__ import annotations
@@ -17,26 +17,26 @@ from symgrad.compiler.backends.source import COMPARE, INFIX, WIDTH
 from symgrad.compiler.ir.graph import INPUT, LITERAL, Graph, Value
 
 LARGE = 8192
-"""Bytes from which on memory is worth reusing: below that, making an array costs no more than naming one to write to."""
+"""Bytes from which memory is worth reusing: below that, allocating an array costs no more than passing one to write to."""
 SIGNS = frozenset((*INFIX, *COMPARE, "neg", "transpose"))
 
 
 @dataclass(eq=False)
 class Storage:
-    """Memory of one shape and type, which several values have in turn."""
+    """Memory of one shape and dtype, which holds several values in turn."""
 
     shape: tuple[int, ...]
     dtype: Any
     fresh: bool
-    """Made by the call, not kept in the workspace."""
+    """True if the call allocates it, instead of keeping it in the workspace."""
     foreign: bool
-    """Made by a row's kernel, in whatever order its elements are."""
+    """True if a row's kernel allocates it, in any memory order."""
     rows: bool = False
-    """It must be in C order, since a product of matrices is written into it."""
+    """True if it must be in C order, because a matrix product is written into it."""
 
 
 class MemoryPlan:
-    """Everything that is decided before source is written. Of a function inside a loop, only the outputs `kept` must be no buffers."""
+    """All decisions that precede emission. In a function nested in a loop, only the outputs `kept` must not be buffers."""
 
     def __init__(self, graph: Graph, kept: Sequence[Value] | None = None) -> None:
         self.graph = graph
@@ -50,23 +50,23 @@ class MemoryPlan:
         self.last = self._last_reads(place)
         self.storage: dict[Value, Storage] = {}
         self.before: dict[Value, Value | None] = {}
-        """Whose memory a value takes over; None if it is the first there."""
+        """The value whose memory a value takes over; None if it is the first one there."""
         self._allocate(place)
         everything = dict.fromkeys(self.storage.values())
         self.buffers = [s for s in everything if not s.fresh]
 
     def large(self, v: Value) -> bool:
-        """Whether the value is an array of its own that is worth reusing."""
+        """True if the value is an array of its own that is worth reusing."""
         if isinstance(v.dtype, tuple) or not v.shape or v.row is None or v.row.view:
             return False
         return v.size * v.dtype.itemsize >= LARGE and is_fresh(v)
 
     def written(self, v: Value) -> bool:
-        """Whether the result can be written into memory that is there already."""
+        """True if the result can be written into existing memory."""
         return self.large(v) and (bool(self.forms[v]) or writes_out(v))
 
     def _inlined(self) -> set[Value]:
-        """What stands where it is read: what is read once, is short, and has no memory to care for."""
+        """Return the values to inline: those that are read once, are short, and need no memory."""
         found: set[Value] = set()
         width: dict[Value, int] = dict.fromkeys(self.graph.inputs, 5)
         outputs = set(self.graph.outputs)
@@ -79,7 +79,7 @@ class MemoryPlan:
         return found
 
     def _places(self) -> dict[Value, int]:
-        """At which statement a value is computed: what stands in a line of another's, at that one."""
+        """Return the index of the statement that computes each value: for an inlined value, that of the statement which contains it."""
         place = {v: i for i, v in enumerate(self.order)}
         end = len(self.order)
         for v in reversed(self.order):
@@ -93,7 +93,7 @@ class MemoryPlan:
         return place
 
     def _origins(self) -> dict[Value, frozenset[Value]]:
-        """In the memory of which large values a value may lie."""
+        """Return for each value the large values whose memory it may share."""
         origins: dict[Value, frozenset[Value]] = {}
         for v in self.order:
             if self.large(v):
@@ -144,13 +144,13 @@ class MemoryPlan:
         self.before[v] = taken
 
     def _pooled(self, v: Value, pool: list[Value]) -> Value | None:
-        for i in reversed(range(len(pool))):  # what was read last is still in the cache
+        for i in reversed(range(len(pool))):  # the memory that was read last is still in the CPU cache
             if v.op != "matmul" or not self.storage[pool[i]].foreign:
                 return pool.pop(i)
         return None
 
     def _overwritten(self, v: Value, now: int) -> Value | None:
-        """The operand whose memory the result takes: nobody reads it later, and here nobody but the operation itself."""
+        """Return the operand whose memory the result overwrites: nothing reads it later, and here only the operation itself does."""
         for a in overwritable(v, self.forms[v]):
             if a not in self.storage or (a.shape, a.dtype) != (v.shape, v.dtype) or self.last[a] != now:
                 continue
@@ -169,7 +169,7 @@ def _move(v: Value, to: int, place: dict[Value, int], inline: set[Value]) -> Non
 
 
 def _returned(graph: Graph) -> set[Value]:
-    """The values whose memory the caller gets: outputs, or what a single output is a reshaped view of."""
+    """Return the values whose memory the caller gets: outputs, or the base of a single reshaped output."""
     found: dict[Value, int] = {}
     for v in graph.outputs:
         base = unshaped(v)
@@ -178,15 +178,15 @@ def _returned(graph: Graph) -> set[Value]:
 
 
 def unshaped(v: Value) -> Value:
-    """What a value is a reshaped view of."""
+    """Return the value that `v` is a reshaped view of."""
     while v.op == "reshape":
         v = v.args[0]
     return v
 
 
 def schedule(graph: Graph) -> list[Value]:
-    """The applications in the order in which they run: of the arguments the one with the longest history first, so that what is quickly
-    made is made where it is needed."""
+    """Return the applications in the order in which they run: the argument with the longest history first, so that values that are cheap to
+    compute are computed close to their use."""
     height: dict[Value, int] = {}
     for v in graph.values:
         height[v] = 1 + max((height[a] for a in v.args if a is not None), default=0)

@@ -1,8 +1,8 @@
 """A graph as readable Python source on NumPy.
 
-Small arrays are computed as one would write it, with operators; large ones by functions that write into memory that is there already:
-`v3 = np.tanh(v2, out=b0)`, where `b0` is a buffer of the workspace, or another value's array that nobody reads any more. What has no
-function in NumPy is called as the row's own kernel, `kernels.softmax(x, axis=(1,))`.
+Small arrays are computed with plain operators; large ones by functions that write into existing memory: `v3 = np.tanh(v2, out=b0)`, where
+`b0` is a buffer of the workspace, or the array of another value that is dead. A row without a NumPy function is called as its own kernel,
+`kernels.softmax(x, axis=(1,))`.
 """
 
 from __future__ import annotations
@@ -27,23 +27,24 @@ from symgrad.ops.namespace import raw
 
 _RESERVED = frozenset(("np", "kernels", "masked", "select", "ml_dtypes", "workspace", "buffers", "reversed"))
 _WEAK = frozenset(("promote", "float", "compare", "where"))
-"""Policies of rows whose ufuncs take Python numbers."""
+"""Promotion policies of rows whose ufuncs take Python scalars."""
 
 
 _OPERATORS: dict[str, str] = {
     "subtract": "sub", "multiply": "mul", "divide": "div", "negative": "neg",
     "less": "lt", "less_equal": "le", "greater": "gt", "greater_equal": "ge", "equal": "eq", "not_equal": "ne",
 }  # fmt: skip
-"""Ufuncs that are operators in Python, besides `add`, by the names of the rows."""
+"""Ufuncs that have a Python operator, besides `add`, with the names of their rows."""
 
 
 def source(graph: Graph, name: str = "forward") -> str:
-    """The text of a module that defines the graph as the function `name`."""
+    """Return the text of a module that defines the graph as the function `name`."""
     return Emitter(graph).text(name)
 
 
 class Emitter:
-    """One function, and the workspace that it wants. Inside of another it has expressions for its inputs, and shares everything else."""
+    """Emits one function and its workspace. An emitter for a nested function gets expressions for its inputs, and shares everything else
+    with the outer one."""
 
     def __init__(self, graph: Graph, inputs: Sequence[ast.expr] = (), outer: Emitter | None = None, carried: int = 0) -> None:
         self.graph = graph
@@ -52,13 +53,14 @@ class Emitter:
         self.parameters = list(syntax.parameter_names(graph.labels, _RESERVED)) if outer is None else []
         self.taken: set[str] = set(self.parameters) if outer is None else outer.taken
         self.bound: dict[str, Any] = {} if outer is None else outer.bound
-        """What the source names besides modules: kernels of rows that are not in the table, with attributes that no text can say."""
+        """Objects that the source refers to besides modules: kernels of rows that are not in the table, and kernels with attributes that
+        have no text form."""
         self.ones: dict[tuple[int, Any], str] = {} if outer is None else outer.ones
         self.buffer: dict[Storage, str] = {} if outer is None else outer.buffer
         self.buffer.update({storage: self.fresh("b", first=0) for storage in self.plan.buffers})
         given = list(map(syntax.name, self.parameters)) if outer is None else inputs
         self.expression: dict[Value, Any] = dict(zip(graph.inputs, given, strict=True))
-        """An expression for each value; of a loop or a branch a list of them."""
+        """The expression of each value; for a loop or a branch a list of expressions."""
         self.body: list[ast.stmt] = []
 
     def text(self, name: str) -> str:
@@ -66,7 +68,7 @@ class Emitter:
         return text.replace("\nones", "\n\nones", 1) if self.ones else text
 
     def module(self, name: str) -> ast.Module:
-        """The syntax tree: imports, constants, the workspace if there is one, the function."""
+        """Return the syntax tree: imports, constants, the workspace if there is one, the function."""
         lines = self.lines()
         start = [syntax.docstring(self.graph, self.parameters)]
         if self.buffer:
@@ -79,7 +81,7 @@ class Emitter:
         return ast.fix_missing_locations(ast.Module([*_imports([*constants, *functions]), *constants, *functions], []))
 
     def lines(self) -> list[ast.stmt]:
-        """The statements, up to the return."""
+        """Emit and return the statements of the function, including the return."""
         self._numbers()
         for v in self.plan.order:
             self.emit(v)
@@ -87,12 +89,12 @@ class Emitter:
         return self.body
 
     def inner(self, graph: Graph, inputs: Sequence[ast.expr], carried: int) -> list[ast.stmt]:
-        """The lines of a function inside this one; its buffers are in the same workspace. The first results stay when it is called again,
-        the others are copied at once."""
+        """Return the lines of a nested function; its buffers are in the same workspace. The first `carried` results must survive the next
+        call, the others are copied at once."""
         return Emitter(graph, inputs, self, carried).lines()
 
     def _numbers(self) -> None:
-        """Single numbers among the inputs as such: arithmetic is five times as fast as with arrays of them."""
+        """Emit the conversion of inputs of no dimensions to NumPy scalars: arithmetic is five times as fast as with arrays."""
         read = {a for v in self.plan.order for a in v.args if a is not None and a.op == INPUT and not a.shape}
         for x, n in zip(self.graph.inputs, self.parameters, strict=False):
             if x in read:
@@ -108,7 +110,7 @@ class Emitter:
         return ast.Return(results[0] if len(results) == 1 else syntax.tuple_of(results))
 
     def _result(self, v: Value, i: int) -> ast.expr:
-        """An output as an array of its own; of a function inside as one that is no buffer."""
+        """Return an output as an array of its own; in a nested function as an array that is not a buffer."""
         base = unshaped(v)
         if self.carried is None:
             kept = base in self.plan.returned and is_fresh(base)
@@ -135,7 +137,7 @@ class Emitter:
         return syntax.name(name)
 
     def fresh(self, stem: str = "v", first: Any = None) -> str:
-        """A name that nothing has yet: numbered, or a word."""
+        """Return an unused name: numbered, or a word."""
         begin = 0 if stem == "v" else first
         numbers = itertools.count() if begin is not None else itertools.chain(("",), itertools.count(1))
         name = next(n for n in (f"{stem}{i}" for i in numbers) if n not in self.taken)
@@ -146,11 +148,11 @@ class Emitter:
         return ast.Call(syntax.dotted("np.empty"), [syntax.constant(shape, "np"), _dtype(dtype)], [])
 
     def atom(self, expression: ast.expr) -> ast.expr:
-        """What may be mentioned twice."""
+        """Return an expression that may be mentioned twice: a name or a constant."""
         return expression if isinstance(expression, (ast.Name, ast.Constant)) else self.named(expression)
 
     def _target(self, v: Value) -> ast.expr | None:
-        """The array that a large value is written into; None if it makes its own."""
+        """Return the array that a large value is written into; None if it makes its own."""
         storage, before = self.plan.storage[v], self.plan.before[v]
         if before is not None:
             return self.operand(before)
@@ -159,7 +161,7 @@ class Emitter:
         return self.named(self.empty(storage.shape, storage.dtype)) if storage.rows and v.op != "matmul" else None
 
     def _written(self, v: Value) -> ast.expr:
-        """Statements that write a large value; its name."""
+        """Emit the statements that write a large value; return its name."""
         form = self.plan.forms[v]
         target = self._target(v)
         if not form:
@@ -177,7 +179,7 @@ class Emitter:
         return result
 
     def _plain(self, v: Value, function: bool = False) -> ast.expr:
-        """One expression that gives a new array, or a view; as a function call if an `out` is to follow."""
+        """Return one expression for a new array or a view; as a function call if an `out` is to follow."""
         if v.op == OUTPUT:
             whole, index = self.expression[v.args[0]], v.attrs["index"]
             part: ast.expr = whole[index] if isinstance(whole, list) else syntax.subscript(whole, index)
@@ -190,7 +192,7 @@ class Emitter:
         return shaped if shaped is not None else self._kernel(v)
 
     def _nested(self, v: Value) -> ast.expr:
-        """All steps of a form as one expression."""
+        """Return all steps of a form as one expression."""
         form = self.plan.forms[v]
         operands = dict(zip(LETTERS, self._operands(v, one_is_typed(v)), strict=False))
         mentioned = [o for step in form for o in step[1:]]
@@ -204,7 +206,7 @@ class Emitter:
         return result
 
     def _shaped(self, v: Value) -> ast.expr | None:
-        """Views, casts, sums and choices by their names in NumPy."""
+        """Return views, casts, sums and choices by their NumPy names; None for any other row."""
         x: Any = v.args[0] if v.args else None
         if v.op == "transpose" and v.ndim == 2:
             return syntax.attribute(self.operand(x), "T")
@@ -227,7 +229,7 @@ class Emitter:
         return _call("select" if v.size >= select.LARGE or self.plan.written(v) else "np.where", operands, {})
 
     def _ones(self, x: Value) -> ast.expr:
-        """A constant, one for each row of a matrix."""
+        """Return a constant vector of ones, one for each row of a matrix."""
         key = x.shape[0], x.dtype
         if key not in self.ones:
             self.ones[key] = self.fresh("ones")
@@ -239,12 +241,12 @@ class Emitter:
 
     def _kernel(self, v: Value) -> ast.expr:
         row = row_of(v)
-        weak = isinstance(row.numpy, np.ufunc) and row.policy in _WEAK and one_is_typed(v)  # others may compute with the number alone
+        weak = isinstance(row.numpy, np.ufunc) and row.policy in _WEAK and one_is_typed(v)  # other kernels may use the number alone
         operands = [ast.Constant(None) if a is None else self._array(a, weak) for a in v.args]
         ours = getattr(raw, v.op, None) is row.numpy and v.op.isidentifier()
         try:
             call = _call(f"kernels.{v.op}", operands, v.attrs)
-        except GraphError:  # an attribute that has no text
+        except GraphError:  # an attribute without a text form
             attrs, kernel = dict(v.attrs), row.numpy
             return _call(self._bind(lambda *arrays: kernel(*arrays, **attrs)), operands, {})
         return call if ours else _call(self._bind(row.numpy), operands, v.attrs)
@@ -266,7 +268,7 @@ class Emitter:
         return number if weak else ast.Call(_dtype(v.dtype), [number], [])
 
     def _array(self, v: Value, weak: bool = False) -> ast.expr:
-        """For kernels, which take arrays: a single number is one of no dimensions."""
+        """Return an operand for a kernel, which takes arrays: a scalar becomes an array of no dimensions."""
         result = self.operand(v, weak)
         if v.shape or isinstance(v.dtype, tuple) or (weak and v.op == LITERAL):
             return result
@@ -278,7 +280,8 @@ def _sum(x: ast.expr, axis: tuple[int, ...], keepdims: bool) -> ast.expr:
 
 
 def _matmul(v: Value, operands: list[ast.expr], function: bool) -> ast.expr:
-    """`np.dot` for matrices: it copies what BLAS cannot read, where np.matmul multiplies without BLAS."""
+    """Return a matrix product: `@` for small ones, `np.dot` for large matrices. np.dot copies operands that BLAS cannot read, whereas
+    np.matmul multiplies these without BLAS."""
     flat = v.args[0].ndim == 2 == v.args[1].ndim
     large = function or v.size * v.args[0].shape[-1] >= 1000
     return _call("np.dot" if flat else "np.matmul", operands, {}) if large else ast.BinOp(operands[0], ast.MatMult(), operands[1])

@@ -1,7 +1,7 @@
-"""A graph as a function of NumPy arrays that NumPy computes.
+"""A graph as a function that runs on NumPy.
 
-Temporaries live in workspaces that are kept between calls. A call takes one that no other call has, so that threads never share one, and
-runs in a context that belongs to it, in which NumPy's floating-point warnings are off; what the user has set is never touched.
+Temporaries live in workspaces that are kept between calls. A call takes an idle workspace, so that threads never share one, and runs in the
+workspace's own context, in which NumPy's floating-point warnings are off; the user's settings are never touched.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ ndarray = np.ndarray
 
 
 class HostKernel:
-    """Call with one array for each input of the graph; gives one new array for each output."""
+    """A kernel that NumPy runs: call it with one array for each input of the graph; it returns one new array for each output."""
 
     on_device, x64 = False, None
     donated: tuple[int, ...] = ()
@@ -33,7 +33,7 @@ class HostKernel:
 
     def __init__(self, graph: Graph, name: str = "forward") -> None:
         self.times: dict[str, float] = {}
-        """How long the stages of its making took, in seconds."""
+        """Seconds that each stage of compilation took."""
         with stage("simplify", self.times):
             self.graph = graph = prepare(graph)
         self.name = name
@@ -49,7 +49,7 @@ class HostKernel:
         self._checked = False
         self._single = len(graph.outputs) == 1
         self._numbers = [i for i, v in enumerate(graph.outputs) if not v.shape]
-        """Results that NumPy gives as numbers, not as arrays."""
+        """Results that NumPy returns as scalars, not as arrays."""
 
     def __call__(self, arrays: Sequence[Array]) -> list[Array]:
         if [(a.shape, a.dtype) for a in arrays] != self._inputs:
@@ -57,11 +57,11 @@ class HostKernel:
         return self._run(arrays)
 
     def launch(self, operands: Sequence[Any], found: list[Any] | None = None) -> list[Array]:
-        """The same, where some of the inputs may be buffers of a device."""
+        """Run the kernel; inputs may be arrays or device buffers."""
         return self([x if x.__class__ is ndarray else np.asarray(x) for x in operands])
 
     def executable(self, *operands: Any) -> Any:
-        """The result, or a list of them, for arrays, buffers and numbers of any type: those of the wrong one are a TypeError."""
+        """Return the result, or a list of results, for arrays, buffers and Python scalars; raise TypeError for wrong types."""
         arrays = [x if x.__class__ is ndarray else np.asarray(x) for x in operands]
         if [(x.shape, x.dtype) for x in arrays] != self._inputs:
             raise TypeError(self._refusal(arrays))
@@ -86,14 +86,14 @@ class HostKernel:
         return found
 
     def _check(self, found: Sequence[Array]) -> None:
-        """Types do not change from run to run."""
+        """Check the types of the first results; they do not change from run to run."""
         if [(a.shape, a.dtype) for a in found] != [(v.shape, v.dtype) for v in self.graph.outputs]:
             given = ", ".join(map(type_text, found))
             raise GraphError(f"the kernel gave {given} where its graph says {', '.join(map(type_text, self.graph.outputs))}")
         self._checked = True
 
     def buffer(self, array: Array) -> Any:
-        """Any memory will do."""
+        """Return a copy."""
         return np.array(array)
 
     def source(self) -> str:

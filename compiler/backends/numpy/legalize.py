@@ -1,13 +1,14 @@
-"""A graph as NumPy runs it: marks for autograd left out, half precision spelled out, matrix products written as such.
+"""Legalization of a graph for NumPy: drop autograd markers, compute half precision in float32, write matrix products as such.
 
     detach(x), tied(x, y), clone(x)  -> x
     custom(x, ...)                   -> x
     f(half)                          -> cast(f(cast(half, float32)), half), as in PyTorch
     linear(x, w, b)                  -> reshape(flat(x) @ w.T) + b: one product is faster than many, and sum and product share memory
-    addmm, mse_loss, mean            -> what they are made of: a loss shares its difference with its derivative
-    reshape(sum(x, keepdims=True))   -> sum(x), where that is all
+    addmm, mse_loss, mean            -> their decompositions: a loss shares its difference with its derivative
+    reshape(sum(x, keepdims=True))   -> sum(x), if the reshape only drops the kept dimensions
     where(relu(x) <= 0, 0, y)        -> where(relu(x) != 0, y, 0), since relu(x) is never negative
     where(c, 0, y)                   -> where(not c, y, 0): y times the condition, for large arrays
+
 Other fused rows stay whole: their own kernels are faster than their parts.
 """
 
@@ -38,7 +39,7 @@ _FLOAT32 = np.dtype(np.float32)
 
 
 def prepare(graph: Graph) -> Graph:
-    """The graph with the same values, for NumPy."""
+    """Return a graph with the same values, legalized for NumPy."""
     return verify(fold_constants(_unkept(rewrite(merge_loops(graph), _change))))
 
 
@@ -46,7 +47,7 @@ def _change(v: Value, args: tuple[Any, ...]) -> Any:
     if v.op in _MARKS:
         return args[0]
     if is_control(v):
-        return None  # what is inside is written in the same way
+        return None  # rewrite() also changes the bodies
     row = row_of(v)
     if row is CUSTOM or row is HOOKED:
         return args[: v.attrs["results"]]
@@ -69,7 +70,7 @@ def _written(row: Row, args: tuple[Any, ...], attrs: Any) -> Any:
 def _opposite(condition: Value) -> Any:
     x = condition.args[0] if condition.op == "le" else None
     if x is not None and x.op == "relu" and is_zero(condition.args[1]):
-        return xp.ne(x, 0)  # of NaN, too
+        return xp.ne(x, 0)  # also for NaN
     return xp.logical_not(condition)
 
 

@@ -1,4 +1,4 @@
-"""Loops and branches as plain Python: functions inside the function, which read what they share from around them.
+"""Loops and branches as plain Python: nested functions, which read shared values from the enclosing scope.
 
     def body(carry, x):
         ...
@@ -20,7 +20,7 @@ from symgrad.compiler.ir.graph import Graph, Value
 
 
 def write(emitter: Any, v: Value) -> list[ast.expr]:
-    """Write a loop or a branch; gives a name for each of its outputs."""
+    """Emit a loop or a branch; return a name for each of its outputs."""
     operands = [emitter.atom(emitter.operand(a)) for a in v.args]
     return {"scan": _scan, "while_loop": _while, "cond": _cond}[v.op](emitter, v, operands)
 
@@ -66,7 +66,7 @@ def _cond(emitter: Any, v: Value, operands: list[ast.expr]) -> list[ast.expr]:
 
 
 def _define(emitter: Any, stem: str, graph: Graph, parameters: Sequence[str], shared: Sequence[ast.expr], carried: int) -> ast.expr:
-    """A function inside, of the first inputs of a graph; the others are read from around it."""
+    """Emit a nested function of the first inputs of a graph and return its name; it reads the other inputs from the enclosing scope."""
     lines = emitter.inner(graph, [*map(syntax.name, parameters), *shared], carried)
     name = emitter.fresh(stem)
     emitter.body.append(syntax.function(name, parameters, lines))

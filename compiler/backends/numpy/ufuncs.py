@@ -1,7 +1,7 @@
-"""How rows are written in NumPy: as ufuncs that write their result into memory that is there already, or as the row's own kernel.
+"""How rows are emitted for NumPy: as ufuncs that write their result into existing memory, or as the row's own kernel.
 
-A form is a tuple of steps. A step is (ufunc, operand, operand...), with operands "x", "y", "z" for the row's arguments, "o" for what the
-step before it gave, and numbers; each step but the last could write over "o".
+A form is a tuple of steps. A step is (ufunc, operand, operand...), with operands "x", "y", "z" for the row's arguments, "o" for the result
+of the previous step, and numbers; each step but the first may overwrite "o".
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ _FLOAT: dict[str, Form] = {
     "tanh_backward": (("multiply", "y", "y"), ("subtract", 1, "o"), ("multiply", "o", "x")),
     "clamp_between": (("maximum", "x", "y"), ("minimum", "o", "z")),
 }
-"""Rows of floats, each as its own kernel computes it."""
+"""Forms of floating-point rows, each equivalent to the row's own kernel."""
 _POWERS: dict[Any, Form] = {
     0.5: (("sqrt", "x"),),
     -0.5: _FLOAT["rsqrt"],
@@ -42,7 +42,7 @@ _POWERS: dict[Any, Form] = {
 
 
 def form_of(v: Value) -> Form:
-    """The steps of an elementwise value, none if its kernel has to do it."""
+    """Return the steps of an elementwise value; empty if the row's own kernel is needed."""
     row = row_of(v)
     if isinstance(row.numpy, np.ufunc):
         name = row.numpy.__name__
@@ -75,7 +75,7 @@ def _times(value: Any) -> Form:
 
 
 def writes_out(v: Value) -> bool:
-    """Whether a value without steps can be written into memory that is there already: products of matrices, and choices."""
+    """True if a value without steps can be written into existing memory: matrix products, and some `where` values."""
     return v.op == "matmul" or (v.op == "where" and _chosen_by_bits(v))
 
 
@@ -89,12 +89,12 @@ def is_zero(v: Value) -> bool:
 
 
 def is_masked(condition: Value, x: Value) -> bool:
-    """Whether a choice between `x` and 0 is made by multiplying bits with the condition."""
+    """True if a choice between `x` and 0 is computed by multiplying bits with the condition."""
     return x.dtype.name in _WIDE and condition.shape == x.shape and x.size >= select.LARGE
 
 
 def overwritable(v: Value, form: Form) -> list[Value]:
-    """The arguments whose own memory the result may take, if nothing else reads them: those that only the first step reads."""
+    """Return the arguments whose memory the result may overwrite, if nothing else reads them: those that only the first step reads."""
     if not form:
         return [a for a in v.args[1:] if a.op != LITERAL] if v.op == "where" and _has_zero(v) else []
     read_later = {name for step in form[1:] for name in step[1:]}
@@ -103,12 +103,12 @@ def overwritable(v: Value, form: Form) -> list[Value]:
 
 
 def _has_zero(v: Value) -> bool:
-    """One side of a choice is the number 0: then each element is read once, before it is written."""
+    """True if one side of a choice is the number 0: then each element is read once, before it is written."""
     return any(map(is_zero, v.args[1:]))
 
 
 def is_plain_sum(v: Value) -> bool:
-    """Whether NumPy's own sum is as good as the row's kernel, which cares for the digits of long ones along leading dimensions."""
+    """True if NumPy's sum is as accurate as the row's kernel, which preserves the digits of long sums along leading dimensions."""
     (x,), axis = v.args, v.attrs["axis"]
     if x.dtype != v.dtype or x.dtype.kind not in "fc":
         return False
@@ -116,16 +116,17 @@ def is_plain_sum(v: Value) -> bool:
 
 
 def is_column_sum(v: Value) -> bool:
-    """Whether a sum is a vector of ones times the matrix: BLAS is several times as fast as NumPy along the first dimension, and adds up in
-    more than one place, which keeps more digits. Few rows are not worth it, for very many the row's kernel takes more care."""
+    """True if a sum is computed as a vector of ones times the matrix. BLAS is several times as fast as NumPy along the first dimension, and
+    adds into several accumulators, which preserves more digits. For few rows this does not pay off, and for very many rows the row's kernel
+    is more accurate."""
     (x,) = v.args
     columns = v.dtype.name in _WIDE and x.dtype == v.dtype and x.ndim == 2 and v.attrs == {"axis": (0,), "keepdims": False}
     return columns and 16 <= x.shape[0] <= 4096
 
 
 def is_fresh(v: Value) -> bool:
-    """Whether the value is an array of its own: the kernels of rows that are not views give such (a test runs them all), and what loops
-    stack; what a loop carries may be what it began with."""
+    """True if the value is an array of its own: a result of a kernel of a row that is not a view (a test runs them all), or stacked by a
+    loop. A carry may be the initial value of the loop."""
     if v.op == OUTPUT:
         whole = v.args[0]
         return is_fresh(whole) or (whole.row is SCAN and v.attrs["index"] >= whole.attrs["carries"])

@@ -1,8 +1,8 @@
-"""What XLA compiles for us is kept on disk; what it compiles for others is left alone.
+"""A disk cache for the programs that XLA compiles for symgrad, and for no others.
 
-JAX has one compilation cache in a process, and asks it for everything that is compiled. `kept_on_disk` puts ours in that place while one of
-our kernels is compiled, unless the user has one: it answers only to the thread and for the kernel that it was put there for. No setting of
-JAX's that anybody could see is changed. If a JAX has no such place, nothing is kept.
+JAX has one compilation cache per process, and asks it for everything that is compiled. `kept_on_disk` installs symgrad's cache while a
+kernel is compiled, unless the user has a cache: it serves only the thread and the kernel that it was installed for. No public JAX setting
+changes. If a JAX version has no such cache, nothing is stored.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from typing import Any
 from symgrad.compiler.backends import disk_cache
 
 _WORTH = 0.2
-"""Kernels that took XLA less, in seconds, are compiled again: looking them up would save nothing."""
+"""Kernels that XLA compiled in less time, in seconds, are not stored: looking them up would save nothing."""
 _logger = logging.getLogger(__name__)
 
 
@@ -31,7 +31,7 @@ class _Thread(threading.local):
 
 
 class _Store:
-    """As JAX wants a cache to be: `get` and `put`."""
+    """A cache with the interface that JAX expects: `get` and `put`."""
 
     _path = "kernels of symgrad's"
 
@@ -55,15 +55,15 @@ _store = _Store()
 
 @contextlib.contextmanager
 def kept_on_disk(*parts: str) -> Iterator[None]:
-    """What XLA compiles in this block, in this thread, is looked up on disk, and kept there. `parts` tell programs apart, besides all that
-    JAX's own key says: program, options, flags, device."""
+    """Look up on disk what XLA compiles in this block, in this thread, and store it there. `parts` distinguish programs beyond JAX's own
+    key, which covers program, options, flags and device."""
     place = _place()
     if place is None or disk_cache.folder() is None or not _install_store(place):
         yield
         return
     before, _store.thread.parts = _store.thread.parts, parts
     try:
-        with _settings().persistent_cache_min_compile_time_secs(_WORTH):  # of this thread
+        with _settings().persistent_cache_min_compile_time_secs(_WORTH):  # thread-local
             yield
     finally:
         _store.thread.parts = before
@@ -71,7 +71,7 @@ def kept_on_disk(*parts: str) -> Iterator[None]:
 
 
 def name_of(*parts: str) -> str:
-    """The name of an entry: other parts, versions or machines have other names."""
+    """Return the name of an entry: it depends on the parts, the versions of libraries and the machine."""
     return blake2b(repr((*parts, *_versions())).encode(), digest_size=32).hexdigest()
 
 
@@ -84,12 +84,13 @@ def _versions() -> tuple[str, ...]:
 def _version(name: str) -> str:
     try:
         return metadata.version(name)
-    except metadata.PackageNotFoundError:  # run from its folder
+    except metadata.PackageNotFoundError:  # not installed
         return "unknown"
 
 
 def _machine() -> tuple[str, str, str]:
-    """Machine code for one processor may not run on another, and homes are shared between machines."""
+    """Return a description of the processor: machine code for one may not run on another, and home directories are shared between
+    machines."""
     try:
         with Path("/proc/cpuinfo").open() as file:
             flags = next((line for line in file if line.startswith(("flags", "Features"))), "")
@@ -99,7 +100,7 @@ def _machine() -> tuple[str, str, str]:
 
 
 def _install_store(place: Any) -> bool:
-    """Put our cache where JAX looks for one; False if the user has one."""
+    """Install symgrad's cache where JAX looks for one; return False if the user has one."""
     with _store.lock:
         if place._cache is None and _settings().compilation_cache_dir.value is None:
             place._cache = _store
@@ -118,7 +119,7 @@ def _remove_store(place: Any) -> None:
 
 @functools.cache
 def _place() -> Any:
-    """The module of JAX's that has the cache of the process; None if this JAX has another."""
+    """Return the JAX module that holds the cache of the process; None if this JAX version has another interface."""
     try:
         from jax._src import compilation_cache
 

@@ -1,8 +1,8 @@
 """A graph as readable Python source on jax.numpy.
 
 The source is built as a syntax tree: names are generated, or labels that are plain identifiers; a row's own lowering is parsed with
-placeholders for its operands and may name nothing but them, `jnp` and `jax`. No text of a user's becomes code.
-A value that is read once, and short, stands where it is read; everything else is a line of its own.
+placeholders for its operands, and may use no names but these, `jnp` and `jax`. No user text becomes code. A short value that is read once
+is inlined; every other value has a line of its own.
 """
 
 from __future__ import annotations
@@ -30,12 +30,12 @@ _LAYER = "layer"
 
 
 def source(graph: Graph, name: str = "forward") -> str:
-    """The text of a module that defines the graph as the function `name`."""
+    """Return the text of a module that defines the graph as the function `name`."""
     return syntax.text(module(graph, name))
 
 
 def module(graph: Graph, name: str = "forward") -> ast.Module:
-    """The syntax tree of a module that defines the graph as the function `name`."""
+    """Return the syntax tree of a module that defines the graph as the function `name`."""
     return _Emitter(graph, _parameters(graph)).module(name)
 
 
@@ -45,23 +45,23 @@ def _parameters(graph: Graph) -> list[str]:
 
 class _Emitter:
     def __init__(self, graph: Graph, parameters: Sequence[str], inputs: Sequence[ast.expr] = (), outer: _Emitter | None = None) -> None:
-        """What stands for the inputs is their parameters, unless it is given."""
+        """`inputs` are the expressions of the graph inputs; by default the parameters."""
         self.graph = graph
         self.uses = graph.uses()
         self.parameters = parameters
         self.taken: set[str] = set(parameters) if outer is None else outer.taken
-        """Names that stand for something, here or in a function around or inside this one."""
+        """Names in use, here or in enclosing or nested functions."""
         self.free: Iterator[str] = (f"v{i}" for i in range(10**9)) if outer is None else outer.free
         self.expression: dict[Value, ast.expr] = dict(zip(graph.inputs, inputs or map(syntax.name, parameters), strict=True))
         self.width: dict[Value, int] = {x: len(e.id) if isinstance(e, ast.Name) else 3 for x, e in self.expression.items()}
         self.results: dict[Value, list[ast.expr]] = {}
-        """The outputs of loops and branches."""
+        """The expressions of the outputs of loops and branches."""
         self.body: list[ast.stmt] = []
         self.functions: dict[Graph, ast.FunctionDef] = {} if outer is None else outer.functions
-        """What is called several times."""
+        """Functions for the graphs that are called several times."""
 
     def lines(self) -> list[ast.expr]:
-        """Write all lines of the body, and give the results."""
+        """Emit all lines of the body; return the expressions of the results."""
         for v in self.graph.values:
             if is_control(v) or v.row is CALL:
                 self.results[v] = loops.emit(self, v)
@@ -70,7 +70,7 @@ class _Emitter:
         return [self.operand(v, weak=False) for v in self.graph.outputs]
 
     def definition(self, name: str) -> ast.FunctionDef:
-        """The graph as a function."""
+        """Return the graph as a function definition."""
         self.taken.add(name)
         results = self.lines()
         if len(results) > 1:
@@ -80,7 +80,7 @@ class _Emitter:
 
     def module(self, name: str) -> ast.Module:
         function = self.definition(name)
-        functions = [*self.functions.values(), function]  # which are there now
+        functions = [*self.functions.values(), function]  # complete after definition()
         used = set().union(*map(syntax.names_in, functions))
         more = helpers(used)
         imports = _imports(used.union(*map(syntax.names_in, more)))
@@ -88,10 +88,10 @@ class _Emitter:
             syntax.names_in(line)
         return ast.Module([*imports, *more, *functions], [])
 
-    # what loops and branches are written with
+    # used by the emitter of loops and branches
 
     def inner(self, graph: Graph, inputs: Sequence[ast.expr]) -> tuple[list[ast.stmt], list[ast.expr]]:
-        """The lines and the results of a graph inside a function of its own, which may read whatever has a name here."""
+        """Return the lines and the results of a graph in a nested function, which may read every name that is defined here."""
         emitter = _Emitter(graph, (), inputs, self)
         results = emitter.lines()
         return emitter.body, results
@@ -102,7 +102,7 @@ class _Emitter:
         return syntax.name(name)
 
     def function(self, graph: Graph) -> ast.Name:
-        """What computes a graph, beside the function: JAX traces and lowers it once, however often it is called."""
+        """Return the name of a separate function for a graph: JAX traces and lowers it once, however often it is called."""
         if graph not in self.functions:
             name = self.fresh(_LAYER)
             self.functions[graph] = found = _Emitter(graph, _parameters(graph)).definition(name)
@@ -110,7 +110,7 @@ class _Emitter:
         return syntax.name(self.functions[graph].name)
 
     def steady(self, v: Value) -> ast.expr:
-        """An operand as something that a function inside can read: a name, or a number."""
+        """Return an operand as a name or a number, which nested functions can read."""
         expression = self.operand(v, weak=False)
         return expression if isinstance(expression, ast.Name) or v.op == LITERAL else self.named(expression)
 
@@ -119,20 +119,20 @@ class _Emitter:
         self.body.append(ast.Assign([target], expression))
 
     def fresh(self, stem: str | None = None) -> str:
-        """A name that nothing has yet: of the stem, or numbered."""
+        """Return an unused name: from the stem, or numbered."""
         names = self.free if stem is None else (f"{stem}{i or ''}" for i in range(10**9))
         name = next(n for n in names if n not in self.taken)
         self.taken.add(name)
         return name
 
     def emit(self, v: Value) -> None:
-        weak = v.row is not None and v.row.elementwise and not callable(v.row.jax) and one_is_typed(v)  # a text may use the number alone
+        weak = v.row is not None and v.row.elementwise and not callable(v.row.jax) and one_is_typed(v)  # a row's text may use it alone
         if v.op == OUTPUT and v.args[0] in self.results:
             self.expression[v] = self.results[v.args[0]][v.attrs["index"]]
             return
         operands = [ast.Constant(None) if a is None else self.operand(a, weak) for a in v.args]
         if v.op in INFIX and not weak and v.args[1].op == LITERAL:
-            operands[1] = self.operand(v.args[1], weak=True)  # the first operand has the type
+            operands[1] = self.operand(v.args[1], weak=True)  # the first operand determines the dtype
         expression = syntax.subscript(operands[0], v.attrs["index"]) if v.op == OUTPUT else self.lowered(v, operands)
         width = 2 + len(v.op) + sum(self.width.get(a, 3) for a in v.args if a is not None)
         if self.uses[v] > 1 or width > WIDTH or isinstance(v.dtype, tuple):
@@ -163,7 +163,7 @@ class _Emitter:
         return ast.Call(syntax.attribute(result, "astype"), [syntax.dtype(v.dtype, _JNP)], []) if counted else result
 
     def parsed(self, row: Row, operands: list[ast.expr], attrs: dict[str, Any]) -> ast.expr:
-        """The row's own text with the operands put in as syntax trees; one that it mentions twice gets a name first."""
+        """Parse the row's own text and substitute the operands as syntax trees; an operand that it mentions twice gets a name first."""
         names = [None if is_none(operand) else f"operand_{i}" for i, operand in enumerate(operands)]
         holes = {name: operand for name, operand in zip(names, operands, strict=True) if name is not None}
         attrs = {k: syntax.within_64_bits(x) for k, x in attrs.items()} if row.elementwise else attrs
@@ -187,7 +187,7 @@ def _by_name(v: Value, operands: list[ast.expr]) -> ast.expr:
 
 
 def default_name(v: Value) -> str | None:
-    """The function of jax.numpy that serves a row without a jax column; None where there is a better form."""
+    """Return the jax.numpy function that implements a row without a jax column; None if the row is emitted in another form."""
     if v.row is None or v.row.jax is not None or v.op in INFIX or v.op in COMPARE or v.op == "neg" or is_control(v):
         return None
     return v.row.numpy.__name__ if isinstance(v.row.numpy, np.ufunc) else v.op
@@ -202,7 +202,7 @@ def _expression(text: str) -> ast.expr:
 
 @functools.lru_cache(1024)
 def _mentions(name: str, text: str, holes: frozenset[str]) -> Counter[str]:
-    """How often a row's own text mentions each name; GraphError if it may not."""
+    """Count how often a row's own text mentions each name; raise GraphError if it uses a name that it may not."""
     nodes = list(ast.walk(_expression(text)))
     own = {node.arg for node in nodes if isinstance(node, ast.arg)}
     own |= {node.id for node in nodes if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store)}

@@ -1,4 +1,4 @@
-"""A graph as a Python function on jax arrays: what the emitted source defines."""
+"""A graph as a Python function on JAX arrays, defined by the emitted source."""
 
 from __future__ import annotations
 
@@ -23,12 +23,12 @@ _NARROW = {"int64": "int32", "uint64": "uint32", "float64": "float32", "complex1
 
 
 def is_wide(dtype: Any) -> bool:
-    """Whether JAX has the type only where 64 bits are enabled."""
+    """True if JAX has the dtype only with x64 enabled."""
     return bool(dtype.itemsize == 16 or (dtype.itemsize == 8 and dtype.kind != "c"))
 
 
 def lowered(graph: Graph) -> Graph:
-    """The graph in rows that have a lowering."""
+    """Return the graph in rows that have a lowering; raise GraphError if there is none."""
     import jax
 
     graph = verify(
@@ -43,7 +43,7 @@ def lowered(graph: Graph) -> Graph:
 
 
 def function(graph: Graph, name: str, narrow: bool = False) -> Callable[..., Any]:
-    """What the source of a lowered graph defines; if `narrow`, with types of 32 bits in place of those of 64."""
+    """Return the function that the source of a lowered graph defines; if `narrow`, with 32-bit dtypes in place of 64-bit ones."""
     tree = _Narrow().visit(module(graph, name)) if narrow else module(graph, name)
     scope: dict[str, Any] = {v.row.foreign.name: v.row.foreign for v in walk(graph) if v.row is not None and v.row.foreign is not None}
     exec(compile(tree, f"<symgrad {graph.hash[:12]}>", "exec"), scope)  # our own syntax tree, never text
@@ -51,7 +51,8 @@ def function(graph: Graph, name: str, narrow: bool = False) -> Callable[..., Any
 
 
 def _as_emitted(source: Callable[..., Any]) -> Callable[..., Any]:
-    """The source means what it says, however strict the user has set JAX: it relies on broadcasting, and casts where that is needed."""
+    """Wrap a function so that it runs the same however strict the user's JAX settings are: it relies on broadcasting, and casts explicitly
+    where needed."""
     import jax
 
     @functools.wraps(source)
@@ -63,7 +64,7 @@ def _as_emitted(source: Callable[..., Any]) -> Callable[..., Any]:
 
 
 class _Narrow(ast.NodeTransformer):
-    """jnp.float64 -> jnp.float32, 'float64' -> 'float32'"""
+    """Rewrite jnp.float64 -> jnp.float32, 'float64' -> 'float32'."""
 
     def visit_Attribute(self, node: ast.Attribute) -> ast.expr:
         if isinstance(node.value, ast.Name) and node.value.id == "jnp":

@@ -1,9 +1,10 @@
-"""Functions beside the emitted one, for what jax.numpy does not have: the rows of a stack, and powers of whole numbers.
+"""Helper functions that are emitted beside the main one, for operations that jax.numpy does not have: the rows of a stack, and integer
+powers.
 
-XLA makes a kernel for each row that is taken at an index that it knows, which takes it some 25 ms; where it does not know the index, one
-kernel serves all rows of one shape. So indices go through a loop that never runs, and of which XLA cannot tell that.
+For each row that is taken at a constant index XLA generates a kernel, which takes it about 25 ms; if it does not know the index, one kernel
+serves all rows of one shape. So the indices go through a loop that never runs, which XLA cannot find out.
 
-jnp.power reads six bits of an exponent that is a whole number, and a negative one is some number.
+jnp.power reads only six bits of an integer exponent, and its result for a negative exponent is arbitrary.
 """
 
 from __future__ import annotations
@@ -41,15 +42,15 @@ def powers(x, y):
 
 
 def takes_many_rows(v: Value) -> bool:
-    """Whether a value is all rows of a long stack."""
+    """True if a value is all rows of a long stack."""
     return v.op == "unbind" and v.attrs["axis"] == 0 and len(v.dtype) >= _MANY
 
 
 def is_whole_power(v: Value) -> bool:
-    """Whether a value is whole numbers to powers that are only known at a run."""
+    """True if a value is an integer power whose exponent is known at run time only."""
     return v.op == "pow" and kind(v.dtype) == "i"
 
 
 def helpers(used: Iterable[str]) -> list[ast.stmt]:
-    """The functions that the source needs beside its own."""
+    """Return the definitions of the helper functions that the source uses."""
     return [line for name, text in _SOURCES.items() if name in used for line in parsed(text)]

@@ -1,8 +1,8 @@
-"""A graph as a compiled function.
+"""A graph as an XLA executable.
 
-JAX's global configuration is never touched: a kernel is compiled ahead of its first run, in a context that is local to the thread, and
-whatever the user has set makes no difference to it. 64-bit numbers of NumPy's need the same context when they are handed over.
-A run with memory of the host's returns when the work is done, since until then XLA may read what anybody may write to afterwards.
+JAX's global configuration is never touched: a kernel is compiled ahead of its first run, in a thread-local context, and the user's settings
+make no difference to it. Passing 64-bit NumPy arrays needs the same context. A run with host operands returns when the work is done,
+because until then XLA may read memory that the caller may overwrite afterwards.
 """
 
 from __future__ import annotations
@@ -36,8 +36,8 @@ ndarray = np.ndarray
 
 
 class XlaKernel:
-    """Call with one array for each input of the graph; gives one array for each output; or for each group of a packing. `donated` arrays
-    may be used for the results."""
+    """A kernel that XLA runs: call it with one array for each input of the graph, or for each group of a packing; it returns one array for
+    each output or group. The memory of `donated` arrays may be reused for the results."""
 
     on_device = True
 
@@ -51,9 +51,9 @@ class XlaKernel:
         packing: Packing | None = None,
     ) -> None:
         self.times: dict[str, float] = {}
-        """How long the stages of its making took, in seconds."""
+        """Seconds that each stage of compilation took."""
         with stage("load", self.times):
-            import jax  # noqa: F401  (the first time takes long)
+            import jax  # noqa: F401  (the first import takes long)
         with stage("simplify", self.times), gc_paused():
             graph = lowered(drop_stop_gradients(graph))
             self.graph = graph = rolled(graph) if roll else graph
@@ -71,11 +71,11 @@ class XlaKernel:
         self._execute: Callable[..., Any] = self._first
 
     def __call__(self, arrays: Sequence[Array]) -> list[Array]:
-        return [np.array(r) for r in self.launch(arrays)]  # copies, so that they can be written to
+        return [np.array(r) for r in self.launch(arrays)]  # copies, which are writable
 
     def launch(self, operands: Sequence[Any], found: list[Any] | None = None) -> Sequence[Any]:
-        """The results as buffers of the device, for arrays of the host's and buffers. They are in `found`, too, from the moment they are
-        there: an interrupt does not lose them."""
+        """Run the kernel on host arrays and buffers; return the results as device buffers. `found` gets them as soon as they exist, so that
+        an interrupt does not lose them."""
         found = [] if found is None else found
         try:
             for x in operands:
@@ -117,7 +117,7 @@ class XlaKernel:
         return error
 
     def _placed(self, operands: Sequence[Any]) -> list[Any]:
-        """Buffers that another device's kernels left, on this kernel's device."""
+        """Return the operands with buffers from other devices moved to this kernel's device."""
         import jax
 
         there = self.compiled.input_shardings[0]
@@ -128,23 +128,23 @@ class XlaKernel:
         return in_x64(True, lambda: list(map(place_one, operands, there)))  # type: ignore[no-any-return]
 
     def buffer(self, array: Array) -> Any:
-        """A copy on the device, which nobody else can write to."""
+        """Return a copy on the device, which nothing else can write to."""
         return _device_put(self.device, array)
 
     @property
     def device_put(self) -> Callable[[Array], Any]:
-        """The same for those who outlive the kernel."""
+        """Host-to-device copy bound to the device only, so that it does not keep the kernel alive."""
         return partial(_device_put, self.device)
 
     @property
     def executable(self) -> Callable[..., Any] | None:
-        """What runs the kernel on arrays and buffers, once it is compiled."""
+        """The function that runs the kernel on arrays and buffers; None until it is compiled."""
         return None if self._execute == self._first else self._execute
 
     @property
     def x64(self) -> tuple[Callable[[], Any], Callable[[Any], None]] | None:
-        """Reads and sets whether JAX has 64-bit numbers in this thread, which an executable with 64-bit inputs needs for host arrays and
-        Python numbers; None if it has no such inputs. JAX's context manager would take as long as all the rest of a call."""
+        """Functions that read and set JAX's thread-local x64 flag, which an executable with 64-bit inputs needs for host arrays and Python
+        scalars; None if it has no such inputs. JAX's context manager would take as long as the rest of a call."""
         if not self.wide_inputs:
             return None
         import jax
@@ -157,7 +157,7 @@ class XlaKernel:
 
     @property
     def compiled(self) -> Any:
-        """JAX's own object for the executable: its text, its cost."""
+        """The JAX object of the executable, with its text and cost. Compiles the kernel if needed."""
         if self._compiled is None:
             with self._lock, compiling(self.name):
                 if self._compiled is None:  # another thread may have done it
@@ -177,7 +177,7 @@ class XlaKernel:
             return typed.compile()
 
     def stablehlo(self) -> str:
-        """What XLA gets, as text."""
+        """Return the StableHLO text that XLA compiles."""
         import jax
 
         lowered = in_x64(self.wide, lambda: jax.jit(self._function(), donate_argnums=self.donated).lower(*self._types()))
@@ -198,7 +198,7 @@ class XlaKernel:
         compiled = self.compiled
         found = compiled(*operands)
         ARRAYS.update(map(type, (found,) if self.single else found))
-        self._execute = getattr(compiled, "_call", None) or compiled  # the first call leaves a shorter way there
+        self._execute = getattr(compiled, "_call", None) or compiled  # set by the first call: a faster entry point
         return found
 
 
@@ -216,7 +216,7 @@ def _has_64_bit(graph: Graph) -> bool:
 
 
 def _device(name: str | None) -> Any:
-    """The device "gpu", "cpu:1", ...; None is the default one."""
+    """Return the device "gpu", "cpu:1", ...; None for the default device."""
     import jax
 
     if name is None:
@@ -232,7 +232,7 @@ def _device(name: str | None) -> Any:
 def _device_put(device: str | None, array: Array) -> Any:
     import jax
 
-    return in_x64(True, jax.device_put, array.copy(), _device(device))  # what JAX calls a copy may be made after it returns
+    return in_x64(True, jax.device_put, array.copy(), _device(device))  # JAX may copy after device_put returns
 
 
 def _jit_is_off() -> bool:
@@ -243,8 +243,8 @@ def _jit_is_off() -> bool:
 
 
 def jitted(f: Callable[[], Any]) -> Any:
-    """What a function gives with JAX's jit. Whoever has switched that off looks into functions of JAX's; of a kernel, which is for XLA,
-    JAX would run loops step by step, and then refuse it."""
+    """Return the result of a function with JAX's jit on. Users switch jit off to step through their JAX functions, but for a kernel JAX
+    would run loops step by step, and then refuse it."""
     import jax
 
     if not _jit_is_off():
@@ -255,7 +255,7 @@ def jitted(f: Callable[[], Any]) -> Any:
 
 
 class _Forks:
-    """XLA's threads are not there in a forked process: compiling would wait for them forever."""
+    """Detects forked processes: they lack XLA's threads, so compiling would wait for them forever."""
 
     started = forked = False
 
@@ -277,7 +277,8 @@ if hasattr(os, "register_at_fork"):
 
 
 def in_x64(enabled: bool, f: Callable[..., Any], *args: Any) -> Any:
-    """What a function gives with 64-bit numbers in JAX, or without. An interrupt in JAX's own context leaves the setting as it was, too."""
+    """Return the result of a function with JAX's x64 flag on or off. Restores the flag even if an interrupt comes inside JAX's own context
+    manager."""
     import jax
 
     state: Any = jax.enable_x64

@@ -1,11 +1,11 @@
-"""Loops and branches as source: functions inside the function, which read what they share from around them.
+"""Loops and branches as source: nested functions, which read shared values from the enclosing scope.
 
     def body(carry, x):
         ...
         return (carry * w, y)
     v1, v2 = jax.lax.scan(body, x0, xs, length=10)
 
-What is called several times is a function beside it, of all that it reads. JAX traces and lowers it once.
+A graph that is called several times is a separate function of everything that it reads. JAX traces and lowers it once.
 
     @jax.jit
     def layer(x, w):
@@ -23,7 +23,7 @@ from symgrad.compiler.ir.graph import Value
 
 
 def emit(emitter: Any, v: Value) -> list[ast.expr]:
-    """Write a loop, a branch or a call; gives a name for each of its outputs."""
+    """Emit a loop, a branch or a call; return a name for each of its outputs."""
     if v.op == "call":
         given = [emitter.operand(a, weak=False) for a in v.args]
         return _assigned(emitter, len(v.dtype), ast.Call(emitter.function(v.attrs["body"]), given, []))
@@ -75,7 +75,7 @@ def _assigned(emitter: Any, count: int, call: ast.expr) -> list[ast.expr]:
 
 
 def _unpacked(emitter: Any, name: str, count: int) -> tuple[list[ast.stmt], list[ast.expr]]:
-    """How the parts of a bundle get names, and the names."""
+    """Return the statements that unpack a bundle, and the names of its parts."""
     if count < 2:
         return [], [_name(name)] * count
     parts = [emitter.fresh(f"{name}_{i}") for i in range(count)]
@@ -83,12 +83,12 @@ def _unpacked(emitter: Any, name: str, count: int) -> tuple[list[ast.stmt], list
 
 
 def _bundle(parts: Sequence[ast.expr]) -> ast.expr:
-    """None, one thing, or a tuple of them."""
+    """Return None, the only part, or a tuple of the parts."""
     return ast.Constant(None) if not parts else parts[0] if len(parts) == 1 else _tuple(parts)
 
 
 def _targets(names: Sequence[str], emitter: Any) -> ast.expr:
-    """Where a bundle is assigned to."""
+    """Return the assignment target of a bundle."""
     if len(names) < 2:
         return ast.Name(names[0] if names else emitter.fresh(), ast.Store())
     return _stored(names)

@@ -1,4 +1,4 @@
-"""A function of jax arrays that takes and gives some of them in one array."""
+"""Packing and unpacking of arrays around a JAX function."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from symgrad.compiler.ir.graph import Graph
 
 
 def packed(f: Callable[..., Any], graph: Graph, packing: Packing) -> Callable[..., Any]:
-    """`f` of separate arrays, one for each input of a graph."""
+    """Return a function of packed arrays that calls `f`, which takes one array for each input of the graph."""
     import jax.numpy as jnp
 
     single = len(graph.outputs) == 1
