@@ -1,4 +1,4 @@
-"""What people call: compile(), derive() and spec()."""
+"""The public functions of the compiler: compile(), derive(), spec() and others."""
 
 from __future__ import annotations
 
@@ -23,8 +23,8 @@ if TYPE_CHECKING:
 
 
 def compile(function: Callable[..., Any] | None = None, /, **given: Any) -> Any:
-    """`function` as XLA kernels: forward, gradients, and the VJP that backward() runs. Traced again for new shapes or dtypes.
-    With options (see `symgrad.compiler.options`) and no function it is a decorator: `@sg.compile(backend="numpy")`."""
+    """Return `function` compiled to XLA kernels: forward, gradients, and the VJP that backward() runs. It is traced again for new shapes or
+    dtypes. With options (see `symgrad.compiler.options`) and no function it is a decorator: `@sg.compile(backend="numpy")`."""
     chosen = options(**given)
     if function is not None and getattr(function, "_stays_eager", False):
         return function
@@ -38,8 +38,8 @@ def _compiled(function: Callable[..., Any], chosen: Options) -> Any:
 
 
 def disable(function: Callable[..., Any]) -> Callable[..., Any]:
-    """A function that always runs as it is written. Inside a function that is being traced it is an error, which makes that one run
-    eagerly too if it was compiled with fallback="eager": `@sg.compile.disable`."""
+    """Return a function that always runs eagerly: `@sg.compile.disable`. Inside a traced function it raises TraceError; if that function
+    was compiled with fallback="eager", it runs eagerly too."""
 
     @functools.wraps(function)
     def eager(*args: Any, **kwargs: Any) -> Any:
@@ -58,46 +58,52 @@ compile.disable = disable  # type: ignore[attr-defined]
 
 
 def load_compiled(path: str | os.PathLike[str]) -> LoadedFunction:
-    """The function that `compile(f).export(path)` wrote, without its source. Nothing in the file is executed or unpickled."""
+    """Return the function that `compile(f).export(path)` wrote, without its source. Nothing in the file is executed or unpickled."""
     from symgrad.compiler.export.loaded import load_compiled
 
     return load_compiled(path)
 
 
 def spec(shape: int | Iterable[int], dtype: Any = None, *more: Any) -> Spec:
-    """A tensor argument of which only shape and dtype are known: enough to derive a formula."""
+    """Return a stand-in for a tensor argument with a shape and a dtype only: enough to derive a formula."""
     if more or isinstance(dtype, int):
         raise TypeError(f"spec takes the sizes as one tuple: did you mean sg.spec({(shape, dtype, *more)})?")
     return Spec(shape, dtype)
 
 
 def derive(function: Callable[..., Any], wrt: Any = None, *, order: int = 1, notation: str = "auto") -> Deriver:
-    """The closed form of `function` and of its derivatives up to `order` in `wrt` (names or positions): `derive(loss, wrt="w")(x, w)`."""
+    """Return a function that takes the arguments and returns the closed form of `function` and of its derivatives up to `order` with
+    respect to `wrt` (names or positions): `derive(loss, wrt="w")(x, w)`."""
     return Deriver(function, DerivationRequest(wrt, order, notation))
 
 
 def elementwise(name: str, expression: Any, symbols: Sequence[Any] | None = None) -> Callable[..., Tensor]:
-    """The op that applies an expression of SymPy's to every element: `swish = elementwise("swish", lambda x: x / (1 + sympy.exp(-x)))`.
+    """Return an op that applies a SymPy expression to every element: `swish = elementwise("swish", lambda x: x / (1 + sympy.exp(-x)))`.
 
-    Instead of a function of symbols it may be an expression, with its `symbols` in the order of the op's arguments. Derivatives of every
-    order, formula and kernel follow. Where it has a kink, derivatives are those of the table: 0 for Abs at 0, halves for Max at a tie."""
+    `expression` is a function of symbols, or an expression with its `symbols` in the order of the op's arguments. Derivatives of every
+    order, formula and kernel follow from it. At kinks, derivatives follow the op table: 0 for Abs at 0, halves for Max at a tie.
+    """
     return user_ops.elementwise(name, expression, symbols)
 
 
 def from_jax(function: Callable[..., Any] | None = None, *, static: str | Iterable[str] = ()) -> Any:
-    """A function on jax arrays as an operation on tensors, differentiable to every order by JAX's own rules, eagerly and inside of
-    compiled functions. It may take and give any pytrees; whole numbers, truth values and strings among its arguments are part of the
-    program, and so is whatever is named in `static`. Without a function it is a decorator."""
+    """Return a function on JAX arrays as an operation on tensors, differentiable to every order by JAX's own rules, eagerly and inside
+    compiled functions.
+
+    It may take and return any pytrees. Integers, booleans and strings among its arguments are part of the program, and so are the arguments
+    named in `static`. Without a function it is a decorator.
+    """
     from symgrad.compiler.interop.from_jax import from_jax
 
     return from_jax(function, static=static)
 
 
 def formula(result: Tensor, wrt: Any = None, *, order: int = 1, notation: str = "auto") -> Derivation:
-    """The formula of a recorded result, out of its history, and of its derivatives in the leaves `wrt` (tensors, or their names)."""
+    """Return the formula of a recorded result, from its history, and of its derivatives with respect to the leaves `wrt` (tensors, or their
+    names)."""
     return of_result(result, DerivationRequest(wrt, order, notation))
 
 
 def module_formula(module: Any, args: tuple[Any, ...], wrt: Any = None, *, order: int = 1, notation: str = "auto") -> Derivation:
-    """The formula of a module's result, with its parameters by their names, and of its derivatives in `wrt`."""
+    """Return the formula of a module's result, with its parameters by name, and of its derivatives with respect to `wrt`."""
     return of_call(Signature(module), DerivationRequest(wrt, order if wrt is not None else 0, notation), args, {})

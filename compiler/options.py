@@ -1,4 +1,4 @@
-"""What may be asked of compile() besides the function."""
+"""The options of compile()."""
 
 from __future__ import annotations
 
@@ -15,30 +15,30 @@ _BACKENDS = ("xla", "numpy", "auto")
 
 @dataclass(frozen=True)
 class Options:
-    """As `compile` takes them."""
+    """The options of a compiled function."""
 
     static: frozenset[str] = frozenset()
-    """Arguments that are part of the program, whatever they are."""
+    """Arguments that are part of the program, whatever their type."""
     dynamic: frozenset[str] = frozenset()
-    """Arguments that are inputs although they are whole numbers or truth values."""
+    """Arguments that are inputs although they are integers or booleans."""
     device: str | None = None
-    """Where kernels run: None is JAX's default device."""
+    """The device that kernels run on; None for JAX's default device."""
     donate: bool = False
-    """Whether the memory of tensor arguments may be used for the results: they are gone after the call."""
+    """True if the memory of tensor arguments may be reused for results: they are invalid after the call."""
     backend: str = "xla"
     roll: bool = True
-    """Whether equal layers become a loop where XLA compiles that faster."""
+    """True if equal layers become a loop where XLA compiles that faster."""
     verbose: bool = False
     fallback: str | None = None
-    """"eager": what cannot be traced runs as it is written."""
+    """With "eager", functions that cannot be traced run eagerly; with None they raise."""
 
     retrace: bool = False
-    """Whether the Python code runs at every call, on types alone, to find the program of this call."""
+    """True if the Python code runs at every call, on types alone, to find the program of this call."""
     returns: str | None = None
-    """What a call returns: "tensor", "numpy", or None: NumPy arrays where its data are such, see
+    """The type of results: "tensor", "numpy", or None to return NumPy arrays for NumPy arguments, see
     `symgrad.compiler.runtime.return_types`."""
     buckets: tuple[tuple[str, tuple[int, ...]], ...] = ()
-    """Arguments that are filled up to the next of some lengths."""
+    """Arguments that are padded to the next one of several lengths."""
 
     def __post_init__(self) -> None:
         if self.backend not in _BACKENDS:
@@ -50,7 +50,7 @@ class Options:
 
 
 def names(given: str | Iterable[str], option: str) -> frozenset[str]:
-    """One name or several."""
+    """Return one name or several as a set."""
     found = (given,) if isinstance(given, str) or not isinstance(given, Iterable) else tuple(given)
     for name in found:
         if not isinstance(name, str):
@@ -59,7 +59,7 @@ def names(given: str | Iterable[str], option: str) -> frozenset[str]:
 
 
 def place(given: Any) -> str | None:
-    """The name of a device, of which there may be an object of ours or of JAX's."""
+    """Return the name of a device, which may be a name, a symgrad device or a JAX device."""
     if given is None or isinstance(given, str):
         return given
     if isinstance(given, device):
@@ -70,7 +70,7 @@ def place(given: Any) -> str | None:
 
 
 def lengths(given: Mapping[str, Any]) -> tuple[tuple[str, tuple[int, ...]], ...]:
-    """The lengths to which arguments are filled up, in order: `{"x": (32, 64)}`."""
+    """Return the lengths that arguments are padded to, in order: `{"x": (32, 64)}`."""
     if not isinstance(given, Mapping):
         raise TypeError(f'buckets={given!r}: which argument, and to which lengths: buckets={{"x": (32, 64)}}')
     found = []
@@ -83,7 +83,7 @@ def lengths(given: Mapping[str, Any]) -> tuple[tuple[str, tuple[int, ...]], ...]
 
 
 def options(*, static: Any = (), dynamic: Any = (), buckets: Mapping[str, Any] = MappingProxyType({}), **others: Any) -> Options:
-    """The options, with names of arguments in any form."""
+    """Return the options; names of arguments may be one string or several. Raise TypeError for an unknown option."""
     given = {field.name for field in fields(Options)}
     for name in others:
         if name not in given:

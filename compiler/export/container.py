@@ -1,12 +1,12 @@
-"""A file of named parts, each with a checksum.
+"""A container file of named parts, each with a checksum.
 
-    8 bytes    \\x89SGX\\r\\n\\x1a\\n: a copy that was treated as text is noticed
-    8 bytes    how long the header is, the lowest byte first
+    8 bytes    \\x89SGX\\r\\n\\x1a\\n: detects a copy that was converted as text
+    8 bytes    length of the header, little-endian
     32 bytes   blake2b of the header
-    header     JSON; "parts" says name, size and blake2b of each part
+    header     JSON; "parts" lists name, size and blake2b of each part
     parts      one after the other, in that order; nothing follows
 
-A reader takes no more memory than the file has bytes. Names of parts are names in a dict, and never of files.
+A reader takes no more memory than the file has bytes. Names of parts are dictionary keys, never file names.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ _MAX_HEADER_BYTES = 2**24
 
 
 def write(path: str | os.PathLike[str], header: Mapping[str, Any], parts: Mapping[str, bytes]) -> None:
-    """Write a file wholly or not at all."""
+    """Write a file atomically."""
     listed = [{"name": name, "size": len(part), "blake2b": _digest(part).hex()} for name, part in parts.items()]
     text = json.dumps({**header, "parts": listed}, allow_nan=False).encode()
     if len(text) > _MAX_HEADER_BYTES:
@@ -48,7 +48,7 @@ def write(path: str | os.PathLike[str], header: Mapping[str, Any], parts: Mappin
 
 
 def place_for(path: str | os.PathLike[str]) -> str:
-    """Where a file will be written; FileNotFoundError if there is no such folder."""
+    """Return the real path of a file to write; raise FileNotFoundError if its folder does not exist."""
     target = os.path.realpath(path)
     if not os.path.isdir(os.path.dirname(target)):
         raise FileNotFoundError(f"export: there is no folder {os.path.dirname(target)}")
@@ -56,7 +56,7 @@ def place_for(path: str | os.PathLike[str]) -> str:
 
 
 def read(path: str | os.PathLike[str]) -> tuple[dict[str, Any], dict[str, bytes]]:
-    """Header and parts of a file, after all checksums were compared."""
+    """Return the header and the parts of a file, after verifying all checksums."""
     with open(path, "rb") as file:
         whole = file.read()
     if whole[: len(_MAGIC)] != _MAGIC:

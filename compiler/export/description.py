@@ -1,6 +1,7 @@
-"""What a file says of its function: names, types and containers of arguments and results, and which programs there are.
+"""The description of an exported function: names, types and containers of its arguments and results, and which programs there are.
 
-It is read field by field: whatever a file holds, it is a description as `Description.json` gives it, or a FileError says why not.
+It is read field by field: any header either yields a description that `Description.json` could have written, or raises a FileError that
+says why not.
 """
 
 from __future__ import annotations
@@ -32,7 +33,7 @@ _MAX_DIMENSIONS, _MAX_ELEMENTS = 64, 2**48
 
 @dataclass(frozen=True)
 class Parameter:
-    """A parameter of the function: how it is passed, and what holds its tensors together."""
+    """A parameter of the function: its name, how it is passed, and the structure of its tensors."""
 
     name: str
     kind: Any
@@ -47,19 +48,19 @@ class Input:
     meta: Meta
     requires_grad: bool = False
     number: bool = False
-    """Whether it is a Python number, in which nobody differentiates unless asked to."""
+    """True for a Python number: it is differentiated only if `wrt` names it."""
 
 
 @dataclass(frozen=True)
 class Description:
-    """See the file's first line."""
+    """The description of an exported function."""
 
     name: str
     parameters: tuple[Parameter, ...]
     arguments: tuple[Input, ...]
     state: tuple[Input, ...]
     differentiable: tuple[int, ...]
-    """The inputs that some result has a slope in: the others get no gradients from backward()."""
+    """The inputs that some result is differentiable in: the others get no gradients from backward()."""
     results: tuple[Meta, ...]
     structure: Any
     platform: str
@@ -72,16 +73,16 @@ class Description:
 
     @property
     def wrt(self) -> tuple[int, ...]:
-        """The inputs that gradients may be asked for."""
+        """The inputs that can be selected for gradients."""
         return tuple(i for i, x in enumerate(self.inputs) if kind(x.meta.dtype) in "fc")
 
     @property
     def is_scalar(self) -> bool:
-        """Whether there is a gradient."""
+        """True if the function has a gradient: one floating-point result of one element."""
         return len(self.results) == 1 and math.prod(self.results[0].shape) == 1 and kind(self.results[0].dtype) in "fc" and bool(self.wrt)
 
     def programs(self) -> dict[str, tuple[list[Meta], list[Meta]]]:
-        """Each program that a file must have, with the types of its inputs and outputs."""
+        """Return the programs that a file must have, each with the types of its inputs and outputs."""
         inputs = [x.meta for x in self.inputs]
         found = {"forward": (inputs, list(self.results))}
         if self.differentiable:
@@ -113,7 +114,7 @@ class Description:
 
 
 def described(header: dict[str, Any]) -> Description:
-    """The description that a file's header holds."""
+    """Return the description that a file's header holds; raise FileError if it is invalid."""
     if header.get("format") != FORMAT:
         raise FileError(f"it has no {FORMAT} in it")
     if type(header.get("version")) is not int or header["version"] != VERSION:

@@ -1,7 +1,7 @@
-"""The LAPACK routines that a loaded program may call, with the types that each one needs.
+"""The LAPACK routines that a loaded program may call, with the types that each one requires.
 
-A routine writes into memory that the types of its call describe, and checks only some of them itself: a result that is too small would be
-written past its end. So operands, results, layouts, aliases and options must be those that JAX gives a call.
+A routine writes into memory that the types of its call describe, and checks only some of them: it would write past the end of a result that
+is too small. So operands, results, layouts, aliases and options must be exactly those that JAX passes.
 """
 
 from __future__ import annotations
@@ -21,8 +21,11 @@ _ATTRIBUTES = {
 
 
 class _Form(NamedTuple):
-    """A way to call a routine. In a type the letter before the colon says elements (T: those of the matrix, R: real ones, C: complex ones,
-    i: int32), the letters after it sizes: m, n and r any, k = min(m, n), j <= n <= m. The first result may overwrite an operand."""
+    """One signature of a routine.
+
+    In a type, the letter before the colon is the element type (T: that of the matrix, R: real, C: complex, i: int32), and the letters after
+    it are sizes: m, n and r are arbitrary, k = min(m, n), j <= n <= m. The first result may overwrite an operand.
+    """
 
     options: str
     operands: str
@@ -54,7 +57,7 @@ _FORMS = {
 
 
 def check_call(operation: Any, target: str) -> bool:
-    """Return whether a custom call is one of LAPACK; FileError if it is, and has other types or options than JAX gives it."""
+    """True if a custom call is a LAPACK call; raise FileError if it is one with other types or options than JAX passes."""
     named = re.fullmatch(r"lapack_([sdcz])([a-z]+)_ffi", target)
     if named is None or named[2] not in _FORMS:
         return False
@@ -111,7 +114,7 @@ def _shape(kind: str) -> tuple[int, ...]:
 
 
 def _layout(form: str, kind: str) -> list[int]:
-    """The dimensions of a type from the fastest to the slowest: matrices by columns, batches outside."""
+    """Return the dimensions of a type from the fastest to the slowest: matrices in column-major order, batches outside."""
     fastest = list(range(len(_shape(kind)) - 1, -1, -1))
     return [fastest[1], fastest[0], *fastest[2:]] if len(form) == len("T:mn") else fastest
 

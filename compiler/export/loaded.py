@@ -1,4 +1,4 @@
-"""A function from a file: it runs the programs that the file holds, and needs nothing of what they were made from."""
+"""Functions loaded from files: they run the exported programs, and need nothing of the code that these were compiled from."""
 
 from __future__ import annotations
 
@@ -31,7 +31,8 @@ _TEXTS = ("formula.txt", "formula.tex", "graph.txt")
 
 
 def load_compiled(path: str | os.PathLike[str]) -> LoadedFunction:
-    """The function that `export` wrote to a file. Nothing of the file is executed or unpickled; FileError says what is wrong with one."""
+    """Return the function that `export` wrote to a file. Nothing in the file is executed or unpickled; FileError says what is wrong with
+    it."""
     try:
         header, parts = container.read(path)
         description = described(header)
@@ -42,8 +43,8 @@ def load_compiled(path: str | os.PathLike[str]) -> LoadedFunction:
 
 
 class LoadedFunction:
-    """Call it as the function that was exported; it takes tensors and arrays, and gives tensors with a `grad_fn`. `state` are the tensors
-    that the function captured, by name: each call reads them, and they get gradients."""
+    """An exported function: call it like the original. It takes tensors and arrays, and returns tensors with a `grad_fn`. `state` holds the
+    captured tensors by name: each call reads them, and they get gradients."""
 
     def __init__(self, description: Description, parts: dict[str, bytes]) -> None:
         self.description = description
@@ -59,25 +60,26 @@ class LoadedFunction:
 
     @property
     def signature(self) -> str:
-        """Names, shapes and dtypes of arguments, results and state."""
+        """The names, shapes and dtypes of arguments, results and state, as text."""
         return str(self.description)
 
     def formula(self, kind: str = "text") -> str:
-        """The formula of the function and of its gradients, as text or as LaTeX; of a long program its graph."""
+        """Return the formula of the function and of its gradients, as text or LaTeX; for a long program the text is its graph, and there is
+        no LaTeX."""
         if kind not in ("text", "latex"):
             raise ValueError(f"a formula is there as text or latex, not {kind!r}")
         return self._texts["formula.txt" if kind == "text" else "formula.tex"]
 
     def graph(self) -> str:
-        """The graph as text, which `Graph.parse` reads."""
+        """Return the graph as text, which `Graph.parse` reads."""
         return self._texts["graph.txt"]
 
     def source(self, what: str = "forward") -> str:
-        """The JAX source that a program was made from: "forward", "vjp" or "value_and_grad". It is there to be read."""
+        """Return the JAX source of a program, for reading: "forward", "vjp" or "value_and_grad"."""
         return self._texts[f"{self._known(what)}.py"]
 
     def hlo(self, what: str = "forward") -> str:
-        """The StableHLO of a program."""
+        """Return the StableHLO of a program."""
         return self._texts[f"{self._known(what)}.mlir"]
 
     def __call__(self, /, *args: Any, **kwargs: Any) -> Any:
@@ -87,7 +89,8 @@ class LoadedFunction:
         return self._returned(pytree_json.build(self.description.structure, list(self._operation(*inputs))), kinds)
 
     def value_and_grad(self, /, *args: Any, wrt: Any = None, **kwargs: Any) -> tuple[Tensor, Any]:
-        """The scalar result and its gradients: in the form of the argument if `wrt` is one name or position, else in a tuple."""
+        """Return the scalar result and its gradients: in the structure of the argument if `wrt` is one name or position, else in a
+        tuple."""
         if not self.description.is_scalar:
             raise ValueError(f"only a function with one floating-point number as its result has a gradient, and this is {self.signature}")
         inputs, kinds = self._inputs(args, kwargs)
@@ -98,21 +101,21 @@ class LoadedFunction:
         return self._returned(result, kinds)  # type: ignore[no-any-return]
 
     def _typed(self, i: int, slope: Any, dtype: Any) -> Any:
-        """The derivative in an input; in a Python float, which has no type of its own, it has the type of the result."""
+        """Return the derivative with respect to an input; for a Python float, which has no dtype, in the dtype of the result."""
         is_float = self.description.inputs[i].number and slope.dtype.kind == "f" == dtype.kind
         return np.asarray(slope, dtype) if is_float else slope
 
     def grad(self, /, *args: Any, wrt: Any = None, **kwargs: Any) -> Any:
-        """The gradients of the scalar result, as `value_and_grad` gives them."""
+        """Return the gradients of the scalar result, in the structure that `value_and_grad` describes."""
         return self.value_and_grad(*args, wrt=wrt, **kwargs)[1]
 
     def vjp(self, /, *args: Any, wrt: Any = None, **kwargs: Any) -> LoadedPullback:
-        """The VJP at these arguments: `f.vjp(x, w)(v)` gives the cotangents of the inputs for a cotangent v of the result."""
+        """Return the VJP at these arguments: `f.vjp(x, w)(v)` returns the cotangents of the inputs for a cotangent v of the result."""
         inputs, kinds = self._inputs(args, kwargs)
         return LoadedPullback(self, [wrap(t._array.copy()) for t in inputs], self._choice(wrt, inputs), kinds)
 
     def _returned(self, result: Any, kinds: frozenset[type]) -> Any:
-        """As tensors or as arrays, by the rule of compiled functions."""
+        """Return the result as tensors or as arrays, by the rule of compiled functions."""
         return convert_results(result, kinds, None, any(t.requires_grad for t in self.state.values()))
 
     def _choice(self, wrt: Any, inputs: Sequence[Tensor]) -> WrtSelection:
@@ -132,7 +135,7 @@ class LoadedFunction:
         return what
 
     def _inputs(self, args: Any, kwargs: Any) -> tuple[list[Tensor], frozenset[type]]:
-        """The inputs of the programs, and the kinds of data among the arguments."""
+        """Return the inputs of the programs, and the kinds of data among the arguments."""
         try:
             bound = self.__signature__.bind(*args, **kwargs)
         except TypeError as error:
@@ -154,14 +157,14 @@ class LoadedFunction:
 
 
 class LoadedPullback:
-    """The VJP at one point: call it with cotangents, in the form of the results; it gives those of the inputs."""
+    """The VJP at one point: call it with cotangents in the structure of the results; it returns the cotangents of the inputs."""
 
     def __init__(self, function: LoadedFunction, inputs: Sequence[Tensor], choice: WrtSelection, kinds: frozenset[type]) -> None:
         self._function, self._inputs, self._choice, self._kinds = function, inputs, choice, kinds
 
     @property
     def value(self) -> Any:
-        """What the function gives at this point."""
+        """The result of the function at this point."""
         found = self._function._programs["forward"]([t._array for t in self._inputs])
         return self._function._returned(pytree_json.build(self._function.description.structure, [*map(wrap, found)]), self._kinds)
 
@@ -186,7 +189,7 @@ class LoadedOperation(AutogradOp):
     def __init__(self, description: Description, programs: dict[str, Loaded]) -> None:
         inputs, results = [x.meta for x in description.inputs], description.results
         values = [input_value(i, m.shape, m.dtype) for i, m in enumerate((*inputs, *results))]
-        self.graph = Graph(values[: len(inputs)], values[len(inputs) :])  # nothing but types
+        self.graph = Graph(values[: len(inputs)], values[len(inputs) :])  # for its types only
         forward: Any = programs["forward"]
         self.kernel, self.donates = forward, None
         self.single = len(results) == 1
@@ -194,7 +197,7 @@ class LoadedOperation(AutogradOp):
         self.description, self.vjp = description, programs.get("vjp")
 
     def _recorded(self, tensors: Sequence[Tensor]) -> tuple[bool, ...]:
-        """The file does not say which result has a derivative in which input."""
+        """Return True for every floating-point result: the file does not say which result is differentiable in which input."""
         return tuple(kind(m.dtype) in "fc" for m in self.description.results)
 
     def pullback(self, backend: Any, node: Any, g: Any, needs: Sequence[bool]) -> list[Any]:
@@ -240,19 +243,20 @@ def _tensor(x: Input, content: bytes) -> Tensor:
     dtype = x.meta.dtype
     array = np.frombuffer(content, dtype.newbyteorder("<")).reshape(x.meta.shape).astype(dtype)
     if dtype.kind == "b":
-        array = array.view(np.uint8) != 0  # other bytes are no truth values
+        array = array.view(np.uint8) != 0  # bytes other than 0 and 1 are not valid booleans
     t = wrap(array)
     return t.requires_grad_() if x.requires_grad and kind(dtype) in "fc" else t
 
 
 def _parameter(p: Parameter) -> inspect.Parameter:
-    """Every argument may be left out, as far as Python is concerned: of those with tensors in them a better error is made."""
+    """Return the parameter with a default, so that `bind` accepts its absence: missing tensor arguments get a better error than
+    Python's."""
     variable = p.kind in (inspect.Parameter.VAR_POSITIONAL, inspect.Parameter.VAR_KEYWORD)
     return inspect.Parameter(p.name, p.kind) if variable else inspect.Parameter(p.name, p.kind, default=...)
 
 
 def _fitting(x: Input, given: Any) -> Tensor:
-    """An argument as a tensor of the right type; TypeError names it."""
+    """Return an argument as a tensor of the right type; raise a TypeError that names it."""
     t: Tensor = given
     if x.meta.shape == () and isinstance(given, _NUMBERS) and np.can_cast(np.min_scalar_type(type(given)(0)), x.meta.dtype, "same_kind"):
         t = wrap(np.asarray(given, x.meta.dtype))

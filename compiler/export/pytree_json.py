@@ -5,9 +5,9 @@
     {"list": [...]}, {"tuple": [...]}             containers
     {"dict": [[key, ...], ...]}                   its keys are values
     {"record": ["Pair", [["first", ...], ...]]}   a named tuple, or an instance of a dataclass
-    {"fixed": "<class 'int'>"}                    an argument that is part of the program and has no form here: it cannot be given
+    {"fixed": "Config"}                           an argument of this class, without a JSON form: part of the program, cannot be passed
 
-Records of results are tuples whose items have names: no class is looked up, and none is made by running code.
+Records in results are tuples whose items have names: no class is looked up, and none is made by running code.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ _PLAIN = (bool, int, str, type(None))
 
 
 class Record(tuple[Any, ...]):
-    """What was a named tuple or a dataclass: its items by position and by name."""
+    """Stands in for a named tuple or a dataclass: its items by position and by name."""
 
     __slots__ = ()
     _fields: tuple[str, ...] = ()
@@ -39,7 +39,7 @@ class Record(tuple[Any, ...]):
 
 
 def encode(structure: Any, fixed: bool) -> Any:
-    """A structure as JSON. If `fixed`, what has no form there is noted as such; else it is an error."""
+    """Return a structure as JSON. If `fixed`, objects without a JSON form are stored by class name; else they raise TraceError."""
     return _encode(structure, fixed, count(), 0)
 
 
@@ -73,7 +73,7 @@ def _encode_record(s: Any, inner: Callable[[Any], Any]) -> Any:
 
 
 def check(node: Any, leaves: int) -> None:
-    """Refuse what `encode` could not have given for so many leaves."""
+    """Raise FileError for a node that `encode` could not have returned for this number of leaves."""
     found: list[int] = []
     _check(node, found, 0)
     if found != list(range(leaves)):
@@ -128,7 +128,7 @@ def _is_name(x: Any) -> bool:
 
 
 def build(node: Any, leaves: list[Any]) -> Any:
-    """The leaves put into a checked structure."""
+    """Return the leaves in a checked structure."""
     ((kind, content),) = node.items()
     if kind == "leaf":
         return leaves[content]
@@ -148,14 +148,14 @@ def _record(name: str, fields: tuple[str, ...]) -> type[Record]:
 
 
 def has_leaves(node: Any) -> bool:
-    """Whether an argument has tensors in it, and must be given."""
+    """True if an argument has tensors in it, and must be passed."""
     found: list[int] = []
     _check(node, found, 0)
     return bool(found)
 
 
 def match(node: Any, given: Any, label: str, leaves: list[Any]) -> None:
-    """Put the leaves of an argument at their places; TypeError names what is not as it was."""
+    """Put the leaves of an argument at their positions; raise a TypeError that names what does not match."""
     ((kind, content),) = node.items()
     if kind == "leaf":
         leaves[content] = given

@@ -1,6 +1,6 @@
 """Programs as StableHLO text, and such text as functions again.
 
-Text from a file is checked first (see `stablehlo_check`) and compiled when it is first called.
+Text from a file is checked first (see `stablehlo_check`), and compiled when it is first called.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from symgrad.typing import Array
 
 
 def stablehlo(graph: Graph, name: str) -> str:
-    """A graph as the text of a StableHLO module."""
+    """Return a graph as the text of a StableHLO module."""
     import jax.export
     from jax.extend import mlir
 
@@ -35,16 +35,16 @@ def stablehlo(graph: Graph, name: str) -> str:
         specs = _specs(low.inputs)
         try:
             exported = jax.export.export(jax.jit(function(low, name), keep_unused=True))(*specs)
-        except (ValueError, NotImplementedError) as error:  # code that only this process has
+        except (ValueError, NotImplementedError) as error:  # code that exists in this process only
             raise GraphError(f"{name} cannot be exported: {error}") from error
     with context():
         text = str(mlir.deserialize_portable_artifact(exported.mlir_module_serialized))
-    check(text, low.inputs, low.outputs)  # what cannot be loaded is not written
+    check(text, low.inputs, low.outputs)  # never write a program that cannot be loaded
     return text
 
 
 def platform() -> str:
-    """For what programs are exported: "cpu", "cuda", ..."""
+    """Return the platform that programs are exported for: "cpu", "cuda", ..."""
     import jax.export
 
     return str(jax.export.default_export_platform())
@@ -62,22 +62,23 @@ class Loaded:
     packing = None
 
     def __call__(self, arrays: Sequence[Any]) -> list[Array]:
-        return [np.array(r) for r in self.launch(arrays)]  # copies, so that they can be written to
+        return [np.array(r) for r in self.launch(arrays)]  # copies, which are writable
 
     def launch(self, operands: Sequence[Any], found: list[Any] | None = None) -> Sequence[Any]:
-        """The results as buffers of the device, for arrays of the host's and buffers."""
+        """Run the program on host arrays and buffers; return the results as device buffers."""
         import jax
 
         with jax.enable_x64(True):
             found = jitted(lambda: self._compiled(*operands))
         ARRAYS.update(map(type, found))
         for r in found:
-            r.block_until_ready()  # until then XLA may read memory that anybody may write to
+            r.block_until_ready()  # until then XLA may read memory that the caller may write to
         return tuple(found)
 
     @functools.cached_property
     def _compiled(self) -> Callable[..., Any]:
-        """Ready to run. Everything but the program itself is that of another one with the same types."""
+        """The compiled program. Everything in the export object but the module itself is taken from a stand-in function with the same
+        types."""
         import jax.export
 
         def stand_in(*arrays: Any) -> Any:

@@ -1,14 +1,14 @@
-"""Check of StableHLO text from a file: it may compute, and nothing else.
+"""Validation of StableHLO text from a file: it may compute, and nothing else.
 
 XLA trusts the modules that it compiles: a recursive function, a function without a body, a chain of a thousand calls or a LAPACK call with
-a small result crash the process. So a module from a file must be
+a result that is too small crashes the process. So a module from a file must be
 
-- text (MLIR's reader of binary modules trusts what it reads), not nested too deeply;
-- flat functions, each with one block, which call each other without cycles, not too deeply, and expand to a bounded number of operations
-  and a bounded length of dependent ones;
-- operations of a list, on tensors of our dtypes with fixed shapes, without attributes that steer XLA;
-- with calls by name only to the routines of linear algebra that JAX uses, as JAX calls them;
-- of the types that the file says.
+- text (MLIR's reader of binary modules trusts its input), not nested too deeply;
+- flat functions of one block each, which call each other without cycles and not too deeply, and which expand to a bounded number of
+operations with bounded dependency paths;
+- operations of an allow list, on tensors of supported dtypes with static shapes, without attributes that steer XLA;
+- with custom calls only to the linear algebra routines that JAX uses, in the way that JAX calls them;
+- of the types that the file states.
 
 Parsing executes nothing.
 """
@@ -47,7 +47,7 @@ _CALLS = {
     "tpu": r"Eigh|Qr|LuDecomposition|ProductOfElementaryHouseholderReflectors",
     "gpu": r"(cu|hip)solver_[a-z]{4,8}_ffi|cusparse_gtsv2_ffi|(cu|hip)_lu_pivots_to_permutation",
 }
-"""What a module may call by name beside LAPACK, by platform. Never a callback, which takes the address of code to run."""
+"""Custom calls that are allowed besides LAPACK, by platform. Never a callback, which takes the address of code to run."""
 _MODULE = {"sym_name": r".*", "jax.uses_shape_polymorphism": "false", "mhlo.num_partitions": "1 : i32", "mhlo.num_replicas": "1 : i32"}
 _DEEPEST, _MOST_CALLS, _LONGEST_PATH, _MOST_OPERATIONS, _MOST_ELEMENTS = 60, 32, 10_000, 2**17, 2**40
 _TYPES = {
@@ -59,7 +59,7 @@ _TENSOR = re.compile(rf"tensor<((?:\d+x)*)(?:{'|'.join(map(re.escape, _TYPES.val
 
 
 class _Size(NamedTuple):
-    """How large a function is when its calls are expanded."""
+    """The size of a function when its calls are expanded."""
 
     depth: int
     operations: int
@@ -67,7 +67,7 @@ class _Size(NamedTuple):
 
 
 def check(text: str, inputs: Sequence[Any], outputs: Sequence[Any]) -> None:
-    """Refuse a text that is no module of the given types, or that does more than compute."""
+    """Raise FileError for text that is not a module of the given types, or that does more than compute."""
     if not text.isascii() or not text.startswith("module ") or "{-#" in text:
         raise FileError("a program is not the text of a StableHLO module")
     if _depth(text) > _DEEPEST:
@@ -90,7 +90,7 @@ def check(text: str, inputs: Sequence[Any], outputs: Sequence[Any]) -> None:
 
 
 def context() -> contextlib.AbstractContextManager[Any]:
-    """A context of MLIR's with the dialects of JAX."""
+    """Return an MLIR context with JAX's dialects."""
     from jax.interpreters import mlir
 
     return mlir.make_ir_context()
@@ -104,7 +104,7 @@ def _mlir() -> Any:
 
 
 def _depth(text: str) -> int:
-    """How deeply brackets are nested."""
+    """Return how deeply brackets are nested."""
     depth = deepest = 0
     for bracket in re.findall(r"->|[<>(){}\[\]]", text):
         if bracket in "<({[":
@@ -116,7 +116,7 @@ def _depth(text: str) -> int:
 
 
 def _functions(module: Any) -> dict[str, Any]:
-    """The functions of a module by name: there is nothing else in it."""
+    """Return the functions of a module by name; raise FileError if there is anything else in it."""
     _check_module(module.operation)
     found: dict[str, Any] = {}
     for operation in module.body.operations:
@@ -150,7 +150,7 @@ def _check_function(operation: Any) -> None:
 
 
 def _operations(function: Any) -> list[Any]:
-    """All operations inside a function, without recursion."""
+    """Return all operations inside a function, without recursion."""
     found = [function]
     for operation in found:  # grows while it is walked
         found.extend(inner.operation for region in operation.regions for block in region.blocks for inner in block.operations)
@@ -166,7 +166,7 @@ def _check_operation(operation: Any) -> None:
     if name == "stablehlo.custom_call":
         _check_custom_call(operation)
         return
-    for key in map(_key, operation.attributes):  # not their values: the bindings cannot read constants of complex numbers
+    for key in map(_key, operation.attributes):  # not their values: the bindings cannot read complex constants
         if "." in key or key.startswith("_"):
             raise FileError(f"an operation {name} has the attribute {key}, which is none of its own")
 
@@ -190,7 +190,7 @@ def _check_custom_call(operation: Any) -> None:
 
 
 def _check_calls(functions: dict[str, Any], bodies: dict[str, list[Any]]) -> None:
-    """Functions must have no cycle of calls; and XLA inlines them, so the size that counts is the one after it."""
+    """Raise FileError for cycles of calls, and for functions that are too large. XLA inlines calls, so the expanded size counts."""
     calls = {name: [c for o in body if (c := _callee(o)) is not None] for name, body in bodies.items()}
     try:
         order = list(TopologicalSorter(calls).static_order())
@@ -217,7 +217,8 @@ def _bounded(what: str, found: int, limit: int) -> None:
 
 
 def _longest_path(block: Any, paths: dict[Any, int], sizes: dict[str, _Size]) -> int:
-    """The number of operations on the longest path to a value of a block, calls expanded; `paths` has it for values."""
+    """Return the number of operations on the longest path to a value of a block, with calls expanded; `paths` maps values to their
+    lengths."""
     longest = 0
     for operation in block.operations:
         inner = max((_longest_path(b, paths, sizes) for region in operation.regions for b in region.blocks), default=0)
@@ -252,7 +253,7 @@ def _attributes(operation: Any) -> list[tuple[str, Any]]:
 
 
 def _key(attribute: Any) -> str:
-    """The name of an attribute: iteration gives names, or pairs, by version of JAX."""
+    """Return the name of an attribute: depending on the JAX version, iteration yields names or pairs."""
     return attribute if isinstance(attribute, str) else str(attribute.name)
 
 

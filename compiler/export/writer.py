@@ -1,4 +1,4 @@
-"""A program and its derivatives as a file, with everything that one may want to know of them."""
+"""Export of a program and its derivatives to a file, with formula, graph, source and captured tensors."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ from symgrad.typing import Array
 
 _logger = logging.getLogger(__name__)
 _MAX_FORMULA_LENGTH = 150
-"""Values of a graph: a longer one is no formula that anybody reads, and its text is kept instead."""
+"""Number of values of a graph: a longer graph has no readable formula, and is stored as text instead."""
 
 _PURE = (
     "Files hold functions of their arguments, and {name} does more: export the part that computes, or write it as a function that takes its"
@@ -43,8 +43,8 @@ _PURE = (
 
 
 def export(compiled: Any, path: str | os.PathLike[str], args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
-    """Write what a compiled function computes for such arguments (specs will do), or without any what its latest program does."""
-    container.place_for(path)  # before all the work
+    """Write the program of a compiled function for such arguments (specs suffice); without arguments, its latest program."""
+    container.place_for(path)  # raises early, before any work
     signature: Signature = compiled.signature
     name = getattr(compiled, "__name__", "function")
     if args or kwargs:
@@ -56,7 +56,7 @@ def export(compiled: Any, path: str | os.PathLike[str], args: tuple[Any, ...], k
 
 
 def write(path: str | os.PathLike[str], name: str, program: PureProgram, signature: Signature, call: Call) -> None:
-    """Write the program of a call, and its derivatives."""
+    """Write the program of a call and its derivatives to a file."""
     graph, captured = program.graph, program.captured
     _refuse_conditions(name, program)
     description = _description(name, program, signature, call)
@@ -99,7 +99,7 @@ def _latest(compiled: Any, name: str) -> tuple[Call, PureProgram]:
 
 
 def _has_derivatives(program: PureProgram) -> bool:
-    """Whether there is something to differentiate in: a function of integers is exported without gradients."""
+    """True if there is an input to differentiate in: a function of integers is exported without gradients."""
     arguments = program.graph.inputs[: len(program.graph.inputs) - len(program.captured)]
     return any(kind(x.dtype) in "fc" for x in arguments) or any(t.requires_grad for t in program.captured)
 
@@ -128,7 +128,7 @@ def _description(name: str, program: PureProgram, signature: Signature, call: Ca
 
 def _parameters(signature: Signature, call: Call) -> tuple[Parameter, ...]:
     parameters = signature.signature.parameters
-    encoded = pytree_json.encode(tuple(call.structure.values()), fixed=True)["tuple"]  # at once: leaves are counted through
+    encoded = pytree_json.encode(tuple(call.structure.values()), fixed=True)["tuple"]  # all at once: leaves are numbered across parameters
     return tuple(Parameter(name, parameters[name].kind, node) for name, node in zip(call.structure, encoded, strict=True))
 
 
@@ -142,7 +142,8 @@ def _program(what: str, graph: Graph, description: Description) -> Graph:
 
 
 def _formulas(name: str, graph: Graph, signature: Signature, call: Call, captured: Sequence[Tensor]) -> tuple[str, str]:
-    """The formula of each result, of a scalar one also of its gradients, as text and as LaTeX; the graph, if there is none."""
+    """Return the formula of each result, and for a scalar one also of its gradients, as text and as LaTeX; the graph if there is no
+    formula."""
     if len(graph) > _MAX_FORMULA_LENGTH:
         return str(graph), ""
     origin = CallSource(signature, call, captured)
@@ -158,7 +159,7 @@ def _formulas(name: str, graph: Graph, signature: Signature, call: Call, capture
             derivation = Derivation(title, program, found, wrt, False, origin, ())
             texts.append(str(derivation))
             blocks.append(derivation.latex())
-    except Exception as error:  # whatever SymPy could not do: a file without a formula is as good
+    except Exception as error:  # SymPy failed: the file is as useful without a formula
         _logger.info("%s is exported without a formula: %s", name, error)
         return str(graph), ""
     return "\n".join(texts), "\n".join(blocks)
@@ -171,5 +172,5 @@ def _bytes(array: Array) -> bytes:
 def _version(package: str) -> str:
     try:
         return metadata.version(package)
-    except metadata.PackageNotFoundError:  # run from its folder
+    except metadata.PackageNotFoundError:  # not installed
         return "unknown"

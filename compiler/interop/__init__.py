@@ -1,1 +1,1 @@
-"""Compiled functions among other libraries: JAX and PyTorch."""
+"""Interoperation with other libraries: JAX and PyTorch."""

@@ -1,9 +1,9 @@
-"""A symgrad function as a pure function on jax arrays, whose derivatives are our closed forms.
+"""A symgrad function as a pure function on JAX arrays, whose derivatives are symgrad's closed forms.
 
-It is traced once for each structure and each types of its arguments, out of their shapes and dtypes alone, so it is at home under jax.jit,
-vmap and grad, where there are no values. With mode="vjp" its rule is a custom_vjp: the VJP of the graph, as our own graph. With
-mode="jvp" it is a custom_jvp, which JAX can also transpose. The rules are such functions themselves, of the second kind, so
-derivatives of every order, forward over reverse too, are ours.
+It is traced once for each structure and types of its arguments, from shapes and dtypes alone, so it works under jax.jit, vmap and grad,
+where there are no values. With mode="vjp" it is a custom_vjp, whose rule is the VJP of the symgrad graph. With mode="jvp" it is a
+custom_jvp, which JAX can also transpose. The rules are themselves functions of the second kind, so derivatives of every order, also forward
+over reverse, are symgrad's.
 """
 
 from __future__ import annotations
@@ -35,11 +35,11 @@ from symgrad.tensor import Tensor
 
 _MODES = ("vjp", "jvp")
 _ARRAYS = (jax.Array, np.ndarray, np.generic, Tensor, float, complex)
-"""What is data among the leaves of the arguments, tracers among them; whole numbers, truth values and all else are settings."""
+"""Types of leaves that are data, tracers included; integers, booleans and everything else are settings."""
 
 
 class JaxFunction:
-    """Call it with jax arrays, in any pytrees: it gives jax arrays, in what containers the function returns."""
+    """A function on JAX arrays in any pytrees: it returns JAX arrays in the containers of the original result."""
 
     def __init__(self, signature: Signature, options: Options, mode: str) -> None:
         if mode not in _MODES:
@@ -65,18 +65,18 @@ class JaxFunction:
         return entry([leaf for _, leaf in leaves])
 
     def _leaf(self, name: str, x: Any) -> Any:
-        """An array, or a setting as it is."""
+        """Return a data leaf as a JAX array, and a setting unchanged."""
         data = isinstance(x, (*_ARRAYS, int) if name in self.options.dynamic else _ARRAYS)
         if not data or name in self.options.static:
             return x
         if isinstance(x, jax.Array):
             _check_type(name, x)
             return x
-        return jnp.array(x._array if isinstance(x, Tensor) else x)  # a copy: the memory may be written to while JAX reads it
+        return jnp.array(x._array if isinstance(x, Tensor) else x)  # a copy: the caller may write to the memory while JAX reads it
 
 
 def is_wide() -> bool:
-    """Whether there are 64-bit types, as the user has set JAX up here and now."""
+    """True if JAX's 64-bit types are enabled here and now."""
     return bool(jax.dtypes.canonicalize_dtype(np.float64) == np.float64)
 
 
@@ -86,7 +86,7 @@ def _check_type(name: str, x: Any) -> None:
 
 
 def _label(names: Sequence[str], path: Sequence[Any]) -> str:
-    """`params.w`: the argument, and the way to the leaf in it."""
+    """Return the label of a leaf, `params.w`: the argument, and the path to the leaf in it."""
     words = (getattr(p, "key", getattr(p, "idx", getattr(p, "name", p))) for p in path[1:])
     return ".".join((names[path[0].idx], *map(str, words)))
 
@@ -102,7 +102,7 @@ def _key(leaf: Any) -> Any:
 
 
 class _Entry:
-    """One trace: the function on arrays, and what is around it."""
+    """One trace: the function on arrays, its settings, captured tensors and guards."""
 
     def __init__(self, owner: JaxFunction, tree: Any, names: tuple[str, ...], leaves: Sequence[tuple[str, Any]], wide: bool) -> None:
         self.settings = {i: leaf for i, (_, leaf) in enumerate(leaves) if not isinstance(leaf, jax.Array)}
@@ -127,7 +127,7 @@ class _Entry:
         self.function = Differentiable(graph, getattr(owner, "__name__", "function"), not wide).by(owner.mode)
 
     def _result_tensors(self, result: Any) -> list[Tensor]:
-        """The tensors among the results; the rest is remembered as it is."""
+        """Return the tensors among the results; the rest is stored as it is."""
         leaves, tree = jax.tree_util.tree_flatten(result)
         self.results = tree, [None if isinstance(x, Tensor) else x for x in leaves]
         tensors = [x for x in leaves if isinstance(x, Tensor)]
@@ -157,7 +157,7 @@ def _warn_of_rounding(name: str, traced: Trace) -> None:
 
 
 class Differentiable:
-    """A graph as a function of jax arrays, which gives a tuple of them; `by` says which rule its derivatives have."""
+    """A graph as a function that returns a tuple of JAX arrays; `by` selects the rule for its derivatives."""
 
     def __init__(self, graph: Graph, name: str, narrow: bool) -> None:
         self.graph, self.name, self.narrow = graph, name, narrow
@@ -170,7 +170,7 @@ class Differentiable:
         return self.by_vjp if mode == "vjp" else self.by_jvp
 
     def _typed(self, function: Callable[..., Any]) -> Callable[..., tuple[Any, ...]]:
-        """The function with results in the types that the graph promises, as far as JAX has them."""
+        """Return the function with results in the dtypes of the graph, as far as JAX has them."""
         types = [v.dtype for v in self.graph.outputs]
 
         def run(*arrays: Any) -> tuple[Any, ...]:
@@ -204,7 +204,8 @@ class Differentiable:
 
     @functools.cached_property
     def by_vjp(self) -> Any:
-        """JAX refuses forward mode here, but not within the rule: what it calls has both."""
+        """The function as a custom_vjp. JAX refuses forward mode for it, but not inside its rule, which calls functions that support both
+        modes."""
 
         def forward(*xs: Any) -> Any:
             return self.by_jvp(*xs), xs
@@ -237,10 +238,11 @@ class Differentiable:
 
 
 def _conjugate(cotangent: Any) -> Any:
-    """Ours is the direction of steepest ascent, as PyTorch's is; JAX's is its conjugate, so that a VJP is a transpose."""
+    """Convert a cotangent between conventions: symgrad's, like PyTorch's, is the direction of steepest ascent; JAX's is its conjugate, so
+    that a VJP is a transpose."""
     return jnp.conj(cotangent) if kind(cotangent.dtype) == "c" else cotangent
 
 
 def _no_tangent(x: Any) -> Any:
-    """Whole numbers do not move."""
+    """Return a zero tangent; for integers one of JAX's float0."""
     return np.zeros(x.shape, jax.dtypes.float0) if kind(x.dtype) not in "fc" else jnp.zeros(x.shape, x.dtype)

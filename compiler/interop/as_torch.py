@@ -1,7 +1,7 @@
-"""A compiled function on PyTorch's tensors: a torch.autograd.Function whose forward and backward are kernels.
+"""A compiled function on PyTorch tensors: a torch.autograd.Function whose forward and backward are kernels.
 
-Tensors are handed over without a copy where they are contiguous; a kernel has read them when it returns. Its results are memory of their
-own, which PyTorch takes over by DLPack. Backward calls the same Function for the VJP, so gradients of gradients are kernels too.
+Contiguous tensors are passed without a copy; a kernel has read them when it returns. Its results own their memory, which PyTorch takes over
+by DLPack. Backward calls the same Function for the VJP, so gradients of gradients are kernels too.
 """
 
 from __future__ import annotations
@@ -26,13 +26,13 @@ _NAMES = ", ".join(d.name for d in dtypes.ALL)
 
 
 class Preparing(Protocol):
-    """What is needed of a compiled function."""
+    """The method that TorchFunction needs of a compiled function."""
 
     def _prepare(self, args: Any, kwargs: Any, what: str) -> tuple[Call, PureProgram]: ...
 
 
 class TorchFunction:
-    """Call it as the function that it was made from, with PyTorch's tensors, in any of the containers that it takes."""
+    """A function on PyTorch tensors: call it like the original, in any of the containers that it takes."""
 
     def __init__(self, compiled: Preparing, function: Any) -> None:
         self.compiled = compiled
@@ -43,7 +43,7 @@ class TorchFunction:
         return f"<{getattr(self, '__name__', 'function')} on PyTorch's tensors>"
 
     def __reduce__(self) -> Any:
-        """Copied and pickled with the modules of PyTorch's that have it."""
+        """Copy and pickle along with the PyTorch modules that contain it."""
         return type(self), (self.compiled, self.__wrapped__)  # type: ignore[attr-defined]
 
     def __call__(self, /, *args: Any, **kwargs: Any) -> Any:
@@ -57,7 +57,7 @@ class TorchFunction:
         return results[0] if program.structure is LEAF else unflatten(program.structure, results)
 
     def _constant(self, t: Tensor) -> Any:
-        """What the function captures, as it is now."""
+        """Return a captured tensor, with its current values, as a PyTorch tensor."""
         return _tensor(self.torch, np.array(t.detach().numpy()) if t._array.dtype.name != "bfloat16" else t._array.copy())
 
 
@@ -70,14 +70,14 @@ def _torch() -> Any:
 
 
 def _array(torch: Any, x: Any) -> Any:
-    """The memory of a tensor, or a copy of it that is contiguous."""
+    """Return a PyTorch tensor as a NumPy array: its memory, or a contiguous copy."""
     name = str(x.dtype).removeprefix("torch.")
     if x.device.type != "cpu" or x.layout is not torch.strided:
         given = f"{name} on {x.device}, {x.layout}"
         raise TypeError(f"{user_line()}: as_torch() takes dense tensors on the CPU, got {given}; call .cpu() or .to_dense()")
     if name not in _TYPES:
         raise TypeError(f"{user_line()}: as_torch() got a tensor of {name}, which symgrad does not have; convert it to one of {_NAMES}")
-    x = x.detach()  # which a transformation wraps, if it has not done so before
+    x = x.detach()  # an active torch.func transform wraps the result, if not x already
     if torch.func.debug_unwrap(x) is not x:
         raise TypeError(
             f"{user_line()}: torch.func's transformations do not go through as_torch(); use torch.autograd.grad, or transform the function"
@@ -104,12 +104,12 @@ def _run(torch: Any, operation: AutogradOp, tensors: Sequence[Any]) -> tuple[Any
 
 @functools.cache
 def _function() -> Any:
-    """The Function, which is made when PyTorch is there."""
+    """Return the torch.autograd.Function, a class that is created once PyTorch is imported."""
     torch = _torch()
     base: Any = torch.autograd.Function
 
     class Compiled(base):  # type: ignore[misc]
-        """A kernel, whose backward is one."""
+        """A kernel whose backward is a kernel too."""
 
         @staticmethod
         def forward(operation: Any, *tensors: Any) -> Any:

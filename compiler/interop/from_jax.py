@@ -1,10 +1,10 @@
 """from_jax(): a function written in JAX as an operation on tensors, eager and in graphs.
 
-    call -> pytrees taken apart -> Imported (jaxpr, row) -> the dispatcher -> tensors, put together again
+    call -> flatten pytrees -> Imported (jaxpr, row) -> dispatcher -> tensors -> unflatten
 
-JAX traces the function once for each structure of its arguments and their types. What it gives is a row of its own: eagerly its kernel
-is the jitted function, in a kernel the emitted source calls it by name, so that XLA sees one program. The rule of the row is a row of the
-same kind, jax.vjp of the function, so there are derivatives of every order.
+JAX traces the function once for each structure and types of its arguments. The result is a row of its own: its eager kernel is the jitted
+function; in a compiled kernel the emitted source calls it by name, so that XLA sees one program. The rule of the row is a row of the same
+kind, jax.vjp of the function, so there are derivatives of every order.
 """
 
 from __future__ import annotations
@@ -37,11 +37,11 @@ from symgrad.tensor import Tensor, wrap
 _CALLBACKS = {"pure_callback", "io_callback"}
 _TYPES = {d.name for d in dtypes.ALL}
 _DATA = object()
-"""Stands for a tensor among the arguments of a call."""
+"""Sentinel: marks the place of a tensor among the arguments of a call."""
 
 
 class JaxOperation:
-    """Call it as the function that it was made from, with tensors (or arrays) in the place of jax arrays: it gives tensors."""
+    """A JAX function as an operation: call it like the original, with tensors (or arrays) in place of JAX arrays; it returns tensors."""
 
     def __init__(self, function: Callable[..., Any], static: Iterable[str] = ()) -> None:
         if not callable(function):
@@ -81,7 +81,7 @@ class JaxOperation:
         return jax.tree_util.tree_unflatten(results, values if len(imported.types) > 1 else [values])
 
     def _leaf(self, name: str, x: Any) -> Any:
-        """A tensor for an array, everything else as it is."""
+        """Return an array as a tensor, and everything else unchanged."""
         if isinstance(x, Tensor) or name in self.static:
             return x
         if isinstance(x, jax.Array) and jnp.issubdtype(x.dtype, jax.dtypes.extended):
@@ -90,7 +90,7 @@ class JaxOperation:
 
     def _imported(self, tree: Any, names: Any, leaves: Sequence[Any], weak: Sequence[bool], needs: Sequence[bool], wide: bool) -> Any:
         results: list[Any] = []
-        settings = [_DATA if isinstance(x, Tensor) else x for x in leaves]  # no tensor of this call is kept
+        settings = [_DATA if isinstance(x, Tensor) else x for x in leaves]  # keeps no tensor of this call alive
 
         def flat(*arrays: Any) -> list[Any]:
             given = iter(arrays)
@@ -110,14 +110,14 @@ class JaxOperation:
 
 
 def from_jax(function: Callable[..., Any] | None = None, *, static: Iterable[str] = ()) -> Any:
-    """`function` on jax arrays as a differentiable operation on tensors; see `symgrad.compiler.api`."""
+    """Return a function on JAX arrays as a differentiable operation on tensors; see `symgrad.compiler.api`."""
     if function is None:
         return lambda function: JaxOperation(function, static)
     return JaxOperation(function, static)
 
 
 class Imported:
-    """A function of flat arrays for given types: its jaxpr, the row that stands for it, and what the emitted source calls."""
+    """A function of flat arrays for given types: its jaxpr, its row, and the callable that the emitted source calls."""
 
     def __init__(self, name: str, flat: Callable[..., Any], avals: Sequence[Any], wide: bool, needs: Sequence[bool]) -> None:
         self.title, self.flat, self.avals, self.wide = name, flat, tuple(avals), wide
@@ -149,7 +149,7 @@ class Imported:
                 )
 
     def __call__(self, *arrays: Any) -> Any:
-        """What the emitted source calls, on jax arrays."""
+        """Run the function on JAX arrays; the emitted source calls this."""
         types = [jax.dtypes.canonicalize_dtype(a.dtype) for a in self.avals]
         results = self._either(*(jnp.asarray(x, t) for x, t in zip(arrays, types, strict=True)))
         return results[0] if len(self.types) == 1 else tuple(results)
@@ -157,7 +157,7 @@ class Imported:
     def _kernel(self, *arrays: Any) -> Any:
         given = [np.asarray(x, a.dtype) for x, a in zip(arrays, self.avals, strict=True)]
         with jax.enable_x64(self.wide):
-            results = [np.array(r) for r in self._jitted(*given)]  # waits, and copies: the memory is the caller's own
+            results = [np.array(r) for r in self._jitted(*given)]  # waits, and copies: the caller owns the memory
         return results[0] if len(results) == 1 else tuple(results)
 
     def _row(self) -> Row:
@@ -171,14 +171,14 @@ class Imported:
         )  # fmt: skip
 
     def _pulled(self, xp: Any, g: Any, out: Any, *args: Any) -> Any:
-        """The cotangents of all arguments that may want one, as the operation that jax.vjp gives."""
+        """Return the cotangents of all arguments in `wrt`, computed by the operation that jax.vjp defines."""
         gs = g if isinstance(g, tuple) else (g,)
         arrived = tuple(i for i, g in enumerate(gs) if g is not None and kind(self.types[i].dtype) in "fc")
         found = xp.apply(self.transpose(arrived).row, *args, *(gs[i] for i in arrived))
         return found if isinstance(found, tuple) else (found,)
 
     def transpose(self, arrived: tuple[int, ...]) -> Imported:
-        """The operation that takes the arguments and the cotangents of some results to the cotangents of `wrt`."""
+        """Return the operation from the arguments and the cotangents of the results `arrived` to the cotangents of `wrt`."""
         with self._lock:
             if arrived not in self._transposes:
                 with explained(self.title, "differentiated"):
@@ -186,7 +186,7 @@ class Imported:
             return self._transposes[arrived]
 
     def batched(self, has: tuple[bool, ...], size: int) -> Imported:
-        """The operation for many values, in front, of those arguments that have such a dimension."""
+        """Return the batched operation: the arguments marked in `has` have a leading batch dimension of this size."""
         with self._lock:
             if (has, size) not in self._batches:
                 mapped = jax.vmap(self._either, in_axes=tuple(0 if one else None for one in has))
@@ -196,7 +196,7 @@ class Imported:
             return self._batches[has, size]
 
     def _either(self, *arrays: Any) -> list[Any]:
-        """The program that was traced, or for other types, where JAX is set to 32 bits, the function itself."""
+        """Run the traced program, or for other types, if JAX is set to 32 bits, the function itself."""
         same = all(x.dtype == a.dtype for x, a in zip(arrays, self.avals, strict=True))
         return self._run(*arrays) if same else self.flat(*arrays)  # type: ignore[no-any-return]
 
@@ -230,13 +230,13 @@ def _part(i: int) -> Callable[..., Any]:
 
 
 def _width(leaves: Sequence[Any]) -> bool:
-    """Whether the function is traced with 64 bits: where the user has them, and where an argument has."""
+    """True if the function is traced with x64 enabled: because the user has enabled it, or because an argument has a 64-bit dtype."""
     user = bool(jax.dtypes.canonicalize_dtype(np.float64) == np.float64)
     return user or any(is_wide(storage_of(t).dtype) for t in leaves if isinstance(t, Tensor))
 
 
 def _weak(x: Any, wide: bool) -> Tensor:
-    """Python's own numbers are data if they are floats; to JAX they take on the type of what they meet."""
+    """Return a Python float or complex as a tensor. It is data, and weakly typed in JAX: it adopts the dtype of other operands."""
     number = np.asarray(x)
     return wrap(number if wide else number.astype(f"{number.dtype.kind}{number.itemsize // 2}"))
 
@@ -252,7 +252,7 @@ def _key(leaf: Any) -> Any:
 
 
 def _equations(jaxpr: Any) -> Iterable[Any]:
-    """All steps of a program, and of the programs within."""
+    """Yield all equations of a jaxpr, and of the jaxprs nested in it."""
     for equation in jaxpr.eqns:
         yield equation
         for parameter in equation.params.values():
@@ -263,7 +263,7 @@ def _equations(jaxpr: Any) -> Iterable[Any]:
 
 
 def _digest(jaxpr: Any) -> str:
-    """Programs that differ have different ones."""
+    """Return a digest that distinguishes jaxprs."""
     digest = blake2b(str(jaxpr.jaxpr).encode(), digest_size=16)
     for constant in jaxpr.consts:
         is_key = jnp.issubdtype(jnp.result_type(constant), jax.dtypes.extended)

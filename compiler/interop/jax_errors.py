@@ -1,4 +1,4 @@
-"""What JAX says of a function of the user's, said with the user's line and a way out."""
+"""JAX errors in user functions, rewritten with the user's line and a remedy."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from symgrad.compiler.trace.tracer import user_line
 from symgrad.errors import TraceError
 
 _OTHERS = tuple(str(Path(str(module.__file__)).parent) for module in (jax, errors))
-_WAYS = {  # the most special first
+_WAYS = {  # the most specific first
     jax.errors.TracerBoolConversionError: "use jnp.where or jax.lax.cond for a choice, or name the argument in static=",
     jax.errors.TracerArrayConversionError: "use jax.numpy in place of NumPy",
     jax.errors.TracerIntegerConversionError: "name the argument in static=",
@@ -24,7 +24,8 @@ _WAYS = {  # the most special first
 
 
 class explained:
-    """In this block errors of JAX's become TraceErrors; other errors are the function's own, and are passed on if it is being traced."""
+    """Context manager that turns JAX errors into TraceErrors. While the function is traced, other errors are its own: they get a note and
+    are passed on."""
 
     def __init__(self, name: str, done: str = "traced") -> None:
         self.name, self.done = name, done
@@ -46,14 +47,14 @@ class explained:
 
 
 def line_of(equation: Any) -> str:
-    """Where the user wrote a step of a traced program."""
+    """Return the user's line that an equation of a jaxpr comes from."""
     frames = getattr(getattr(equation.source_info, "traceback", None), "frames", ())
     mine = next((f for f in frames if not f.file_name.startswith(_OTHERS)), None)
     return user_line() if mine is None else f"{mine.file_name}:{mine.line_num}"
 
 
 def _line(trace: Any) -> str:
-    """The innermost line of the user's that an error came through."""
+    """Return the innermost user line of a traceback."""
     found = None
     while trace is not None:
         code = trace.tb_frame.f_code

@@ -1,1 +1,1 @@
-"""What every stage uses: progress of long work, lines of the user's source, the garbage collector."""
+"""Utilities for every stage: progress of compilation, lines of user source, the garbage collector."""

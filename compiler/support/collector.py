@@ -1,4 +1,4 @@
-"""Python's search for garbage in cycles, while a kernel is made of a graph."""
+"""Pausing Python's cyclic garbage collector while a kernel is built from a graph."""
 
 from __future__ import annotations
 
@@ -9,8 +9,8 @@ from collections.abc import Iterator
 
 @contextlib.contextmanager
 def gc_paused() -> Iterator[None]:
-    """No search in this block. Values, syntax trees and JAX's own objects are made by the thousand, and hardly any is garbage; a search
-    goes through all that Python holds, which takes a tenth of a second, twice for a net of 100 layers."""
+    """Context manager that pauses the cyclic garbage collector. Values, syntax trees and JAX objects are created by the thousand, and
+    hardly any is garbage; a collection visits every object, which takes a tenth of a second, twice for a network of 100 layers."""
     searching = gc.isenabled()
     try:
         gc.disable()

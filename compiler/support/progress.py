@@ -1,11 +1,12 @@
-"""Long work shows itself: the stages of a compile with their times, in the log, and on a terminal as a line that goes away again.
+"""Progress of compilation: stages with their times, in the log, and on a terminal as a transient line.
 
-    with compiling("step"):          one piece of work; inside another it is a part of that
+    with compiling("step"):          one compilation; a nested one is part of the outer one
         with stage("trace"): ...
         with stage("XLA"): ...
 
-Every finished compile is logged, by the logger "symgrad.compile" at level INFO. It is printed to stderr for functions compiled with
-`verbose=True`, and for all if the environment has `SYMGRAD_LOG=compile`. The line appears after a second, only where stderr is a terminal.
+Every finished compilation is logged by the logger "symgrad.compile" at level INFO. It is printed to stderr for functions compiled with
+`verbose=True`, and for all functions if the environment has `SYMGRAD_LOG=compile`. The line appears after a second, and only if stderr is a
+terminal.
 """
 
 from __future__ import annotations
@@ -18,20 +19,20 @@ from time import perf_counter
 from typing import Any
 
 STAGES = ("trace", "differentiate", "simplify", "load", "emit", "lower", "XLA")
-"""Run the function; derivatives; passes; import JAX; source; JAX's own tracing; the compiler."""
+"""Running the function; derivatives; passes; importing JAX; source; JAX's own tracing and lowering; the XLA compiler."""
 logger = logging.getLogger("symgrad.compile")
 PATIENCE = 1.0
 """Seconds until the line appears."""
 SHORTEST = 0.0005
-"""Seconds from which on a stage is named."""
+"""Stages that took fewer seconds are not reported."""
 _WIDEST = 60
 _local = threading.local()
 _terminal = threading.Lock()
-"""Whoever holds it has the line: there is one, however many threads compile."""
+"""Held by the thread that shows the line: there is one line, however many threads compile."""
 
 
 class _Stderr(logging.StreamHandler[Any]):
-    """Writes to what stderr is at that time."""
+    """Writes to the current sys.stderr."""
 
     def emit(self, record: logging.LogRecord) -> None:
         self.stream = sys.stderr
@@ -46,7 +47,7 @@ if "compile" in os.environ.get("SYMGRAD_LOG", "").replace(",", " ").split():
 
 
 class Work:
-    """A compile in progress."""
+    """A compilation in progress."""
 
     def __init__(self, name: str, verbose: bool) -> None:
         self.name, self.verbose = name, verbose
@@ -63,7 +64,7 @@ class Work:
         self.stages.pop()
 
     def _add_elapsed(self) -> None:
-        """What has passed is the innermost stage's."""
+        """Add the time since the last change to the innermost stage."""
         now = perf_counter()
         if self.stages:
             self.times[self.stages[-1]] = self.times.get(self.stages[-1], 0.0) + now - self.since
@@ -74,18 +75,18 @@ class Work:
         return f"{self.name}: compiled in {seconds(perf_counter() - self.began)} ({parts})"
 
     def now(self) -> str:
-        """What the line says."""
+        """Return the text of the line."""
         doing = self.stages[-1] if self.stages else "compile"
         return f"compiling {self.name}: {doing}, {perf_counter() - self.began:.0f} s"
 
 
 def seconds(t: float) -> str:
-    """`1.5 s`, `12 ms`."""
+    """Format a duration: `1.5 s`, `12 ms`."""
     return f"{t:.1f} s" if t >= 1 else f"{1000 * t:.0f} ms"
 
 
 class compiling:
-    """One piece of work, from here to the end of the block; inside another, a part of it."""
+    """Context manager for one compilation; inside another one it is part of that."""
 
     def __init__(self, name: str, verbose: bool = False) -> None:
         self.name, self.verbose = name, verbose
@@ -107,7 +108,8 @@ class compiling:
 
 
 class stage:
-    """One stage of the work that is in progress, if any; its time is added to `times`, too. What is inside it counts for itself."""
+    """Context manager for one stage of the compilation in progress, if any; its time is also added to `times`. In the report of the
+    compilation, a nested stage counts separately."""
 
     def __init__(self, name: str, times: dict[str, float] | None = None) -> None:
         self.name, self.times = name, times
@@ -134,12 +136,12 @@ def _report(work: Work) -> None:
 def _on_terminal() -> bool:
     try:
         return sys.stderr.isatty() and os.environ.get("TERM") != "dumb"
-    except (AttributeError, ValueError):  # there is no stderr, or it is closed
+    except (AttributeError, ValueError):  # stderr is missing or closed
         return False
 
 
 class _Line:
-    """A line behind whatever stands at the cursor, which stays where it is: what others have written there is not touched."""
+    """A progress line after the current cursor position. The cursor does not move, so the output of others is not touched."""
 
     def __init__(self, work: Work) -> None:
         self.work = work
@@ -153,7 +155,7 @@ class _Line:
             return
         try:
             while True:
-                self.write(f"\x1b7\x1b[?7l {self.work.now()[:_WIDEST]}\x1b[K\x1b[?7h\x1b8")  # cut off at the edge: nobody would clear more
+                self.write(f"\x1b7\x1b[?7l {self.work.now()[:_WIDEST]}\x1b[K\x1b[?7h\x1b8")  # cut at the edge, not wrapped: \x1b[K clears one line
                 if self.done.wait(0.5):
                     break
         finally:
@@ -164,7 +166,7 @@ class _Line:
         try:
             self.stream.write(text)
             self.stream.flush()
-        except (OSError, ValueError):  # the terminal is gone: there is nobody to tell
+        except (OSError, ValueError):  # the terminal is gone
             self.done.set()
 
     def close(self) -> None:

@@ -1,4 +1,4 @@
-"""Which line of the user's an error is about."""
+"""The user's source line that an error is about."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from symgrad.lines import user_line as user_line, warn as warn
 
 @contextlib.contextmanager
 def at_lines(lines: Mapping[Any, str]) -> Iterator[None]:
-    """An error about a value of a graph names the line that it is from."""
+    """Context manager: prefix errors about a graph value with the user's line that the value comes from."""
     try:
         yield
     except errors.GraphError as error:
