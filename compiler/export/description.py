@@ -78,7 +78,7 @@ class Description:
 
     @property
     def is_scalar(self) -> bool:
-        """True if the function has a gradient: one floating-point result of one element."""
+        """True if the function has a gradient: one floating-point result of one element, and a floating-point input."""
         return len(self.results) == 1 and math.prod(self.results[0].shape) == 1 and kind(self.results[0].dtype) in "fc" and bool(self.wrt)
 
     def programs(self) -> dict[str, tuple[list[Meta], list[Meta]]]:

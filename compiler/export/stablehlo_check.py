@@ -5,7 +5,7 @@ a result that is too small crashes the process. So a module from a file must be
 
 - text (MLIR's reader of binary modules trusts its input), not nested too deeply;
 - flat functions of one block each, which call each other without cycles and not too deeply, and which expand to a bounded number of
-operations with bounded dependency paths;
+  operations with bounded dependency paths;
 - operations of an allow list, on tensors of supported dtypes with static shapes, without attributes that steer XLA;
 - with custom calls only to the linear algebra routines that JAX uses, in the way that JAX calls them;
 - of the types that the file states.

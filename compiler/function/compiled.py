@@ -213,9 +213,10 @@ class Compiled(DerivativeMethods, Inspection, FunctionWrapper):
 
 
     def _trace(self, call: Call) -> tuple[Any, PureProgram | None, bool]:
-        """Trace a call; return its result or a program for it, and whether a captured tensor requires grad.
+        """Trace a call; return its result, a program, and whether a captured tensor requires grad.
 
-        A call with effects is run by its trace, so its result is returned; for any other call it is a program to run.
+        If the call has already run, by the trace of its effects or by its new program, there is a result and no program; else the program
+        is still to run.
         """
         times: dict[str, float] = {}
         with stage("trace", times):

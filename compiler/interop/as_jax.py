@@ -244,5 +244,5 @@ def _conjugate(cotangent: Any) -> Any:
 
 
 def _no_tangent(x: Any) -> Any:
-    """Return a zero tangent; for integers one of JAX's float0."""
+    """Return a zero tangent; for integers in JAX's dtype float0."""
     return np.zeros(x.shape, jax.dtypes.float0) if kind(x.dtype) not in "fc" else jnp.zeros(x.shape, x.dtype)

@@ -214,7 +214,7 @@ class _PooledGradients:
     """The `.grad` tensors that a step leaves.
 
     A run reuses the tensors of the last one, unless one was read or may be referenced elsewhere. For owners in a pooled buffer of the step,
-    the pool state records reads; for other owners, the reference counts of their gradients tell.
+    the pool state records reads; for other owners, the reference counts of their gradients are checked.
     """
 
     def __init__(

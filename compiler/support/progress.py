@@ -155,7 +155,7 @@ class _Line:
             return
         try:
             while True:
-                self.write(f"\x1b7\x1b[?7l {self.work.now()[:_WIDEST]}\x1b[K\x1b[?7h\x1b8")  # cut at the edge, not wrapped: \x1b[K clears one line
+                self.write(f"\x1b7\x1b[?7l {self.work.now()[:_WIDEST]}\x1b[K\x1b[?7h\x1b8")  # not wrapped: only one line is cleared
                 if self.done.wait(0.5):
                     break
         finally:

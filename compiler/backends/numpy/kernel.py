@@ -41,7 +41,7 @@ class HostKernel:
             emitter = Emitter(graph)
             tree = emitter.module(name)
             scope: dict[str, Any] = dict(emitter.bound)
-            exec(compile(tree, f"<symgrad {graph.hash[:12]}>", "exec"), scope)  # our own syntax tree, never text
+            exec(compile(tree, f"<symgrad {graph.hash[:12]}>", "exec"), scope)  # a syntax tree that the emitter built, never text
         self.function: Callable[..., Any] = scope[name]
         self._buffers: Callable[[], Any] | None = scope.get("workspace")
         self._idle: list[tuple[Callable[..., Any], tuple[Any, ...]]] = []

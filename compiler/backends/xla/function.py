@@ -46,7 +46,7 @@ def function(graph: Graph, name: str, narrow: bool = False) -> Callable[..., Any
     """Return the function that the source of a lowered graph defines; if `narrow`, with 32-bit dtypes in place of 64-bit ones."""
     tree = _Narrow().visit(module(graph, name)) if narrow else module(graph, name)
     scope: dict[str, Any] = {v.row.foreign.name: v.row.foreign for v in walk(graph) if v.row is not None and v.row.foreign is not None}
-    exec(compile(tree, f"<symgrad {graph.hash[:12]}>", "exec"), scope)  # our own syntax tree, never text
+    exec(compile(tree, f"<symgrad {graph.hash[:12]}>", "exec"), scope)  # a syntax tree that the emitter built, never text
     return _as_emitted(scope[name])
 
 

@@ -138,7 +138,7 @@ class XlaKernel:
 
     @property
     def executable(self) -> Callable[..., Any] | None:
-        """The function that runs the kernel on arrays and buffers; None until it is compiled."""
+        """The function that runs the kernel on arrays and buffers; None before the first run."""
         return None if self._execute == self._first else self._execute
 
     @property
