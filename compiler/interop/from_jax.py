@@ -255,17 +255,22 @@ def _equations(jaxpr: Any) -> Iterable[Any]:
     """Yield all equations of a jaxpr, and of the jaxprs nested in it."""
     for equation in jaxpr.eqns:
         yield equation
-        for parameter in equation.params.values():
-            for part in parameter if isinstance(parameter, (tuple, list)) else (parameter,):
-                inner = getattr(part, "jaxpr", part)
-                if hasattr(inner, "eqns"):
-                    yield from _equations(inner)
+        for part in _parts(equation):
+            inner = getattr(part, "jaxpr", part)
+            if hasattr(inner, "eqns"):
+                yield from _equations(inner)
+
+
+def _parts(equation: Any) -> Iterable[Any]:
+    for parameter in equation.params.values():
+        yield from parameter if isinstance(parameter, (tuple, list)) else (parameter,)
 
 
 def _digest(jaxpr: Any) -> str:
-    """Return a digest that distinguishes jaxprs."""
+    """Return a digest that distinguishes jaxprs. Their text does not show constants, also not those of a nested jitted function."""
     digest = blake2b(str(jaxpr.jaxpr).encode(), digest_size=16)
-    for constant in jaxpr.consts:
+    nested = (part for equation in _equations(jaxpr.jaxpr) for part in _parts(equation) if hasattr(part, "jaxpr"))
+    for constant in (x for closed in (jaxpr, *nested) for x in getattr(closed, "consts", ())):
         is_key = jnp.issubdtype(jnp.result_type(constant), jax.dtypes.extended)
         digest.update(np.asarray(jax.random.key_data(constant) if is_key else constant).tobytes())
     return digest.hexdigest()

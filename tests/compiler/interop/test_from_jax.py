@@ -354,3 +354,15 @@ def test_results_may_be_written_to_and_inputs_right_after_the_call():
         x += 1
         y += 1
         assert (y.numpy() == 2 * (i + 1) + 1).all()
+
+
+def test_jitted_functions_that_differ_in_a_constant_are_two():
+    def scaled(factors):
+        constant = jnp.asarray(factors)
+        return sg.from_jax(jax.jit(lambda x: x * constant))
+
+    twice, thrice = scaled([2.0, 2.0]), scaled([3.0, 3.0])
+    fast = sg.compile(lambda x: (twice(x) + 10 * thrice(x)).sum())
+    value, gradient = fast.value_and_grad(sg.tensor([1.0, 5.0]), wrt="x")
+    assert value.item() == 2 + 30 + 10 + 150
+    assert gradient.tolist() == [32, 32]
