@@ -175,7 +175,7 @@ def match(node: Any, given: Any, label: str, leaves: list[Any]) -> None:
         raise TypeError(f"{label}: this argument is part of the program, as the {content} that it was exported with: leave it out")
     else:
         value = build(node, [])
-        if type(given) is not type(value) or (given != value and not (given != given and value != value)):
+        if type(given) is not type(value) or repr(given) != repr(value):  # 0.0 == -0.0, and nan != nan
             raise TypeError(f"{label}: it is part of the program, as {value!r}; got {describe(given)}. Export again for another one")
 
 

@@ -94,6 +94,8 @@ def _label(names: Sequence[str], path: Sequence[Any]) -> str:
 def _key(leaf: Any) -> Any:
     if isinstance(leaf, jax.Array):
         return "array", leaf.shape, str(leaf.dtype)
+    if isinstance(leaf, (float, complex, np.inexact)):
+        return type(leaf), repr(leaf)  # 0.0 == -0.0, and nan != nan
     try:
         hash(leaf)
     except TypeError:

@@ -244,6 +244,8 @@ def _weak(x: Any, wide: bool) -> Tensor:
 def _key(leaf: Any) -> Any:
     if isinstance(leaf, Tensor):
         return "array", storage_of(leaf).shape, str(storage_of(leaf).dtype)
+    if isinstance(leaf, (float, complex, np.inexact)):
+        return type(leaf), repr(leaf)  # 0.0 == -0.0, and nan != nan
     try:
         hash(leaf)
     except TypeError:

@@ -368,3 +368,10 @@ def test_structures_go_through_json():
     assert str(built["a"][1]) == "(1, True, None, 'x', nan, -0.0, 1180591620717411303424)"
     assert built[3].first == "second"
     assert built[3].second == {}
+
+
+def test_floats_that_are_part_of_a_program_are_compared_by_their_bits():
+    node = pytree_json.encode((-0.0, float("nan")), fixed=True)
+    pytree_json.match(node, (-0.0, -float("nan")), "k", [])
+    with pytest.raises(TypeError, match=r"^k.0: it is part of the program, as -0.0; got float 0.0"):
+        pytree_json.match(node, (0.0, float("nan")), "k", [])

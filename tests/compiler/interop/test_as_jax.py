@@ -249,6 +249,11 @@ def test_static_and_dynamic_arguments():
     assert seen == [3.0]
 
 
+def test_static_floats_are_compared_by_their_bits():
+    f = sg.compile(lambda x, s: sg.copysign(x, s), static="s").as_jax()
+    assert [f(jnp.array(1.0), s).item() for s in (0.0, -0.0, 0.0)] == [1, -1, 1]
+
+
 COMPLEX = {
     "complex to complex": (lambda z: z * z * (1 + 2j), lambda f: lambda x: jnp.real(f(jnp.exp(1j * x))).sum()),
     "complex to real": (lambda z: (z * z.conj()).real, lambda f: lambda x: f(x * (1 + 2j)).sum()),

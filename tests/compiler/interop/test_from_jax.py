@@ -366,3 +366,8 @@ def test_jitted_functions_that_differ_in_a_constant_are_two():
     value, gradient = fast.value_and_grad(sg.tensor([1.0, 5.0]), wrt="x")
     assert value.item() == 2 + 30 + 10 + 150
     assert gradient.tolist() == [32, 32]
+
+
+def test_static_floats_are_compared_by_their_bits():
+    signed = sg.from_jax(lambda x, s: jnp.copysign(x, s), static="s")
+    assert [signed(sg.ones(1), s).item() for s in (0.0, -0.0, 0.0, np.float32(-0.0))] == [1, -1, 1, -1]
