@@ -5,6 +5,7 @@ from __future__ import annotations
 import importlib.util
 import json
 import pathlib
+import pkgutil
 import re
 import subprocess
 import sys
@@ -98,3 +99,47 @@ def test_every_formula_of_the_page_of_ops_is_typeset():
     assert "<mtext>sinc_derivative</mtext>" in mathml(r"\operatorname{sinc\_derivative}\left(x\right)")
     assert "<mtext>L</mtext>" in mathml(r"\text{L}")
     assert mathml("x", block=True).startswith('<math xmlns="http://www.w3.org/1998/Math/MathML" display="block">')
+
+
+GLOSSARY = (DOCS / "glossary.md").read_text()
+ENTRY = re.compile(r"^- \*\*(.+?)\*\*: (.+(?:\n  .+)*)$", re.MULTILINE)
+SOURCES = [path for top in ("symgrad", "compiler") for path in sorted((DOCS.parent / top).rglob("*.py"))]
+CLASSES = {name for path in SOURCES for name in re.findall(r"^class (\w+)", path.read_text(), re.MULTILINE)}
+
+
+def glossary():
+    """The terms of the glossary with their definitions, each on one line."""
+    return [(term, " ".join(text.split())) for term, text in ENTRY.findall(GLOSSARY)]
+
+
+def is_one_sentence(text):
+    plain = re.sub(r"`[^`]*`|\([^()]*\)", "x", text)
+    return plain[0].isupper() and plain.endswith(".") and re.search(r"[.!?]\s", plain) is None
+
+
+def test_the_glossary_has_about_forty_terms_in_order():
+    terms = [term for term, _ in glossary()]
+    assert GLOSSARY.count("\n- ") == len(terms)  # an entry in another form would not be seen
+    assert 38 <= len(terms) <= 46
+    assert terms == sorted(terms, key=str.lower)
+    assert len({term.lower() for term in terms}) == len(terms)
+
+
+def test_every_term_of_the_glossary_is_defined_by_one_sentence():
+    assert [term for term, text in glossary() if not is_one_sentence(text)] == []
+    assert not is_one_sentence("A tensor. It has a shape.")
+    assert not is_one_sentence("a fragment")
+
+
+def test_names_in_the_glossary_exist():
+    """Classes, and dotted names of modules and of what is in them."""
+    named = {span for _, text in glossary() for span in re.findall(r"`([^`]+)`", text)}
+    classes = {name for name in named if re.fullmatch(r"[A-Z]\w*[a-z]\w*", name)}
+    dotted = {name for name in named if re.fullmatch(r"symgrad(\.\w+)+", name)}
+    assert len(classes) > 15
+    assert len(dotted) > 10
+    assert classes - CLASSES == set()
+    for name in dotted:
+        assert pkgutil.resolve_name(name) is not None, name
+    with pytest.raises((AttributeError, ImportError)):
+        pkgutil.resolve_name("symgrad.compiler.runtime.no_such_module")
