@@ -143,3 +143,25 @@ def test_names_in_the_glossary_exist():
         assert pkgutil.resolve_name(name) is not None, name
     with pytest.raises((AttributeError, ImportError)):
         pkgutil.resolve_name("symgrad.compiler.runtime.no_such_module")
+
+
+CHANGELOG = (DOCS.parent / "CHANGELOG.md").read_text()
+KINDS = ["Added", "Changed", "Deprecated", "Removed", "Fixed", "Security"]
+MARK = "**Silently wrong before:** "
+
+
+def test_the_changelog_keeps_to_its_form():
+    """Keep a Changelog: six kinds of changes, each at most once per version and in this order, and one mark for silently wrong results."""
+    versions = re.split(r"^## ", CHANGELOG, flags=re.MULTILINE)[1:]
+    assert versions[0].startswith("[Unreleased]\n")
+    for version in versions:
+        found = re.findall(r"^### (.+)$", version, re.MULTILINE)
+        assert found == [kind for kind in KINDS if kind in found]
+        before, *sections = re.split(r"^### ", version, flags=re.MULTILINE)
+        assert "\n- " not in before
+        for section in sections:
+            entries = re.findall(r"^- (.+(?:\n  .+)*)$", section, re.MULTILINE)
+            assert len(entries) == len(set(entries)) == section.count("\n- ") > 0
+            for entry in entries:
+                assert entry.startswith(MARK) == ("silently wrong" in entry.lower()), entry
+                assert section.startswith("Fixed\n") or not entry.startswith(MARK), entry
