@@ -16,6 +16,10 @@ from harness import Task
 import symgrad as sg
 
 _RATE = 1e-7  # so that every call does the same work
+NOTE = """The NumPy back end (`backend="numpy"`) compared with the others. XLA steps are measured during their first thousand runs,
+before small tensors share pooled buffers.
+
+"""
 
 
 def _perceptron_data(sizes, batch):

@@ -21,6 +21,10 @@ from symgrad.compiler.function.compiled import Compiled
 
 COUNTS = (1, 10, 50)
 GOAL = {"jax.jit": 1.3}
+NOTE = """The cost of a call compared with `jax.jit`, for every form of arguments. Before there was one fast path
+([decision 16](decisions/0016-fast-path.md)) a call took up to 16 times as long as with `jax.jit`, and derivatives without `wrt` more.
+
+"""
 
 
 def total(*xs):

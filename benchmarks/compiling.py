@@ -176,8 +176,8 @@ def _medians(task: str, what: str, depth: int) -> list[dict[str, float]]:
 def report() -> str:
     found: dict[Any, dict[str, float]] = {}
     lines = [
-        "Seconds of the processor until the first result, without imports: ours (trace, differentiate, simplify, emit) + JAX's and XLA's."
-        f" Medians of {RUNS} runs.",
+        "CPU seconds until the first result, without imports: symgrad's share (trace, differentiate, simplify, emit) + JAX's and XLA's"
+        f" share. Medians of {RUNS} runs.",
         "",
         "| task | layers | symgrad: ours + XLA's | jax.jit, unrolled | jax.jit, lax.scan | symgrad / unrolled | / scan |",
         "| --- | --- | --- | --- | --- | --- | --- |",

@@ -77,10 +77,10 @@ def by_sympy(depth: int) -> str:
 
 def report() -> str:
     check()
-    lines = ["Times of the processor.", "", "| program, depth | chain rule, s | derived, s | printed, s | all, s | ms for each level |"]
+    lines = ["Times are CPU times.", "", "| program, depth | chain rule, s | derived, s | printed, s | all, s | ms for each level |"]
     lines += ["| --- | --- | --- | --- | --- | --- |"]
     lines += [row("`e = e*sin(e) + 1`", chain(n), n, 2 if n == 1000 else None) for n in CHAINS]
     lines += [row("layers `tanh(x @ w)`", net(n), n, 3 if n == 100 else None) for n in NETS]
-    lines += ["", "SymPy's `diff` of the same chain, written out:", ""]
+    lines += ["", "The same chain, written out and differentiated with SymPy's `diff`:", ""]
     lines += ["| depth | SymPy, s | its operations | symgrad, derived and printed, s |", "| --- | --- | --- | --- |", *map(by_sympy, SYMPY)]
     return "\n".join(lines)

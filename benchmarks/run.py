@@ -42,13 +42,15 @@ def main(names: list[str]) -> None:
             text = table(results)
             if name == "kernels":
                 text += f"\n\n{importlib.import_module(name).memory()}"
-        parts.append(f"## {name}\n\n{text}\n")
+        note = getattr(importlib.import_module(name), "NOTE", "")
+        parts.append(f"## {name}\n\n{note}{text}\n")
         print(parts[-1], flush=True)
     if "--docs" in sys.argv:
         versions = f"Python {platform.python_version()}, NumPy {np.__version__}, torch {torch.__version__}"
         head = (
-            "# Benchmarks\n\nContenders interleaved in one process on one core, results compared first; times are minimum / median,"
-            f" ratios by minimum. {versions}. Made by `python benchmarks/run.py --docs`.\n\n"
+            "# Benchmarks\n\nAfter this page you know how fast symgrad is compared with NumPy, PyTorch, JAX and SymPy, and which speed"
+            " targets it meets.\n\nThe programs of each task run in turns, in one process on one core, after their results were compared."
+            f" Times are minimum / median, ratios compare minima. {versions}. Measured with `python benchmarks/run.py --docs`.\n\n"
         )
         pathlib.Path(__file__).parents[1].joinpath("docs", "benchmarks.md").write_text(head + "\n".join(parts))
 
