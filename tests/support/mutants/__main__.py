@@ -70,7 +70,7 @@ def noticed(tree: Path, fault: Fault, tests: list[str], times: Mapping[str, floa
     """What fails with the fault in a copy of the tree, and passes without it; None if nothing does."""
     if nursery is not None:
         by = noticed_in_forks(nursery, fault, tests, times)
-        if by != NEEDS_PROCESS:
+        if by is None or not by.startswith(NEEDS_PROCESS):
             return by
     for batch in batches(tests, times):
         while batch:
@@ -90,7 +90,7 @@ def noticed_in_forks(nursery: Nursery, fault: Fault, tests: list[str], times: Ma
     while True:
         with planted(nursery.tree, fault):
             by = nursery.failure(fault.path, original, tests, times)
-        if by is None or "::" not in by or nursery.failure(fault.path, original, [name_of(by)], times) is None:
+        if by is None or not by.startswith("FAILED ") or nursery.failure(fault.path, original, [name_of(by)], times) is None:
             return by
         tests = [name for name in tests if name != name_of(by)]  # it fails without the fault, too
 

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import gc
 import importlib
+import itertools
 import json
 import os
 import pkgutil
@@ -139,7 +140,7 @@ class Forking:
         if faulty != request["original"] and not plant(path, request["original"], faulty):
             return NEEDS_PROCESS
         chosen = [items[name] for name in request["tests"] if name in items]
-        for item, following in zip(chosen, [*chosen[1:], None], strict=True):
+        for item, following in itertools.zip_longest(chosen, chosen[1:]):
             if any(report.failed for report in runtestprotocol(item, log=False, nextitem=following)):
                 return f"FAILED {item.nodeid}"
         return None
