@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 import operator
-import warnings
 from collections.abc import Callable
 from fractions import Fraction
 from typing import Any
@@ -16,6 +15,7 @@ from symgrad.application import apply, refuse_gradient
 from symgrad.coercion import stored, tensor_argument
 from symgrad.computed_options import filled, fixed, is_computed, spaced, stepped
 from symgrad.from_data import finish, quiet_cast, tensor
+from symgrad.lines import warn
 from symgrad.mode import local
 from symgrad.ops import promotion
 from symgrad.ops.boxmuller import fma
@@ -203,7 +203,7 @@ def _range(start: Any, end: Any, step: Any, dtype: np.dtype[Any]) -> Array:
 
 def range(start: Any = 0, end: Any = None, step: Any = 1, *, dtype: Any = None, requires_grad: bool = False) -> Tensor:
     """PyTorch's old `range`, which includes its end."""
-    warnings.warn("torch.range is deprecated: use arange, which produces values in [start, end).", UserWarning, stacklevel=2)
+    warn("torch.range is deprecated: use arange, which produces values in [start, end).")
     count = math.floor((end - start) / step) + 1
     return finish((start + np.arange(count) * float(step)).astype(numpy_type(dtype)), None, requires_grad)
 

@@ -6,7 +6,6 @@ theirs; what is mixed is promoted.
 
 from __future__ import annotations
 
-import warnings
 from fractions import Fraction
 from itertools import chain
 from typing import Any
@@ -17,6 +16,7 @@ from symgrad import devices, dtypes
 from symgrad.application import apply
 from symgrad.computed_options import gathered, is_computed, known
 from symgrad.escapes import COPIES, COPY, DLPACK, before_escape
+from symgrad.lines import warn
 from symgrad.mode import local
 from symgrad.ops.foreign import native, without_mask
 from symgrad.ops.promotion import kind, promote_types, scalar_type
@@ -65,7 +65,7 @@ def tensor(
 ) -> Tensor:
     """A copy of `data` as a new leaf; `name` is what formulas call it."""
     if isinstance(data, Tensor):
-        warnings.warn(COPY_CONSTRUCTED, UserWarning, stacklevel=2)
+        warn(COPY_CONSTRUCTED)
     if name is not None and not isinstance(name, str):
         raise TypeError(f"tensor(): argument 'name' must be str, not {name.__class__.__name__}")
     if isinstance(data, Tensor) and local.mode.capture is not None:
@@ -147,7 +147,7 @@ def from_numpy(ndarray: Any) -> Tensor:
             " not supported."
         )
     if not ndarray.flags.writeable:
-        warnings.warn(NOT_WRITABLE, UserWarning, stacklevel=2)
+        warn(NOT_WRITABLE)
     return wrap(ndarray.view(np.ndarray))
 
 
@@ -169,7 +169,7 @@ def frombuffer(buffer: Any, *, dtype: Any, count: int = -1, offset: int = 0, req
     """A one-dimensional tensor on the memory of an object with the buffer protocol."""
     array: Array = np.frombuffer(without_mask(buffer), dtypes.numpy_type(dtype), count, offset)
     if not array.flags.writeable:
-        warnings.warn(NOT_WRITABLE.replace("NumPy array", "buffer"), UserWarning, stacklevel=2)
+        warn(NOT_WRITABLE.replace("NumPy array", "buffer"))
     return finish(array, None, requires_grad)
 
 

@@ -1,4 +1,4 @@
-"""Which line of the user's code is running: for messages."""
+"""The line of the user's code that is running, for messages and warnings."""
 
 from __future__ import annotations
 
@@ -17,24 +17,24 @@ _LIBRARIES = tuple(str(Path("-packages", name, "_"))[:-1] for name in ("jax", "n
 
 @functools.cache
 def is_inner(file: str) -> bool:
-    """Whether a file belongs to symgrad, to Python's standard library, or to a library that calls us for a user."""
+    """True if a file belongs to symgrad, to the standard library, or to a library that calls symgrad on behalf of a user."""
     if file.startswith(_PACKAGE) or file.startswith("<frozen") or any(part in file for part in _LIBRARIES):
         return True
     return file.startswith(_STANDARD) and "-packages" not in file
 
 
 def user_line() -> str:
-    """Where the user's code is now: `model.py:12`."""
-    frame: Any = sys._getframe(1)
+    """Return the line that the user's code is at: `model.py:12`."""
+    frame: Any = sys._getframe()
     while frame.f_back is not None and is_inner(frame.f_code.co_filename):
         frame = frame.f_back
     return f"{frame.f_code.co_filename}:{frame.f_lineno}"
 
 
 def called_in(folder: str) -> list[str]:
-    """The functions in files of a library's folder that the user's code is in now, innermost first."""
+    """Return the names of the running functions in files of a library's folder, innermost first, up to the user's code."""
     found = []
-    frame: Any = sys._getframe(1)
+    frame: Any = sys._getframe()
     while frame is not None and is_inner(frame.f_code.co_filename):
         if folder in frame.f_code.co_filename:
             found.append(frame.f_code.co_name)
@@ -43,7 +43,7 @@ def called_in(folder: str) -> list[str]:
 
 
 def raised_at(error: BaseException) -> str:
-    """The last line of the user's code that an error went through."""
+    """Return the last line of the user's code that an error went through."""
     found, step = "", error.__traceback__
     while step is not None:
         if not is_inner(step.tb_frame.f_code.co_filename):
@@ -52,10 +52,10 @@ def raised_at(error: BaseException) -> str:
     return found
 
 
-def warn(message: str) -> None:
-    """Warn at the user's line."""
-    frame: Any = sys._getframe(1)
-    level = 2
+def warn(message: str, category: type[Warning] = UserWarning) -> None:
+    """Issue a warning that points at the user's line."""
+    frame: Any = sys._getframe()
+    level = 1
     while frame.f_back is not None and is_inner(frame.f_code.co_filename):
         frame, level = frame.f_back, level + 1
-    warnings.warn(message, stacklevel=level)
+    warnings.warn(message, category, stacklevel=level)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import warnings
+from symgrad.lines import warn
 
 __all__ = [
     "are_deterministic_algorithms_enabled", "get_float32_matmul_precision", "is_deterministic_algorithms_warn_only_enabled",
@@ -38,7 +38,7 @@ def set_float32_matmul_precision(precision: str) -> None:
     if precision in _PRECISIONS:
         _Settings.precision = precision
     else:
-        warnings.warn(f"{precision} is not one of 'highest', 'high', or 'medium': it has no effect", UserWarning, stacklevel=2)
+        warn(f"{precision} is not one of 'highest', 'high', or 'medium': it has no effect")
 
 
 def get_float32_matmul_precision() -> str:

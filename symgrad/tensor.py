@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
@@ -11,6 +10,7 @@ import numpy as np
 from symgrad import devices, dtypes, layouts
 from symgrad.escapes import POINTER, redacted_text
 from symgrad.graph import Node, Output, named
+from symgrad.lines import warn
 from symgrad.mode import guard_epoch, local
 from symgrad.ops.foreign import without_mask
 from symgrad.ops.promotion import kind
@@ -235,7 +235,7 @@ class Tensor:
     def grad(self) -> Tensor | None:
         """What `backward` accumulates: for leaves that require grad, and for other tensors after `retain_grad()`."""
         if self._grad is None and self._node is not None and not getattr(self, "retains_grad", False):
-            warnings.warn(NO_GRAD_HERE, UserWarning, stacklevel=2)
+            warn(NO_GRAD_HERE)
         if local.mode.capture is not None:
             local.mode.capture.before_grad_read(self)
         return self._grad

@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import functools
 import inspect
-import warnings
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -30,6 +29,7 @@ from symgrad.compiler.rewrite.stable import stabilise
 from symgrad.compiler.trace.trace import Trace, trace
 from symgrad.compiler.trace.tracer import user_line
 from symgrad.errors import TraceError, describe
+from symgrad.lines import warn
 from symgrad.ops.promotion import default_float, kind
 from symgrad.tensor import Tensor
 
@@ -151,10 +151,9 @@ def _warn_of_rounding(name: str, traced: Trace) -> None:
     captured = traced.graph.labels[len(traced.graph.labels) - len(traced.captured) :]
     rounded = [label for label, t in zip(captured, traced.captured, strict=True) if t._array.dtype in (np.float64, np.complex128)]
     if rounded:
-        warnings.warn(
+        warn(
             f"{user_line()}: {name} computes with {', '.join(rounded)} in 64 bits, and JAX is set to 32 (jax_enable_x64 is off), so it is"
             " rounded; call it under jax.enable_x64(True), or give the function tensors of float32",
-            stacklevel=6,
         )
 
 

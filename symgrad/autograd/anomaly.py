@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Callable
 from typing import Any
 
@@ -10,6 +9,7 @@ import numpy as np
 
 from symgrad.engine import node_of
 from symgrad.graph import Node
+from symgrad.lines import warn
 from symgrad.mode import Observer, local
 
 
@@ -70,7 +70,7 @@ def _explain(node: Node) -> None:
         text = "No forward pass information available. Enable detect anomaly during forward pass for more information."
     else:
         text = f"Traceback of forward call that caused the error:\n{origin}"
-    warnings.warn(f"Error detected in {node.name()}. {text}", stacklevel=2)
+    warn(f"Error detected in {node.name()}. {text}")
 
 
 class set_detect_anomaly:
@@ -99,10 +99,7 @@ class detect_anomaly:
 
     def __init__(self, check_nan: bool = True) -> None:
         self.check_nan = check_nan
-        warnings.warn(
-            "Anomaly Detection has been enabled. This mode will increase the runtime and should only be enabled for debugging.",
-            stacklevel=2,
-        )
+        warn("Anomaly Detection has been enabled. This mode will increase the runtime and should only be enabled for debugging.")
 
     def __enter__(self) -> None:
         self._switch = set_detect_anomaly(True, self.check_nan)

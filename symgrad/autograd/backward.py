@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import threading
-import warnings
 from typing import Any
 
 import numpy as np
@@ -15,6 +14,7 @@ from symgrad.engine import Backward, BackwardBackend, call, key_of, saved_arrays
 from symgrad.errors import describe
 from symgrad.escapes import AUTOGRAD_GRAD, BACKWARD, before_escape
 from symgrad.graph import ARRAYS, Node, Output, is_node
+from symgrad.lines import warn
 from symgrad.mode import Mode, local
 from symgrad.ops.namespace import raw
 from symgrad.ops.table import TABLE
@@ -208,7 +208,7 @@ def backward(
     roots = _roots(outputs, _many(grad_tensors, len(outputs)), _backward_backend(create_graph))
     captures = None if inputs is None else _targets(inputs)
     if create_graph:
-        warnings.warn(CYCLE, stacklevel=3)
+        warn(CYCLE)
     _run(roots, keep, create_graph, captures)
 
 

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 
 from symgrad.autograd.backward import grad
+from symgrad.lines import warn
 from symgrad.tensor import Tensor, wrap
 
 
@@ -126,10 +126,9 @@ def _wanted(inputs: tuple[Any, ...]) -> list[tuple[int, Tensor]]:
         raise ValueError("gradcheck expects at least one input tensor to require gradient, but none of the them have requires_grad=True.")
     for i, x in wanted:
         if x._array.dtype.str[1:] not in ("f8", "c16"):
-            warnings.warn(
+            warn(
                 f"Input #{i} requires gradient and is not a double precision floating point or complex. This check will likely fail"
                 " if all the inputs are not of double precision floating point or complex.",
-                stacklevel=4,
             )
     return wanted
 

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import warnings
 from typing import Any
 
 from symgrad.errors import describe
+from symgrad.lines import warn
 from symgrad.tensor import Tensor
 from symgrad.views import detach
 
@@ -20,7 +20,7 @@ class Variable(metaclass=_IsTensor):
 
     def __new__(cls, data: Any, requires_grad: bool = False, volatile: bool | None = None) -> Any:
         if volatile is not None:
-            warnings.warn("volatile was removed and now has no effect. Use `with torch.no_grad():` instead.", stacklevel=2)
+            warn("volatile was removed and now has no effect. Use `with torch.no_grad():` instead.")
         if not isinstance(data, Tensor):
             raise TypeError(f"Variable data has to be a tensor, but got {describe(data)}")
         result = detach(data)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import itertools
 import math
-import warnings
 from collections.abc import Sequence
 from typing import Any
 
@@ -14,6 +13,7 @@ from symgrad.dispatch import tensors as ops
 from symgrad.errors import require
 from symgrad.functional.einsum import contract
 from symgrad.functional.names import METHODS, method, method_inplace, public
+from symgrad.lines import warn
 from symgrad.ops.promotion import kind, word
 from symgrad.ops.shapes import normalize_axis
 from symgrad.tensor import Tensor
@@ -200,10 +200,9 @@ def _add_product(input: Tensor, x: Tensor, y: Tensor, beta: Any, alpha: Any) -> 
 @public
 def chain_matmul(*matrices: Tensor) -> Tensor:
     """The product of matrices, in the order that costs least."""
-    warnings.warn(
+    warn(
         "torch.chain_matmul is deprecated and will be removed in a future PyTorch release. Use torch.linalg.multi_dot instead, which"
         " accepts a list of two or more tensors rather than multiple parameters.",
-        stacklevel=3,
     )
     given = tensor_list("chain_matmul", matrices)
     return given[0] if len(given) == 1 else multi_dot(given)
@@ -303,11 +302,10 @@ def _mH(input: Tensor) -> Tensor:
 def _T(input: Tensor) -> Tensor:
     """All dimensions in reverse."""
     if input.ndim != 2:
-        warnings.warn(
+        warn(
             "The use of `x.T` on tensors of dimension other than 2 to reverse their shape is deprecated and it will throw an error in"
             " a future release. Consider `x.mT` to transpose batches of matrices or `x.permute(*torch.arange(x.ndim - 1, -1, -1))` to"
             " reverse the dimensions of a tensor.",
-            stacklevel=2,
         )
     if input.ndim < 2:
         return input

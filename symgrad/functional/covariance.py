@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 from typing import Any
 
 from symgrad.dispatch import tensors as ops
@@ -12,6 +11,7 @@ from symgrad.functional.complexes import view_as_complex, view_as_real
 from symgrad.functional.names import method
 from symgrad.functional.reduction import sum
 from symgrad.functional.shaping import reshape, squeeze
+from symgrad.lines import warn
 from symgrad.tensor import Tensor
 
 __all__ = ["corrcoef", "cov"]
@@ -38,7 +38,7 @@ def cov(input: Tensor, *, correction: int = 1, fweights: Tensor | None = None, a
     if aweights is not None and correction:
         freedom = total - correction * sum(weights * aweights) / total
     if freedom <= 0:
-        warnings.warn(_NO_FREEDOM, UserWarning, stacklevel=3)
+        warn(_NO_FREEDOM)
         freedom = 0
     centred = x - sum(x if weights is None else x * weights, 1, keepdim=True) / total
     weighted = centred if weights is None else centred * weights

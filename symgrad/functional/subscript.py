@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import operator
-import warnings
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -15,6 +14,7 @@ from symgrad.dispatch import tensors as ops
 from symgrad.escapes import INDICES, MASK, SCALAR_MASK, before_escape
 from symgrad.functional.names import METHODS
 from symgrad.functional.writing import copy_, fill_
+from symgrad.lines import warn
 from symgrad.mode import local
 from symgrad.ops.foreign import class_name, hint
 from symgrad.ops.indexing import as_slices, check_range, index_shape, put
@@ -164,7 +164,7 @@ def _unpacked(index: Any) -> Any:
     nested = (Tensor, np.ndarray, list, tuple, range, slice)
     if not any(item is None or item is Ellipsis or isinstance(item, nested) for item in index):
         return index
-    warnings.warn(_SEQUENCE, UserWarning, stacklevel=4)
+    warn(_SEQUENCE)
     return tuple(index)
 
 

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import warnings
 from dataclasses import InitVar, dataclass, field
 from typing import Any
 
 from symgrad.creation import full
+from symgrad.lines import warn
 from symgrad.nn import functional as F, init
 from symgrad.nn.module import Module
 from symgrad.nn.options import Options
@@ -223,7 +223,7 @@ class Hardtanh(Options):
         super().__post_init__()
         for name, given in (("min_val", min_value), ("max_val", max_value)):
             if given is not None:
-                warnings.warn(f"keyword argument `{name}ue` is deprecated and renamed to `{name}`", FutureWarning, stacklevel=3)
+                warn(f"keyword argument `{name}ue` is deprecated and renamed to `{name}`", FutureWarning)
                 setattr(self, name, given)
         if self.max_val <= self.min_val:
             raise AssertionError(f"max_val ({self.max_val}) must be greater than min_val ({self.min_val})")

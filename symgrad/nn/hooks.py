@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 from collections import OrderedDict
 from collections.abc import Callable
 from typing import Any
@@ -10,6 +9,7 @@ from typing import Any
 from symgrad.autograd import is_grad_enabled
 from symgrad.autograd.function import Function
 from symgrad.autograd.hooks import RemovableHandle
+from symgrad.lines import warn
 from symgrad.mode import local
 from symgrad.tensor import Tensor
 
@@ -157,7 +157,7 @@ class BackwardHooks:
         if isinstance(result, Tensor):
             return _gated((result,), self.at_output, zeros=False)[0]
         words = f"For backward hooks to be called, module output should be a Tensor or a tuple of Tensors but received {result.__class__}"
-        warnings.warn(words, stacklevel=4)
+        warn(words)
         return result
 
     def at_output(self, places: list[int], count: int, grads: Any) -> Any:
@@ -172,7 +172,7 @@ class BackwardHooks:
     def _without_input(self) -> None:
         if self.module._backward_hooks or EVERYWHERE["_backward_hooks"]:
             words = "Full backward hook is firing when gradients are computed with respect to module outputs"
-            warnings.warn(f"{words} since no inputs require gradients.", stacklevel=2)
+            warn(f"{words} since no inputs require gradients.")
         for _, hook in _hooks(self.module, "_backward_hooks"):
             result = hook(self.module, (None,) * self.count, self.grad_output)
             if result is not None and not (isinstance(result, tuple) and all(g is None for g in result)):
@@ -252,10 +252,9 @@ class _Call:
             try:
                 self._after(id, hook)
             except Exception as error:
-                warnings.warn(
+                warn(
                     "module forward hook with ``always_call=True`` raised an exception that was silenced as another error was raised"
                     f" in forward: {error}",
-                    stacklevel=4,
                 )
 
 

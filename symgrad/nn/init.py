@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import warnings
 from collections.abc import Callable
 from functools import wraps
 from typing import Any
@@ -12,6 +11,7 @@ from symgrad.autograd import no_grad
 from symgrad.creation import empty_like, eye as identity
 from symgrad.functional import where
 from symgrad.linalg import qr
+from symgrad.lines import warn
 from symgrad.random import Generator, randperm
 from symgrad.tensor import Tensor
 
@@ -66,7 +66,7 @@ def trunc_normal_(
     """Fill with normally distributed numbers between a and b: what falls outside is drawn again."""
     if mean < a - 2 * std or mean > b + 2 * std:
         words = "mean is more than 2 std from [a, b] in nn.init.trunc_normal_. The distribution of values may be incorrect."
-        warnings.warn(words, stacklevel=3)
+        warn(words)
     inside = math.erf((b - mean) / std / math.sqrt(2)) - math.erf((a - mean) / std / math.sqrt(2)) > 0.6
     propose = _normal_proposal(tensor, mean, std, a, b, generator) if inside else _even_proposal(tensor, mean, std, a, b, generator)
     result, rejected = propose()
@@ -166,7 +166,7 @@ def _kaiming_std(tensor: Tensor, a: float, mode: str, nonlinearity: str) -> floa
 def _without_elements(tensor: Tensor) -> bool:
     if tensor.numel():
         return False
-    warnings.warn("Initializing zero-element tensors is a no-op", stacklevel=3)
+    warn("Initializing zero-element tensors is a no-op")
     return True
 
 
@@ -221,7 +221,7 @@ def _old(function: Callable[..., Tensor]) -> Callable[..., Tensor]:
     @wraps(function)
     def old(*args: Any, **kwargs: Any) -> Tensor:
         words = f"`nn.init.{name}` is now deprecated in favor of `nn.init.{name}_`."
-        warnings.warn(words, FutureWarning, stacklevel=2)
+        warn(words, FutureWarning)
         return function(*args, **kwargs)
 
     old.__name__ = old.__qualname__ = name

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 from collections import OrderedDict
 from collections.abc import Callable, Mapping
 from typing import Any, Self
@@ -13,6 +12,7 @@ from symgrad.autograd.hooks import RemovableHandle
 from symgrad.conversion import parse_to
 from symgrad.counted import GuardedDict, GuardedHooks
 from symgrad.creation import empty_like
+from symgrad.lines import warn
 from symgrad.mode import local
 from symgrad.nn import state
 from symgrad.nn.hooks import (
@@ -176,7 +176,7 @@ class Module(Tree):
     def state_dict(self, *args: Any, destination: Any = None, prefix: str = "", keep_vars: bool = False) -> dict[str, Any]:
         """Parameters and persistent buffers by their paths, without history unless `keep_vars`."""
         if args:
-            warnings.warn("Positional args are being deprecated, use kwargs instead.", FutureWarning, stacklevel=2)
+            warn("Positional args are being deprecated, use kwargs instead.", FutureWarning)
             given = dict(zip(("destination", "prefix", "keep_vars"), args, strict=False))
             return self.state_dict(**{"destination": destination, "prefix": prefix, "keep_vars": keep_vars, **given})
         return state.save(self, destination, prefix, keep_vars)

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
 from symgrad.creation import ones, zeros
 from symgrad.dtypes import int64
+from symgrad.lines import warn
 from symgrad.mode import local
 from symgrad.nn import functional as F, init
 from symgrad.nn.linear import parameter_or_none
@@ -158,10 +158,9 @@ class _InstanceNorm(_Tracked):
     def _refuse_channels(self, dim: int, size: int) -> None:
         if self.affine:
             raise ValueError(f"expected input's size at dim={dim} to match num_features ({self.num_features}), but got: {size}.")
-        warnings.warn(
+        warn(
             f"input's size at dim={dim} does not match num_features. You can silence this warning by not passing in num_features, which is"
             " not used because affine=False",
-            stacklevel=4,
         )
 
     def _normalized(self, input: Tensor) -> Tensor:

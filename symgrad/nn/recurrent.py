@@ -7,13 +7,13 @@ sequences that reach it. The products with the input are taken for all steps at 
 from __future__ import annotations
 
 import math
-import warnings
 from collections.abc import Sequence
 from typing import Any
 
 from symgrad.creation import empty, zeros
 from symgrad.dispatch import tensors as ops
 from symgrad.functional import addmm, cat, relu, stack, tanh
+from symgrad.lines import warn
 from symgrad.nn import functional as F, init
 from symgrad.nn.module import Module
 from symgrad.nn.parameter import Parameter
@@ -66,10 +66,9 @@ class RNNBase(Module):
         if not _is_probability(dropout):
             raise ValueError("dropout should be a number in range [0, 1] representing the probability of an element being zeroed")
         if dropout > 0 and num_layers == 1:
-            warnings.warn(
+            warn(
                 "dropout option adds dropout after all but last recurrent layer, so non-zero dropout expects num_layers greater than 1,"
                 f" but got dropout={dropout} and num_layers={num_layers}",
-                stacklevel=3,
             )
         _require("bias", bias, bool)
         _require("batch_first", batch_first, bool)

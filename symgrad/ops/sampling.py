@@ -17,13 +17,13 @@ from __future__ import annotations
 
 import math
 import operator
-import warnings
 from collections.abc import Sequence
 from typing import Any, TypeAlias
 
 import numpy as np
 
 from symgrad.errors import require
+from symgrad.lines import warn
 from symgrad.ops.boxmuller import fma, normal_blocks, normal_pairs, unit
 from symgrad.ops.generator import (
     INT64_MAX,
@@ -221,7 +221,7 @@ def _check_bounds(dtype: np.dtype[Any], first: int, last: int) -> None:
         require(lowest <= bound <= highest, f"{name} is out of bounds for {dtype}")
         if digits and abs(bound) > 2**digits:
             text = f"{name} is out of bounds [-(2^{digits}), 2^{digits}], beyond which {dtype} skips whole numbers"
-            warnings.warn(text, stacklevel=4)
+            warn(text)
 
 
 def randperm(gen: Generator, n: int, dtype: Any = np.int64) -> Array:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import copy
 import functools
-import warnings
 from collections import OrderedDict, defaultdict
 from collections.abc import Callable, Iterable
 from typing import Any, TypeAlias
@@ -13,6 +12,7 @@ from symgrad.autograd import enable_grad, set_grad_enabled
 from symgrad.autograd.hooks import RemovableHandle
 from symgrad.counted import GuardedHooks, GuardedList
 from symgrad.functional import view_as_real
+from symgrad.lines import warn
 from symgrad.mode import is_tracing, local
 from symgrad.optim.holdings import GuardedOptions, OptimizerGuard, make_guarded
 from symgrad.optim.options import Group, State, counter
@@ -110,10 +110,9 @@ class Optimizer:
         for p in group["params"]:
             self._check_parameter(p)
         if len(group["params"]) != len(set(group["params"])):
-            warnings.warn(
+            warn(
                 "optimizer contains a parameter group with duplicate parameters; in future, this will cause an error; see"
                 " github.com/pytorch/pytorch/issues/40967 for more information",
-                stacklevel=3,
             )
         for other in self.param_groups:
             if ("param_names" in group) != ("param_names" in other):

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Iterator
 from numbers import Number
 from typing import Any, NamedTuple
@@ -13,6 +12,7 @@ from symgrad.dtypes import int64
 from symgrad.errors import describe
 from symgrad.from_data import tensor
 from symgrad.func.tree import apply, leaves, rebuild
+from symgrad.lines import warn
 from symgrad.ops.foreign import class_name
 from symgrad.tensor import Tensor
 from symgrad.utils.data import BatchSampler, DataLoader, Dataset, IterableDataset, RandomSampler, SequentialSampler, TensorDataset
@@ -88,7 +88,7 @@ class Feed:
                 yield raw
             if self.read_once:
                 self.exhausted = True
-                warnings.warn(f"the data ran out before an epoch of {self.limit} steps was done", stacklevel=2)
+                warn(f"the data ran out before an epoch of {self.limit} steps was done")
                 return
             self._open = None
 

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import os
-import warnings
 from typing import Any
 
 from symgrad.errors import TraceError
+from symgrad.lines import warn
 from symgrad.training.callback import Callback
 from symgrad.training.learning_rate import learning_rate
 
@@ -83,4 +83,4 @@ class TensorBoard(Callback):
         try:
             self._writer("train").add_graph(net, x)
         except TraceError as error:  # a picture less is no reason to lose the training
-            warnings.warn(f"TensorBoard: the net has no graph to show: {error}", stacklevel=2)
+            warn(f"TensorBoard: the net has no graph to show: {error}")

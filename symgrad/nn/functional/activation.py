@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import warnings
 from typing import Any
 
 from symgrad.dispatch import tensors as ops
 from symgrad.dtypes import float64
 from symgrad.functional.neural import hardshrink, over_axis, prelu
+from symgrad.lines import warn
 from symgrad.ops.shapes import normalize_axis
 from symgrad.tensor import Tensor
 from symgrad.views import inplace as in_place
@@ -154,9 +154,7 @@ def glu(input: Tensor, dim: int = -1) -> Tensor:
 def _axis(name: str, input: Tensor, dim: int | None) -> int:
     if dim is not None:
         return dim
-    warnings.warn(
-        f"Implicit dimension choice for {name} has been deprecated. Change the call to include dim=X as an argument.", stacklevel=3
-    )
+    warn(f"Implicit dimension choice for {name} has been deprecated. Change the call to include dim=X as an argument.")
     return 0 if input.ndim in (0, 1, 3) else 1
 
 
@@ -178,7 +176,7 @@ def softmin(input: Tensor, dim: int | None = None, _stacklevel: int = 3, dtype: 
 def gumbel_softmax(logits: Tensor, tau: float = 1, hard: bool = False, eps: float = 1e-10, dim: int = -1) -> Tensor:
     """A draw from the categories with these log-odds, softened by tau; if `hard`, one-hot with the gradient of the soft one."""
     if eps != 1e-10:
-        warnings.warn("`eps` parameter is deprecated and has no effect.", stacklevel=2)
+        warn("`eps` parameter is deprecated and has no effect.")
     gumbels = -logits.detach().new_empty(logits.shape).exponential_().log()
     soft = softmax((logits + gumbels) / tau, dim)
     if not hard:

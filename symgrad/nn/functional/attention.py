@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import math
-import warnings
 from typing import Any
 
 from symgrad.creation import ones, zeros
 from symgrad.dispatch import tensors as ops
 from symgrad.dtypes import bool as boolean
 from symgrad.functional import cat
+from symgrad.lines import warn
 from symgrad.nn.functional.activation import softmax
 from symgrad.nn.functional.dropout import dropout
 from symgrad.nn.functional.linear import linear, pad
@@ -109,9 +109,7 @@ def additive_mask(mask: Tensor | None, name: str, like: Tensor, other: Tensor | 
     if mask.dtype != boolean and not mask.is_floating_point():
         raise AssertionError(f"only bool and floating types of {name} are supported")
     if other is not None and other.dtype != mask.dtype:
-        warnings.warn(
-            f"Support for mismatched {name} and {other_name} is deprecated. Use same type for both instead.", stacklevel=4
-        )
+        warn(f"Support for mismatched {name} and {other_name} is deprecated. Use same type for both instead.")
     return zeros(mask.shape, dtype=like.dtype).masked_fill(mask, -math.inf) if mask.dtype == boolean else mask
 
 

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import warnings
 from typing import Any
 
 from symgrad.escapes import before_escape, option
+from symgrad.lines import warn
 from symgrad.mode import record_draw
 from symgrad.ops.generator import default_generator
 from symgrad.ops.sampling import dropout_mask
@@ -50,11 +50,10 @@ def _feature_mask(input: Tensor) -> tuple[int, ...]:
 def _feature_dropout(name: str, ranks: tuple[int, int], input: Tensor, p: float, training: bool, inplace: bool) -> Tensor:
     _check_probability(p)
     if input.ndim not in ranks:
-        warnings.warn(
+        warn(
             f"{name}: Received a {input.ndim}-D input to {name}, which is deprecated and will result in an error in a future release. To"
             f" retain the behavior and silence this warning, please use dropout instead. Inputs of {name} have {ranks[0]} or {ranks[1]}"
             " dimensions.",
-            stacklevel=4,
         )
     if not training or p == 0:
         return input
@@ -75,11 +74,10 @@ def dropout1d(input: Tensor, p: float = 0.5, training: bool = True, inplace: boo
 def dropout2d(input: Tensor, p: float = 0.5, training: bool = True, inplace: bool = False) -> Tensor:
     """Whole channels of (batch, channels, height, width) set to 0 at random."""
     if input.ndim == 3:
-        warnings.warn(
+        warn(
             "dropout2d: Received a 3D input to dropout2d and assuming that channel-wise 1D dropout behavior is desired - input is"
             " interpreted as shape (N, C, L), where C is the channel dim. To maintain the 1D channel-wise dropout behavior, please switch"
             " to using dropout1d instead.",
-            stacklevel=3,
         )
     return _feature_dropout("dropout2d", (3, 4), input, p, training, inplace)
 

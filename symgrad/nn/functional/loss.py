@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import math
-import warnings
 from typing import Any
 
 from symgrad.coercion import tensors_of
 from symgrad.dispatch import tensors as ops
+from symgrad.lines import warn
 from symgrad.mode import local
 from symgrad.nn.functional.activation import log_softmax
 from symgrad.nn.functional.checks import require_floats
@@ -41,10 +41,9 @@ def reduced(value: Tensor, reduction: str) -> Tensor:
 
 def _warn_sizes(name: str, input: Tensor, target: Tensor) -> None:
     if input.shape != target.shape:
-        warnings.warn(
+        warn(
             f"Using a target size ({target.shape}) that is different to the input size ({input.shape}). This will likely lead to incorrect"
             f" results due to broadcasting ({name}). Please ensure they have the same size.",
-            stacklevel=3,
         )
 
 
@@ -283,10 +282,9 @@ def kl_div(
 ) -> Tensor:
     """target (log(target) - input), with `input` a logarithm."""
     if reduction == "mean" and size_average is None and reduce is None:
-        warnings.warn(
+        warn(
             "reduction: 'mean' divides the total loss by both the batch size and the support size. 'batchmean' divides only by the batch"
             " size, and aligns with the KL div math definition.",
-            stacklevel=2,
         )
     value = target.exp() * (target - input) if log_target else ops.xlogy(target, target) - target * input
     if reduction == "batchmean":

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Iterable
 from types import GeneratorType
 from typing import Any, TypeAlias
@@ -12,6 +11,7 @@ from symgrad.computed_options import fixed, is_computed
 from symgrad.from_data import tensor
 from symgrad.functional import stack
 from symgrad.linalg import vector_norm
+from symgrad.lines import warn
 from symgrad.tensor import Tensor
 
 Tensors: TypeAlias = Tensor | Iterable[Tensor]
@@ -62,7 +62,7 @@ def clip_grad_norm_(
     """Scale the gradients, in place, so that the norm of all together is at most `max_norm`; the norm that they had."""
     listed = _listed(parameters)
     if not listed and isinstance(parameters, GeneratorType):
-        warnings.warn("`parameters` is an empty generator, no gradient clipping will occur.", stacklevel=2)
+        warn("`parameters` is an empty generator, no gradient clipping will occur.")
     total = get_total_norm(_gradients(listed), norm_type, error_if_nonfinite)
     clip_grads_with_norm_(listed, max_norm, total)
     return total
@@ -73,7 +73,7 @@ def clip_grad_norm(
 ) -> Tensor:
     """The old name of `clip_grad_norm_`."""
     words = "`torch.nn.utils.clip_grad_norm` is now deprecated in favor of `torch.nn.utils.clip_grad_norm_`."
-    warnings.warn(words, FutureWarning, stacklevel=2)
+    warn(words, FutureWarning)
     return clip_grad_norm_(parameters, max_norm, norm_type, error_if_nonfinite)
 
 

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import warnings
 from typing import Any
 
+from symgrad.lines import warn
 from symgrad.nn.module import Module
 from symgrad.nn.parameter import Parameter
 from symgrad.nn.utils.parametrizations import norm_except_dim, normalized
@@ -36,7 +36,7 @@ def find_hook(module: Module, kind: type[Any], name: str) -> int | None:
 def weight_norm(module: Module, name: str = "weight", dim: int | None = 0) -> Module:
     """Train the lengths and the directions of a weight; `parametrizations.weight_norm` is the newer form."""
     words = "`torch.nn.utils.weight_norm` is deprecated in favor of `torch.nn.utils.parametrizations.weight_norm`."
-    warnings.warn(words, FutureWarning, stacklevel=2)
+    warn(words, FutureWarning)
     if find_hook(module, WeightNorm, name) is not None:
         raise RuntimeError(f"Cannot register two weight_norm hooks on the same parameter {name}")
     hook, weight = WeightNorm(name, dim), getattr(module, name)

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import math
-import warnings
 from typing import Any, SupportsFloat
 
+from symgrad.lines import warn
 from symgrad.optim.lr_scheduler.scheduler import EPOCH_GIVEN, LRScheduler, assign, require_optimizer, values
 from symgrad.optim.optimizer import Optimizer
 
@@ -52,7 +52,7 @@ class ReduceLROnPlateau(LRScheduler):
         """Tell the value of the metric after an epoch."""
         current = float(metrics)
         if epoch is not None:
-            warnings.warn(EPOCH_GIVEN, UserWarning, stacklevel=2)
+            warn(EPOCH_GIVEN)
         self.last_epoch = self.last_epoch + 1 if epoch is None else epoch
         if self._is_better(current, self.best):
             self.best, self.num_bad_epochs = current, 0

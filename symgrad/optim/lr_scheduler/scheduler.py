@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import functools
-import warnings
 from typing import Any
 
+from symgrad.lines import warn
 from symgrad.mode import local
 from symgrad.optim.optimizer import Optimizer
 from symgrad.optim.options import Group
@@ -127,7 +127,7 @@ class LRScheduler:
     def get_lr(self) -> list[Any]:
         """The next rates of all groups; called by `step`."""
         if not self._get_lr_called_within_step:
-            warnings.warn("To get the last learning rate computed by the scheduler, please use `get_last_lr()`.", UserWarning, stacklevel=2)
+            warn("To get the last learning rate computed by the scheduler, please use `get_last_lr()`.")
         return self._rates()
 
     def _rates(self) -> list[Any]:
@@ -145,12 +145,12 @@ class LRScheduler:
         told(self)
         if self._step_count == 1:
             if not hasattr(self.optimizer.step, "hooked"):
-                warnings.warn(OVERRIDDEN, UserWarning, stacklevel=2)
+                warn(OVERRIDDEN)
             elif not self.optimizer._opt_called:
-                warnings.warn(TOO_EARLY, UserWarning, stacklevel=2)
+                warn(TOO_EARLY)
         self._step_count += 1
         if epoch is not None:
-            warnings.warn(EPOCH_GIVEN, UserWarning, stacklevel=2)
+            warn(EPOCH_GIVEN)
         self._update_lr(epoch)
 
     def _update_lr(self, epoch: int | None = None) -> None:

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import itertools
 import os
-import warnings
 from collections.abc import Callable, Iterable, Iterator
 from typing import TYPE_CHECKING, Any, Generic
 
+from symgrad.lines import warn
 from symgrad.random import Generator
 from symgrad.utils.data.collate import default_collate as default_collate, default_convert as default_convert
 from symgrad.utils.data.dataset import Dataset, IterableDataset, Sample
@@ -145,7 +145,7 @@ class DataLoader(Generic[Sample]):
     def _warn_of_many_workers(self) -> None:
         cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
         if self.num_workers > cores:
-            warnings.warn(TOO_MANY_WORKERS.format(count=self.num_workers, cores=cores), stacklevel=3)
+            warn(TOO_MANY_WORKERS.format(count=self.num_workers, cores=cores))
 
 
 def _check_workers(num_workers: int, timeout: float, prefetch_factor: int | None, persistent_workers: bool) -> None:
@@ -201,7 +201,7 @@ class LoaderIterator:
 
     def __init__(self, loader: DataLoader[Any]) -> None:
         if loader.pin_memory:
-            warnings.warn(NOT_PINNED, stacklevel=4)
+            warn(NOT_PINNED)
         self._dataset = loader.dataset
         self._num_workers = loader.num_workers
         self._sampler = loader._index_sampler
@@ -224,7 +224,7 @@ class LoaderIterator:
         self._yielded += 1
         if self._said_length is not None and self._yielded > self._said_length:
             text = LONGER_THAN_SAID.format(dataset=self._dataset, said=self._said_length, count=self._yielded)
-            warnings.warn(text + EVERY_WORKER_HAS_ALL * bool(self._num_workers), stacklevel=2)
+            warn(text + EVERY_WORKER_HAS_ALL * bool(self._num_workers))
         return batch
 
     def _next_batch(self) -> Any:

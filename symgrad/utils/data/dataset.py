@@ -5,10 +5,10 @@ from __future__ import annotations
 import bisect
 import itertools
 import math
-import warnings
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Any, Generic, TypeVar
 
+from symgrad.lines import warn
 from symgrad.random import Generator, default_generator, randperm
 from symgrad.tensor import Tensor
 
@@ -196,5 +196,5 @@ def _counts(size: int, fractions: Sequence[float]) -> list[int]:
         counts[i % len(counts)] += 1
     for i, n in enumerate(counts):
         if n == 0:
-            warnings.warn(f"Length of split at index {i} is 0. This might result in an empty dataset.", stacklevel=3)
+            warn(f"Length of split at index {i} is 0. This might result in an empty dataset.")
     return counts
