@@ -8,9 +8,8 @@ from difflib import get_close_matches
 from types import MappingProxyType
 from typing import Any
 
+from symgrad.compiler.backends.base import BACKENDS
 from symgrad.devices import device
-
-_BACKENDS = ("xla", "numpy", "auto")
 
 
 @dataclass(frozen=True)
@@ -26,6 +25,7 @@ class Options:
     donate: bool = False
     """True if the memory of tensor arguments may be reused for results: they are invalid after the call."""
     backend: str = "xla"
+    """The name of the back end that runs the kernels, see `symgrad.compiler.backends.base`."""
     roll: bool = True
     """True if equal layers become a loop where XLA compiles that faster."""
     verbose: bool = False
@@ -41,8 +41,9 @@ class Options:
     """Arguments that are padded to the next one of several lengths."""
 
     def __post_init__(self) -> None:
-        if self.backend not in _BACKENDS:
-            raise ValueError(f"backend={self.backend!r}: kernels run by {', '.join(map(repr, _BACKENDS))}")
+        backend: Any = self.backend
+        if not isinstance(backend, str) or backend not in BACKENDS:
+            BACKENDS.refuse(backend)
         if self.returns not in (None, "tensor", "numpy"):
             raise ValueError(f'returns={self.returns!r}: a call returns "tensor" or "numpy", or follows its arguments (None)')
         if self.fallback not in (None, "eager"):

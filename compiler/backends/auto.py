@@ -1,23 +1,26 @@
-"""backend="auto": both back ends run the first calls, and the faster one runs the others.
+"""backend="auto": all candidates run the first calls, and the fastest one runs the others.
 
-A kernel is a pure function of arrays, so running it twice is safe. The two take turns, and the fastest run of each counts: it is the one
-that was disturbed least. Compilation does not count. Arguments are measured where they are, since transferring them is part of every call.
-Captured tensors are placed where each back end will find them. XLA may reuse the memory of tensors that are written to, so each measured
-run gets copies of these.
+Candidates are the back ends that are registered as such: NumPy, XLA, and any other with `candidate=True`. NumPy is the first one: it gives
+the results until the decision, and another candidate must give the same numbers.
+
+A kernel is a pure function of arrays, so running it twice is safe. The candidates take turns, and the fastest run of each counts: it is the
+one that was disturbed least. Compilation does not count. Arguments are measured where they are, since transferring them is part of every
+call. Captured tensors are placed where each back end will find them. A kernel may reuse the memory of tensors that are written to, so each
+measured run gets copies of these.
 """
 
 from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any
 
 import numpy as np
 
-from symgrad.compiler.backends.base import Kernel
-from symgrad.compiler.backends.numpy.kernel import HostKernel as HostKernel
+from symgrad.compiler.backends.base import BACKENDS, Kernel, KernelRequest, make_kernel as make_other_kernel
 from symgrad.compiler.backends.packing import Packing
 from symgrad.compiler.ir.graph import Graph
 from symgrad.errors import GraphError
@@ -43,28 +46,41 @@ class BackendChoice:
     final: bool = True
 
     def __str__(self) -> str:
-        return f"{_NAMES[self.backend]}: {self.reason}"
+        return f"{_title(self.backend)}: {self.reason}"
 
 
-_NAMES = {"numpy": "NumPy", "xla": "XLA"}
+def make_kernel(request: KernelRequest) -> AutoKernel:
+    """Return a kernel that measures the candidates."""
+    candidates = {b.name: partial(_make_candidate, b.name, request) for b in BACKENDS.values() if b.candidate}
+    return AutoKernel(request.name, candidates, request.resident_inputs)
+
+
+def _make_candidate(name: str, request: KernelRequest) -> Kernel:
+    donated = request.donated if BACKENDS[name].donates else ()
+    return make_other_kernel(request.graph, request.name, options=replace(request.options, backend=name), donated=donated)
 
 
 class AutoKernel:
-    """A kernel that delegates to the faster back end, as soon as that is known."""
+    """A kernel that delegates to the fastest back end, as soon as that is known. Kernels are made by `candidates`; the first one is
+    NumPy's."""
 
     packing: Packing | None = None
 
-    def __init__(self, graph: Graph, name: str, xla: Callable[[], Kernel], resident_inputs: Sequence[int] = ()) -> None:
+    def __init__(self, name: str, candidates: Mapping[str, Callable[[], Kernel]], resident_inputs: Sequence[int] = ()) -> None:
         self.name = name
-        self.choice = BackendChoice("numpy", "both are measured on the first calls", {}, final=False)
-        self._host: Kernel = HostKernel(graph, name)
-        self._make_xla = xla
+        self._first, *others = candidates
+        self._host = candidates[self._first]()
+        """The kernel that runs calls until the decision."""
+        self._unmade = {backend: candidates[backend] for backend in others}
+        self._kernels = {self._first: self._host}
+        """The kernels that are measured."""
+        self._refused: list[str] = []
         self._resident_inputs = set(resident_inputs)
-        self._xla: Kernel | None = None
-        self._times: dict[str, list[float]] = {"numpy": [], "xla": []}
+        self._times: dict[str, list[float]] = {backend: [] for backend in candidates}
         self._lock = threading.Lock()
-        self.chosen: Kernel = self._host
-        """The kernel that runs calls: NumPy's until the decision."""
+        every = "both" if len(candidates) == 2 else f"all {len(candidates)}"
+        self.choice = BackendChoice(self._first, f"{every} are measured on the first calls", {}, final=False)
+        self.chosen = self._host
 
     @property
     def graph(self) -> Graph:
@@ -104,56 +120,66 @@ class AutoKernel:
             return self._host.launch([np.asarray(x) for x in operands])
         return self.chosen.launch(operands, found)
 
-    def buffer(self, array: Array) -> Any:
+    def buffer(self, array: Array, /) -> Any:
         return self.chosen.buffer(array)
 
     def source(self) -> str:
         return self.chosen.source()
 
     def _measure(self, operands: Sequence[Any]) -> Sequence[Any]:
-        """Run both kernels and return NumPy's result; decide if there were enough runs."""
+        """Run all kernels and return NumPy's result; decide if there were enough runs."""
         arrays = [np.asarray(x) for x in operands]
         found = self._host.launch(arrays)
-        if self._xla is None:
-            try:
-                self._xla = self._make_xla()
-                other = [np.asarray(r) for r in self._xla.launch(self._xla_operands(operands, arrays))]
-            except (ImportError, GraphError) as error:
-                return self._decide("numpy", f"XLA cannot run it ({error})", found)
-            if not all(map(_close, found, other)):
-                return self._decide("numpy", "XLA gives other numbers, NumPy those of eager code", found)
-        here = [arrays[i] if i in self._resident_inputs else x for i, x in enumerate(operands)]
+        for backend, make in [*self._unmade.items()]:
+            self._make(backend, make, operands, arrays, found)
+            del self._unmade[backend]  # an interrupted one is made again
+        if len(self._kernels) == 1:
+            return self._decide(self._first, self._refused or ["no other back end is a candidate"], found)
         begin = time.perf_counter()
-        while len(self._times["xla"]) < ROUNDS and time.perf_counter() - begin < MAX_SECONDS:
-            self._times["numpy"].append(_seconds(self._host, here))
-            self._times["xla"].append(_seconds(self._xla, self._xla_operands(operands, arrays)))
-        if len(self._times["xla"]) < ROUNDS:
+        while len(self._times[self._first]) < ROUNDS and time.perf_counter() - begin < MAX_SECONDS:
+            for backend, kernel in self._kernels.items():
+                self._times[backend].append(_seconds(kernel, self._operands(kernel, operands, arrays)))
+        if len(self._times[self._first]) < ROUNDS:
             return found
-        fastest = {name: min(times) for name, times in self._times.items()}
-        best = min(fastest, key=fastest.__getitem__)
-        (worst,) = fastest.keys() - {best}
-        times = f"{_readable(fastest[best])} a run, {_NAMES[worst]} {_readable(fastest[worst])} (the fastest of {ROUNDS} runs each)"
-        return self._decide(best, times, found)
+        (best, least), *slower = sorted(((b, min(self._times[b])) for b in self._kernels), key=lambda pair: pair[1])
+        times = ", ".join([f"{_readable(least)} a run", *(f"{_title(b)} {_readable(t)}" for b, t in slower)])
+        return self._decide(best, [f"{times} (the fastest of {ROUNDS} runs each)", *self._refused], found)
 
-    def _xla_operands(self, operands: Sequence[Any], arrays: Sequence[Array]) -> list[Any]:
-        """Return the operands for the XLA kernel: copies of resident and donated inputs, so that it may consume them."""
-        assert self._xla is not None
-        own = self._resident_inputs.union(self._xla.donated)
-        return [self._xla.buffer(arrays[i]) if i in own else x for i, x in enumerate(operands)]
-
-    def _decide(self, backend: str, reason: str, found: Sequence[Any]) -> Sequence[Any]:
-        if backend == "xla" and self._xla is not None:
-            self.chosen = self._xla
+    def _make(self, backend: str, make: Callable[[], Kernel], operands: Sequence[Any], arrays: Sequence[Array], wanted: Any) -> None:
+        """Make the kernel of a candidate and run it once; it is measured if its results are those that are wanted."""
+        try:
+            kernel = make()
+            found = [np.asarray(r) for r in kernel.launch(self._operands(kernel, operands, arrays))]
+        except (ImportError, GraphError) as error:
+            self._refused.append(f"{_title(backend)} cannot run it ({error})")
+            return
+        if len(found) == len(wanted) and all(map(_close, wanted, found)):
+            self._kernels[backend] = kernel
         else:
-            self._xla = None
-        self.choice = BackendChoice(backend, reason, {name: min(times) for name, times in self._times.items() if times})
+            self._refused.append(f"{_title(backend)} gives other numbers, {_title(self._first)} those of eager code")
+
+    def _operands(self, kernel: Kernel, operands: Sequence[Any], arrays: Sequence[Array]) -> list[Any]:
+        """Return the operands for a kernel: resident inputs where it will find them, and copies of donated inputs, which it consumes."""
+        found = list(operands)
+        for i in self._resident_inputs.union(kernel.donated):
+            found[i] = kernel.buffer(arrays[i]) if kernel.on_device or i in kernel.donated else arrays[i]
         return found
+
+    def _decide(self, backend: str, reasons: Sequence[str], found: Sequence[Any]) -> Sequence[Any]:
+        self.chosen = self._kernels[backend]
+        self._kernels.clear()
+        self.choice = BackendChoice(backend, "; ".join(reasons), {name: min(times) for name, times in self._times.items() if times})
+        return found
+
+
+def _title(backend: str) -> str:
+    return BACKENDS[backend].title if backend in BACKENDS else backend
 
 
 def _seconds(kernel: Kernel, operands: Sequence[Any]) -> float:
     """Return the seconds that a run takes on the fast path: with host operands the results are copied to the host too."""
-    execute, host = kernel.executable, any(x.__class__ is np.ndarray for x in operands)
-    assert execute is not None
+    execute = kernel.executable or (lambda *given: kernel.launch(given))
+    host = any(x.__class__ is np.ndarray for x in operands)
     get, put = kernel.x64 or (_no_switch, _no_switch)
     begin = time.perf_counter()
     before = get() if host else None
@@ -178,8 +204,10 @@ def _no_switch(*_: Any) -> Any:
 
 
 def _close(found: Array, other: Array) -> bool:
+    if found.dtype != other.dtype or found.shape != other.shape:
+        return False
     if found.dtype.kind in "biu" or not found.size:
-        return found.dtype == other.dtype and found.shape == other.shape
+        return True
     size = found.dtype.itemsize // (2 if found.dtype.kind == "c" else 1)
     a, b = (x.astype(np.complex128 if x.dtype.kind == "c" else np.float64) for x in (found, other))
     finite = np.isfinite(a)

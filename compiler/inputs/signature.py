@@ -15,7 +15,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from operator import index
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -23,7 +23,6 @@ from symgrad import dtypes
 from symgrad.compiler.guards.alias import aliased_pairs
 from symgrad.compiler.inputs.pytree import LEAF, flatten, paths, static_values, structure_key, unflatten
 from symgrad.compiler.inputs.wrt import NamedArgument, named_arguments
-from symgrad.compiler.options import Options
 from symgrad.compiler.trace.tracer import user_line
 from symgrad.device_tensor import is_donated, storage_of
 from symgrad.errors import TraceError, describe
@@ -31,6 +30,9 @@ from symgrad.mode import local
 from symgrad.ops.foreign import elementwise_array, native
 from symgrad.ops.promotion import default_float
 from symgrad.tensor import Tensor, wrap
+
+if TYPE_CHECKING:
+    from symgrad.compiler.options import Options
 
 _WIDEST: dict[type, Any] = {float: np.float64, complex: np.complex128, int: np.int64, bool: np.bool_}
 

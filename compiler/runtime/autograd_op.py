@@ -12,7 +12,7 @@ import numpy as np
 
 from symgrad.application import apply, make_node
 from symgrad.compiler.autodiff import pull as differentiate
-from symgrad.compiler.backends.base import Kernel, make_kernel
+from symgrad.compiler.backends.base import BACKENDS, Kernel, make_kernel
 from symgrad.compiler.inputs.sources import launch
 from symgrad.compiler.ir.graph import Graph
 from symgrad.compiler.ir.nan_origin import Lines, check_nans
@@ -38,7 +38,7 @@ class AutogradOp:
         self.graph, self.options = graph, options
         self.lines = lines
         """Maps values to the lines of user code that made them."""
-        given = donatable_inputs(graph, donated)
+        given = donatable_inputs(graph, donated) if BACKENDS[options.backend].donates else ()
         self.donates = make_kernel(graph, options=options, donated=given) if given else None
         """The kernel for calls that are not recorded: it may reuse the memory of donated arguments."""
         self.single = len(graph.outputs) == 1
@@ -163,8 +163,8 @@ def _any_requires_grad(tensors: Sequence[Tensor]) -> bool:
 
 
 def donatable_inputs(graph: Graph, positions: Iterable[int]) -> tuple[int, ...]:
-    """Return the inputs whose memory can hold a result of the same type: XLA can reuse no other. Scalars are skipped: they are not worth
-    it, and their buffers may be shared."""
+    """Return the inputs whose memory can hold a result of the same type: back ends can reuse no other. Scalars are skipped: they are not
+    worth it, and their buffers may be shared."""
     free = Counter((v.shape, v.dtype) for v in graph.outputs)
     found = []
     for i in positions:

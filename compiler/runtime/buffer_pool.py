@@ -50,7 +50,7 @@ class BufferPool:
         """Number of kernel inputs that precede the pooled ones."""
         kept = packing.inputs[self.first_input :]
         self.empty_slots = [None] * len(kept)
-        self._state, device_put = PoolState(), kernel.device_put  # type: ignore[attr-defined]  # an XlaKernel
+        self._state, device_put = PoolState(), kernel.buffer
         self._groups = _pool_members(graph.inputs, kept, written, self._state, device_put)
         gradients_left = [group for group in packing.outputs if group[0] in gradients]
         last = len(packing.outputs) - len(gradients_left)

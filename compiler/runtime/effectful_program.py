@@ -16,7 +16,7 @@ from typing import Any
 
 import numpy as np
 
-from symgrad.compiler.backends.base import Kernel, make_kernel
+from symgrad.compiler.backends.base import BACKENDS, Kernel, make_kernel
 from symgrad.compiler.backends.packing import SMALL_BYTES, Packing
 from symgrad.compiler.guards.alias import aliased_pairs
 from symgrad.compiler.guards.guard import Guards
@@ -86,10 +86,12 @@ class EffectfulProgram:
         resident = [i for i, source in enumerate(self.sources, arguments) if not isinstance(source, RngInput)]
         if self.operation is not None:
             self.operation.resident_inputs = resident
-        packed = options.backend == "xla" and self._can_pool() and not options.donate
+        backend = BACKENDS[options.backend]
+        packed = backend.pools and self._can_pool() and not options.donate
         writes = [i for i, _ in effects.writes]
         given = (
-            () if packed or self.expected_outcomes or effects.keeps_history else (*writes, *(range(arguments) if options.donate else ()))
+            () if packed or not backend.donates or self.expected_outcomes or effects.keeps_history
+            else (*writes, *(range(arguments) if options.donate else ()))
         )
         # never donate an input that another path or backward may still need
         donated = donatable_inputs(self.graph, dict.fromkeys(given))

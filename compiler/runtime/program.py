@@ -74,7 +74,7 @@ class PureProgram:
             return True
         if "taken" not in self._kernels:
             graph = verify(Graph(self.graph.inputs, self.condition_values, self.graph.labels))
-            self._kernels["taken"] = make_kernel(graph, "conditions", self.operation.options)
+            self._kernels["taken"] = make_kernel(graph, "conditions", options=self.operation.options)
         found = self._kernels["taken"].launch([t._storage for t in inputs])
         return all(a.item() == answer for a, answer in zip(found, self.expected_outcomes, strict=True))
 
@@ -101,7 +101,7 @@ class PureProgram:
         if key not in self._kernels:
             with stage("differentiate", self.times), at_lines(self.operation.lines):
                 graph = self.graph if what == "forward" else verify(self._derived(what, wrt))
-            self._kernels[key] = make_kernel(graph, what, options, resident_inputs=self.operation.resident_inputs)
+            self._kernels[key] = make_kernel(graph, what, options=options, resident_inputs=self.operation.resident_inputs)
         return self._kernels[key]
 
     def compute(self, what: str, wrt: tuple[int, ...], tensors: Sequence[Tensor]) -> list[Tensor]:

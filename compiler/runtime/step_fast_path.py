@@ -6,13 +6,14 @@ inlined for speed.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
 
 from symgrad.compiler.inputs.pytree import LEAF, unflatten
 from symgrad.compiler.inputs.sources import RngInput
+from symgrad.compiler.ir.graph import Value
 from symgrad.compiler.runtime.effectful_program import EffectfulProgram, rewind_generators
 from symgrad.compiler.runtime.executables import LAUNCH_ERRORS
 from symgrad.compiler.runtime.program import CACHE_MISS
@@ -27,8 +28,13 @@ def make_step_fast_path(step: EffectfulProgram, returns: str | None) -> Callable
     """Return a function that runs the step on leaves that are tensors or arrays, or returns CACHE_MISS; None if the step always takes the
     slow path."""
     draws = [x for x, source in zip(step.graph.inputs[step.arguments :], step.sources, strict=True) if isinstance(source, RngInput)]
-    simple = not (step.effects.prints or step.guards.scalar_conditions) and all(x.dtype.itemsize < 8 for x in draws)
+    simple = not (step.effects.prints or step.guards.scalar_conditions) and _needs_no_x64(draws, step)
     return StepFastPath(step, returns).run if step.pool is not None and step.kernel.executable is not None and simple else None
+
+
+def _needs_no_x64(inputs: Sequence[Value], step: EffectfulProgram) -> bool:
+    """True if these inputs may be host arrays without JAX's x64 flag, which 64-bit arrays need on XLA."""
+    return all(x.dtype.itemsize < 8 for x in inputs) or step.kernel.x64 is None
 
 
 class StepFastPath:
@@ -42,8 +48,8 @@ class StepFastPath:
         self.step: Any = step
         self.launcher: Any = step.kernel, step.kernel.executable, step.pool
         self.dtypes = [x.dtype for x in step.graph.inputs[:count]]
-        self.accepts_host_arrays = all(dtype.itemsize < 8 for dtype in self.dtypes)
-        """True if arguments may be host arrays: 64-bit arrays need the x64 context."""
+        self.accepts_host_arrays = _needs_no_x64(step.graph.inputs[:count], step)
+        """True if arguments may be host arrays."""
         self.unpooled_sources = [(source, getattr(source, "read", None)) for source in step.unpooled_sources]
         """Sources of the other kernel inputs, each with the function that reads it if it is a Python scalar, else None."""
         self.draws, self.generators = step.effects.draws, step.effects.generators

@@ -12,6 +12,7 @@ from typing import Any
 
 import numpy as np
 
+from symgrad.compiler.backends.base import KernelRequest
 from symgrad.compiler.backends.numpy.emit import Emitter
 from symgrad.compiler.backends.numpy.legalize import prepare
 from symgrad.compiler.backends.packing import Packing
@@ -22,6 +23,10 @@ from symgrad.ops.spec import Meta
 from symgrad.typing import Array
 
 ndarray = np.ndarray
+
+
+def make_kernel(request: KernelRequest) -> HostKernel:
+    return HostKernel(request.graph, request.name)
 
 
 class HostKernel:
@@ -92,7 +97,7 @@ class HostKernel:
             raise GraphError(f"the kernel gave {given} where its graph says {', '.join(map(type_text, self.graph.outputs))}")
         self._checked = True
 
-    def buffer(self, array: Array) -> Any:
+    def buffer(self, array: Array, /) -> Any:
         """Return a copy."""
         return np.array(array)
 

@@ -16,6 +16,7 @@ from typing import Any
 
 import numpy as np
 
+from symgrad.compiler.backends.base import KernelRequest
 from symgrad.compiler.backends.packing import Packing, types
 from symgrad.compiler.backends.xla.compilation_cache import kept_on_disk
 from symgrad.compiler.backends.xla.emit import source
@@ -33,6 +34,10 @@ from symgrad.ops.spec import Meta
 from symgrad.typing import Array
 
 ndarray = np.ndarray
+
+
+def make_kernel(request: KernelRequest) -> XlaKernel:
+    return XlaKernel(request.graph, request.name, request.options.device, request.donated, request.options.roll, request.packing)
 
 
 class XlaKernel:
@@ -59,6 +64,8 @@ class XlaKernel:
             self.graph = graph = rolled(graph) if roll else graph
         self.name = name
         self.device = device
+        self.buffer: Callable[[Array], Any] = partial(_device_put, device)
+        """Host-to-device copy bound to the device only, so that it does not keep the kernel alive."""
         self.donated = tuple(donated)
         self.wide = _has_64_bit(graph)
         self.packing = packing
@@ -126,15 +133,6 @@ class XlaKernel:
             return x if x.__class__ is ndarray or x.sharding == place else jax.device_put(x, place)
 
         return in_x64(True, lambda: list(map(place_one, operands, there)))  # type: ignore[no-any-return]
-
-    def buffer(self, array: Array) -> Any:
-        """Return a copy on the device, which nothing else can write to."""
-        return _device_put(self.device, array)
-
-    @property
-    def device_put(self) -> Callable[[Array], Any]:
-        """Host-to-device copy bound to the device only, so that it does not keep the kernel alive."""
-        return partial(_device_put, self.device)
 
     @property
     def executable(self) -> Callable[..., Any] | None:

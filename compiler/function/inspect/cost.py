@@ -65,7 +65,7 @@ def cost_of(kernel: Kernel) -> Cost:
     """Return the cost of a kernel, compiling it if needed."""
     kernel = getattr(kernel, "chosen", kernel)  # for "auto", the kernel of the selected back end
     executable = getattr(kernel, "compiled", None)
-    if executable is None:  # NumPy: the graph gives the sizes of inputs and outputs only
+    if executable is None:  # not XLA: the graph gives the sizes of inputs and outputs only
         return Cost(argument_bytes=sum(map(_bytes, kernel.graph.inputs)), output_bytes=sum(map(_bytes, kernel.graph.outputs)))
     counts: Any = executable.cost_analysis() or {}
     counts = counts[0] if isinstance(counts, list) else counts

@@ -8,7 +8,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-from symgrad.compiler.backends.base import Kernel, make_kernel
+from symgrad.compiler.backends.base import BACKENDS, Kernel, make_kernel
 from symgrad.compiler.function.inspect.cost import Cost, cost_of
 from symgrad.compiler.inputs.names import tensor_names
 from symgrad.compiler.inputs.requires_grad import trace_for_derivatives
@@ -36,7 +36,7 @@ class Inspection:
     _latest: PureProgram | EffectfulProgram | None
 
     def source(self, what: str = "forward", wrt: Any = None, backend: str | None = None) -> str:
-        """Return the source of the latest program, on JAX or NumPy, depending on the back end: "forward", or a derivative ("vjp", "jvp",
+        """Return the source of the latest program, as the back end emits it, on JAX or NumPy: "forward", or a derivative ("vjp", "jvp",
         "grad", "value_and_grad", "jacobian", "hessian", "hvp") with respect to all inputs or to `wrt`."""
         return self._kernel(what, wrt, backend).source()
 
@@ -61,10 +61,11 @@ class Inspection:
 
     def hlo(self, what: str = "forward", wrt: Any = None, *, optimized: bool = True) -> str:
         """Return the HLO text of a kernel: optimized, as it runs, or with `optimized=False` the StableHLO that it is compiled from."""
-        made = self._kernel(what, wrt)
+        made: Any = self._kernel(what, wrt)
         kernel: Any = getattr(made, "chosen", made)  # for "auto", the kernel of the selected back end
         if not hasattr(kernel, "compiled"):
-            raise TraceError(f"{self._name} is run by NumPy (backend={self.options.backend!r}), so there is no HLO: see source()")
+            title = BACKENDS[made.choice.backend if kernel is not made else self.options.backend].title
+            raise TraceError(f"{self._name} is run by {title} (backend={self.options.backend!r}), so there is no HLO: see source()")
         return str(kernel.compiled.as_text() if optimized else kernel.stablehlo())
 
     def cost(self, what: str = "forward", wrt: Any = None) -> Cost:
