@@ -147,6 +147,22 @@ def test_donating_is_not_asked_of_a_back_end_that_does_not_donate(toy):
     assert fast._traced().operation.donates is None
 
 
+@pytest.mark.parametrize(("donates", "pools"), [(True, True), (True, False), (False, False)])
+def test_capabilities_decide_and_not_the_name(donates, pools):
+    """XLA under another name: its step uses pooled buffers, or donates, or neither."""
+    register(Backend("mine", "symgrad.compiler.backends.xla.kernel:make_kernel", donates=donates, pools=pools))
+    try:
+        weight = sg.tensor(np.ones((30, 20), np.float32))
+        step = sg.compile(lambda x: (weight.mul_(x), None)[1], backend="mine")
+        for _ in range(4):
+            step(sg.tensor(2.0))
+        assert (step._latest.pool is not None) is pools
+        assert step._latest.kernel.donated == ((1,) if donates else ())
+        assert weight[0, 0].item() == 2.0**4
+    finally:
+        unregister("mine")
+
+
 # --- names
 
 

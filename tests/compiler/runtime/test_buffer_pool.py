@@ -288,3 +288,24 @@ def test_a_name_that_stands_for_another_tensor_is_noticed_between_steps():
     scale = sg.full((3,), 5.0)
     assert fast(sg.ones(3)).tolist() == [5.0] * 3
     assert total.tolist() == [5.0] * 3
+
+
+@pytest.mark.parametrize(("dtype", "fast"), [(np.float32, True), (np.complex64, True), (np.float64, False), (np.complex128, False)])
+def test_host_arrays_take_the_fast_path_unless_they_need_the_x64_flag(dtype, fast, monkeypatch):
+    from symgrad.compiler.runtime.program import CACHE_MISS
+    from symgrad.compiler.runtime.step_fast_path import StepFastPath
+
+    run, hits = StepFastPath.run, []
+
+    def seen(self, args):
+        result = run(self, args)
+        hits.append(result is not CACHE_MISS)
+        return result
+
+    monkeypatch.setattr(StepFastPath, "run", seen)
+    total, x = sg.tensor(np.zeros(3, dtype)), np.array([1, 2, 3], dtype)
+    step = sg.compile(lambda x: (total.add_(x), x * 2)[1])
+    for _ in range(4):
+        assert step(x).tolist() == (x * 2).tolist()
+    assert hits == [fast] * len(hits) != []
+    assert total.tolist() == (x * 4).tolist()
