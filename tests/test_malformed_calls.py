@@ -1,0 +1,38 @@
+"""Arguments and options of other types, shapes and values: every public call does with them what PyTorch does, or what is listed."""
+
+from __future__ import annotations
+
+import pytest
+from malformed_record import DIFFERENCES, OUTCOMES, all_cases, differing, outcomes, read, same
+
+import symgrad as sg
+
+CASES = all_cases()
+RECORDED = read(OUTCOMES)
+LISTED = read(DIFFERENCES)
+UNRECORDED = {"sg.special.lgamma", "sg.special.sigmoid", "init.fans"}
+"""Functions that PyTorch does not have."""
+
+
+@pytest.mark.parametrize("name", RECORDED)
+def test_outcomes(name):
+    """If a difference from PyTorch is intended: tests/support/malformed_record.py says how to write the list anew."""
+    assert differing(outcomes(sg, name, CASES[name]), {**RECORDED[name], **LISTED.get(name, {})}) == {}
+
+
+def test_only_functions_without_a_counterpart_are_not_recorded():
+    assert set(CASES) - set(RECORDED) == UNRECORDED
+
+
+def test_every_difference_is_one():
+    assert [name for name, table in LISTED.items() for label, outcome in table.items() if same(outcome, RECORDED[name].get(label))] == []
+
+
+@pytest.mark.parametrize(
+    ("one", "other"),
+    [(("float32[3]", 1.0), ("float32[3]", 1.01)), (("float32[3]", 1.0), ("float64[3]", 1.0)), (("TypeError", None), ("ValueError", None))],
+)
+def test_outcomes_that_differ_are_noticed(one, other):
+    assert differing({"valid:": one}, {"valid:": other}) == {"valid:": one}
+    assert differing({}, {"valid:": one}) == {"valid:": None}
+    assert differing({"valid:": one}, {"valid:": one}) == {}
