@@ -315,6 +315,8 @@ def _run_checked(mode: Any, row: Row, arrays: list[Any], attrs: dict[str, Any]) 
     out = mode.run(row.numpy, *lifted, **attrs)
     if all(kind(o.dtype) not in "fc" for o in (out if row.outputs != 1 else (out,))):
         return out  # indices or booleans
+    if row.name in ("unique", "unique_consecutive"):  # some of the elements; there is no type without their number
+        return (out[0].astype(arrays[0].dtype), *out[1:])
     meta = row.type(*arrays, **attrs)
     if row.outputs == 1:
         return mode.run(asarray, out, meta.dtype)  # overflow becomes infinity without a warning
@@ -400,4 +402,4 @@ def failure(row: Row, args: tuple[Any, ...], attrs: dict[str, Any], error: Excep
     if isinstance(error, (SymgradError, NotImplementedError)):
         return error
     given = ", ".join(describe(m) for m in metas)
-    return RuntimeError(f"{row.name}: {error} (got {given})")
+    return (TypeError if isinstance(error, TypeError) else RuntimeError)(f"{row.name}: {error} (got {given})")

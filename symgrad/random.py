@@ -165,6 +165,8 @@ def normal(
         target = numpy_type(dtype)
         array = record_draw(lambda: local.mode.run(sampling.normal, gen, shape, target, float(mean), float(std)), gen)
         return deliver("normal", array, out, dtype, device, requires_grad)
+    if dtype is not None:
+        raise TypeError("normal(): dtype= needs a size; numbers for given means or deviations have their type")
     plain = isinstance(mean, (int, float)) and isinstance(std, (int, float))
     mean, std = (x if isinstance(x, (int, float)) else tensor_argument("normal", x, "'mean' or 'std'") for x in (mean, std))
     given = [x._array for x in (mean, std) if isinstance(x, Tensor)]

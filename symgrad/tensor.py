@@ -159,8 +159,8 @@ class Tensor:
         array, size = self._array, self._array.itemsize
         steps = [step // size for step in array.strides]
         for i in range(len(steps) - 1, -1, -1):
-            if not steps[i] and array.shape[i] == 1:  # what NumPy says of a new dimension
-                steps[i] = steps[i + 1] * array.shape[i + 1] if i + 1 < len(steps) else 1
+            if not steps[i] and array.shape[i] <= 1:  # what NumPy says of a new dimension, or of one without elements
+                steps[i] = steps[i + 1] * max(array.shape[i + 1], 1) if i + 1 < len(steps) else 1
         return tuple(steps) if dim is None else steps[normalize_axis(dim, len(steps))]
 
     def data_ptr(self) -> int:

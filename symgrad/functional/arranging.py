@@ -12,7 +12,7 @@ from symgrad.escapes import REPEATS, before_escape
 from symgrad.functional.names import METHODS, method, method_inplace
 from symgrad.functional.shaping import diagonal, expand, flatten, reshape, sizes, transpose, unsqueeze
 from symgrad.mode import local
-from symgrad.ops.shapes import normalize_axis
+from symgrad.ops.shapes import integer, normalize_axis
 from symgrad.tensor import Tensor, wrap
 
 __all__ = [
@@ -66,7 +66,7 @@ def rot90(input: Tensor, k: int = 1, dims: Sequence[int] = (0, 1)) -> Tensor:
     first, second = (normalize_axis(d, input.ndim) for d in dims)
     if first == second:
         raise RuntimeError(f"expected rotation dims to be different, but got dim0 = {dims[0]} and dim1 = {dims[1]}")
-    turns = k % 4
+    turns = integer("k", k, "rot90") % 4
     if turns == 0:
         return clone(input)
     if turns == 2:
@@ -77,7 +77,7 @@ def rot90(input: Tensor, k: int = 1, dims: Sequence[int] = (0, 1)) -> Tensor:
 @method
 def roll(input: Tensor, shifts: int | Sequence[int], dims: int | Sequence[int] | None = None) -> Tensor:
     """Elements moved on, those that leave at the end enter at the start; without `dims` as if the tensor were flat."""
-    moves = tuple(shifts) if isinstance(shifts, (tuple, list)) else (shifts,)
+    moves = tuple(integer("shifts", shift, "roll") for shift in (shifts if isinstance(shifts, (tuple, list)) else (shifts,)))
     given = () if dims is None else tuple(dims) if isinstance(dims, (tuple, list)) else (dims,)
     if given and len(moves) != len(given):
         raise RuntimeError(f"shifts and dimensions must align. shifts: {len(moves)}, dims:{len(given)}")
@@ -109,6 +109,14 @@ def tile(input: Tensor, *dims: Any, **named: Any) -> Tensor:
 @method
 def repeat_interleave(input: Tensor, repeats: Any, dim: int | None = None, *, output_size: int | None = None) -> Tensor:
     """Each element of a dimension repeated, by one number or by a number of its own."""
+    result = _interleaved(input, repeats, dim)
+    axis = 0 if dim is None else normalize_axis(dim, input._array.ndim)
+    if output_size is not None and integer("output_size", output_size, "repeat_interleave") != result._array.shape[axis]:
+        raise RuntimeError(f"repeat_interleave: output_size is {output_size}, but the repeats add up to {result._array.shape[axis]}")
+    return result
+
+
+def _interleaved(input: Tensor, repeats: Any, dim: int | None) -> Tensor:
     if dim is None:
         input, dim = flatten(input), 0
     axis = normalize_axis(dim, input._array.ndim)
@@ -118,6 +126,9 @@ def repeat_interleave(input: Tensor, repeats: Any, dim: int | None = None, *, ou
     if isinstance(repeats, Tensor):
         before_escape(repeats, REPEATS)
     counts = repeats._array if isinstance(repeats, Tensor) else np.asarray(repeats)
+    if counts.dtype.kind not in "iu":
+        error = RuntimeError if isinstance(repeats, Tensor) else TypeError
+        raise error(f"repeat_interleave(): repeats must be integers, got {counts.dtype}")
     if counts.size and counts.min() < 0:
         raise RuntimeError("repeats can not be negative")
     if counts.ndim == 0 or counts.size == 1:
@@ -150,7 +161,7 @@ def tril(input: Tensor, diagonal: int = 0) -> Tensor:
     """Zeros above a diagonal."""
     if input._array.ndim < 2:
         raise RuntimeError("tril: input tensor must have at least 2 dimensions")
-    return ops.tril(input, diagonal=diagonal)  # type: ignore[no-any-return]
+    return ops.tril(input, diagonal=integer("diagonal", diagonal, "tril"))  # type: ignore[no-any-return]
 
 
 @method_inplace
@@ -158,7 +169,7 @@ def triu(input: Tensor, diagonal: int = 0) -> Tensor:
     """Zeros below a diagonal."""
     if input._array.ndim < 2:
         raise RuntimeError("triu: input tensor must have at least 2 dimensions")
-    return ops.triu(input, diagonal=diagonal)  # type: ignore[no-any-return]
+    return ops.triu(input, diagonal=integer("diagonal", diagonal, "triu"))  # type: ignore[no-any-return]
 
 
 @method

@@ -53,6 +53,8 @@ def isclose(input: Tensor, other: Tensor, rtol: float = 1e-05, atol: float = 1e-
     if input._array.dtype != other._array.dtype:
         words = [dtypes.type_word(t._array.dtype) for t in (input, other)]
         raise RuntimeError(f"{words[0]} did not match {words[1]}")
+    if rtol < 0 or atol < 0:
+        raise RuntimeError(f"rtol and atol must be greater than or equal to zero, but got {rtol} and {atol}")
     close: Any = ops.eq(input, other)
     if kind(input._array.dtype) in "bi":
         input, other = (ops.cast(t, dtype=dtypes.float64.dtype) for t in (input, other))

@@ -5,6 +5,7 @@ from __future__ import annotations
 from symgrad.dispatch import tensors as ops
 from symgrad.functional.elementwise import unary
 from symgrad.functional.names import method, public
+from symgrad.ops.promotion import kind, word
 from symgrad.tensor import Tensor
 
 __all__ = ["angle", "complex", "conj", "conj_physical", "imag", "polar", "real", "resolve_conj", "view_as_complex", "view_as_real"]
@@ -54,6 +55,8 @@ def polar(abs: Tensor, angle: Tensor) -> Tensor:
 @public
 def view_as_real(input: Tensor) -> Tensor:
     """The same memory as pairs of real numbers."""
+    if kind(input._array.dtype) != "c":
+        raise RuntimeError("view_as_real is only supported for complex tensors")
     return ops.view_as_real(input)  # type: ignore[no-any-return]
 
 
@@ -61,6 +64,8 @@ def view_as_real(input: Tensor) -> Tensor:
 def view_as_complex(input: Tensor) -> Tensor:
     """The same memory, pairs of real numbers read as complex ones."""
     array = input._array
-    if array.ndim and array.shape[-1] == 2 and array.strides[-1] != array.itemsize:
+    if kind(array.dtype) != "f":
+        raise RuntimeError(f"view_as_complex is only supported for tensors of floats, but got a tensor of scalar type: {word(array.dtype)}")
+    if array.size and array.ndim and array.shape[-1] == 2 and array.strides[-1] != array.itemsize:
         raise RuntimeError("Tensor must have a last dimension with stride 1")
     return ops.view_as_complex(input)  # type: ignore[no-any-return]

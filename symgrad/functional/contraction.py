@@ -283,6 +283,8 @@ def vector_product(input: Tensor, other: Tensor, dim: int) -> Tensor:
 @method
 def adjoint(input: Tensor) -> Tensor:
     """Matrices transposed and conjugated."""
+    if not input.ndim:
+        return _conjugate(input)
     _require_matrices(input, "tensor.adjoint()")
     return _conjugate(ops.transpose(input, dim0=input.ndim - 2, dim1=input.ndim - 1))
 

@@ -15,6 +15,7 @@ from symgrad.functional.names import METHODS, coerced, into, method, method_inpl
 from symgrad.ops.exact import is_exact, root
 from symgrad.ops.foreign import python_number
 from symgrad.ops.promotion import COMPLEX128, FLOAT64, kind, result_type, word
+from symgrad.ops.shapes import integer
 from symgrad.ops.table import TABLE
 from symgrad.tensor import Tensor
 from symgrad.typing import Operand, Scalar
@@ -129,7 +130,7 @@ METHODS["__pos__"] = positive
 @method_inplace
 def round(input: Tensor, *, decimals: int = 0) -> Tensor:
     """To the nearest integer, or to so many decimals; halves go to the even neighbour."""
-    return ops.round_to(input, decimals=decimals) if decimals else ops.round(input)  # type: ignore[no-any-return]
+    return ops.round_to(input, decimals=integer("decimals", decimals, "round")) if decimals else ops.round(input)  # type: ignore[no-any-return]
 
 
 @method_inplace
@@ -141,6 +142,7 @@ def logit(input: Tensor, eps: float | None = None) -> Tensor:
 @public
 def polygamma(n: int, input: Tensor) -> Tensor:
     """The n-th derivative of digamma."""
+    n = integer("n", n, "polygamma")
     if n < 0:
         raise RuntimeError(f"polygamma(n, x) does not support negative n, got {n}")
     return ops.polygamma(input, n=n) if n else ops.digamma(input)  # type: ignore[no-any-return]

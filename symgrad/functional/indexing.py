@@ -97,6 +97,8 @@ def _scatter(name: str, input: Tensor, dim: int, index: Tensor, src: Any) -> Ten
 @method_inplace
 def scatter(input: Tensor, dim: int, index: Tensor, src: Any = None, *, value: Any = None, reduce: str | None = None) -> Tensor:
     """`input` with the elements of `src` (or one value) at the places `index` of dimension `dim`."""
+    if src is None and value is None:
+        raise TypeError("scatter() received an invalid combination of arguments: src or value must be given")
     if reduce not in (None, "add"):
         raise NotImplementedError(f"scatter: reduce={reduce!r} is not supported, only 'add'")
     given = stored(value, input._array.dtype) if src is None else src if isinstance(src, Tensor) else stored(src, input._array.dtype)
@@ -177,6 +179,8 @@ def _check_source(name: str, shape: tuple[int, ...], given: tuple[int, ...], cou
 
 
 def _along(name: str, input: Tensor, dim: int, index: Tensor, source: Any) -> Tensor:
+    if source is None:
+        raise TypeError(f"{name}(): argument '{'value' if name == 'index_fill' else 'source'}' must not be None")
     places, x = _vector(name, index), _raised(input)
     axis = normalize_axis(dim, x._array.ndim)
     if isinstance(source, Tensor) and name != "index_fill":
@@ -211,6 +215,8 @@ def index_fill(input: Tensor, dim: int, index: Tensor, value: Any) -> Tensor:
         )
     if isinstance(value, complex) and kind(input._array.dtype) != "c":
         raise RuntimeError("index_fill_(): Converting complex Scalar to non-complex type is not supported")
+    if value is None:
+        raise TypeError("index_fill(): argument 'value' must be Number or Tensor, not NoneType")
     return _along("index_fill", input, dim, index, stored(value, input._array.dtype))
 
 

@@ -12,6 +12,7 @@ from symgrad.errors import require
 from symgrad.functional.names import method, public
 from symgrad.ops.linalg import require_matrix, require_square
 from symgrad.ops.promotion import kind, word
+from symgrad.ops.shapes import integer
 from symgrad.tensor import Tensor
 
 __all__ = ["cdist", "cholesky_inverse", "cholesky_solve", "det", "inverse", "logdet", "matrix_power", "pinverse", "slogdet"]
@@ -202,9 +203,9 @@ def qr(A: Tensor, mode: str = "reduced") -> return_types.linalg_qr:
 @method
 def matrix_power(input: Tensor, n: int) -> Tensor:
     """The n-th power of square matrices by repeated squaring; of their inverses if n is negative."""
-    if not isinstance(n, int):
-        raise TypeError(f"linalg_matrix_power(): argument 'n' (position 2) must be int, not {n.__class__.__name__}")
-    require_square("linalg.matrix_power", input)
+    n = integer("n", n, "linalg_matrix_power")
+    if input.ndim < 2 or input.shape[-1] != input.shape[-2]:
+        require_square("linalg.matrix_power", input)
     if n == 0:
         size = input.shape[-1]
         return ops.expand(ops.eye(rows=size, columns=size, dtype=input._array.dtype), shape=tuple(input.shape)).clone()  # type: ignore[no-any-return]

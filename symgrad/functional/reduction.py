@@ -12,6 +12,7 @@ from symgrad.escapes import before_escape, option
 from symgrad.functional.names import method, public
 from symgrad.functional.sorting import along, in_type
 from symgrad.ops.foreign import class_name
+from symgrad.ops.promotion import kind
 from symgrad.ops.reduction import axes_of
 from symgrad.tensor import Tensor
 from symgrad.typing import Dims
@@ -29,7 +30,7 @@ def axes(name: str, dim: Any, ndim: int) -> tuple[int, ...]:
     if isinstance(dim, (tuple, list)):
         if not _integers(dim):
             raise TypeError(f"{name}(): argument 'dim' must be tuple of ints, but found element of type {_odd(dim)}")
-    elif not hasattr(dim, "__index__"):
+    elif isinstance(dim, bool) or not hasattr(dim, "__index__"):
         raise TypeError(
             f"{name}() received an invalid combination of arguments: argument 'dim' must be int or tuple of ints, not {class_name(dim)}"
         )
@@ -95,6 +96,8 @@ def nansum(input: Tensor, dim: Dims = None, keepdim: bool = False, *, dtype: Any
 def nanmean(input: Tensor, dim: Dims = None, keepdim: bool = False, *, dtype: Any = None) -> Tensor:
     """Average of what is not NaN."""
     _require_inexact(input, "nanmean(): expected input to have floating point or complex dtype but got {}")
+    if dtype is not None and kind(dtypes.numpy_type(dtype)) not in "fc":
+        raise RuntimeError(f"nanmean(): expected dtype to be a floating point or complex type, got {dtype}")
     axis = axes("nanmean", dim, input._array.ndim)
     return nansum(input, dim, keepdim, dtype=dtype) / ops.sum(ops.eq(input, input), axis=axis, keepdims=keepdim)  # type: ignore[no-any-return]
 
@@ -155,6 +158,8 @@ def min(input: Tensor, dim: Any = None, keepdim: bool = False, *, other: Any = N
 def _extreme(name: str, pair: Any, input: Tensor, dim: Any, keepdim: bool, other: Any) -> Any:
     if isinstance(dim, Tensor):
         dim, other = None, dim
+    if keepdim and dim is None:
+        raise TypeError(f"{name}() received an invalid combination of arguments: keepdim needs a dim")
     if other is not None:
         return getattr(ops, f"{name}imum")(input, other)
     _refuse_complex(name, input)

@@ -12,7 +12,7 @@ from symgrad.coercion import tensor_argument, tensor_list
 from symgrad.dispatch import tensors as ops
 from symgrad.escapes import BITS, before_escape
 from symgrad.functional.names import METHODS, checked, method, public
-from symgrad.ops.shapes import broadcast_shapes as common_shape, infer_shape, normalize_axis
+from symgrad.ops.shapes import broadcast_shapes as common_shape, infer_shape, integer, normalize_axis
 from symgrad.tensor import Size, Tensor, wrap
 from symgrad.typing import Dims
 
@@ -266,7 +266,7 @@ def narrow(input: Tensor, dim: int, start: Any, length: int) -> Tensor:
     axis = normalize_axis(dim, len(shape))
     if isinstance(start, Tensor) and (start.ndim or start._array.dtype.kind not in "iu"):
         raise RuntimeError(f"narrow(): start must be an 0-dim integral Tensor, got {start.dtype} of shape {list(start.shape)}")
-    start, n = int(start), shape[axis]
+    start, n = integer("start", start, "narrow"), shape[axis]
     if not -n <= start <= n:
         raise IndexError(f"start out of range (expected to be in range of [{-n}, {n}], but got {start})")
     start += n if start < 0 else 0
@@ -282,7 +282,7 @@ def select(input: Tensor, dim: int, index: int) -> Tensor:
     shape = input._array.shape
     if not shape:
         raise IndexError("select() cannot be applied to a 0-dim tensor.")
-    axis, place = normalize_axis(dim, len(shape)), int(index)
+    axis, place = normalize_axis(dim, len(shape)), integer("index", index, "select")
     if not -shape[axis] <= place < shape[axis]:
         raise IndexError(f"select(): index {index} out of range for tensor of size {list(shape)} at dimension {dim}")
     place += shape[axis] if place < 0 else 0

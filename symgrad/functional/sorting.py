@@ -10,7 +10,7 @@ from symgrad import dtypes, return_types
 from symgrad.dispatch import tensors as ops
 from symgrad.functional.names import method, method_inplace, public
 from symgrad.ops.promotion import INT32, kind
-from symgrad.ops.shapes import normalize_axis
+from symgrad.ops.shapes import integer, normalize_axis
 from symgrad.tensor import Tensor, wrap
 
 __all__ = [
@@ -18,19 +18,10 @@ __all__ = [
 ]  # fmt: skip
 
 
-def integer(name: str, argument: str, given: Any) -> int:
-    """An argument that must be an integer."""
-    if given.__class__ is int:
-        return given
-    if isinstance(given, bool) or not hasattr(given, "__index__"):
-        raise TypeError(f"{name}(): argument '{argument}' must be int, not {given.__class__.__name__}")
-    return given.__index__()  # type: ignore[no-any-return]
-
-
 def along(op: Any, input: Tensor, dim: int, **attrs: Any) -> Any:
     """A row that works along one dimension, on a tensor that may have none: then it is taken for a tensor of one element."""
     ndim = input._array.ndim
-    axis = normalize_axis(integer(op.__name__.removesuffix("_along"), "dim", dim), ndim)
+    axis = normalize_axis(integer("dim", dim, op.__name__.removesuffix("_along")), ndim)
     if ndim:
         return op(input, axis=axis, **attrs)
     results = op(ops.reshape(input, shape=(1,)), axis=0, **attrs)
@@ -109,7 +100,7 @@ def topk(input: Tensor, k: int, dim: int = -1, largest: bool = True, sorted: boo
     """The k largest (or smallest) elements along `dim`, in order, and their indices; of equal ones the first."""
     if input._array.dtype.kind in "bc":
         raise RuntimeError(f"topk does not support {'bool' if input._array.dtype.kind == 'b' else 'complex'} dtypes on CPU")
-    k, axis = integer("topk", "k", k), normalize_axis(integer("topk", "dim", dim), input._array.ndim)
+    k, axis = integer("k", k, "topk"), normalize_axis(integer("dim", dim, "topk"), input._array.ndim)
     if not 0 <= k <= (input._array.shape[axis] if input._array.ndim else 1):
         raise RuntimeError("selected index k out of range")
     return return_types.topk(*along(ops.topk, input, dim, k=k, largest=largest))
@@ -120,6 +111,8 @@ def searchsorted(sorted_sequence: Tensor, input: Any, *, out_int32: bool = False
     """Where numbers belong in sorted ones: before equal ones, or behind them with `right=True`."""
     if side not in (None, "left", "right"):
         raise RuntimeError(f"side can only be 'left' or 'right' but got {side}")
+    if input is None or isinstance(input, str):
+        raise TypeError(f"searchsorted(): argument 'input' must be Tensor or Number, not {input.__class__.__name__}")
     values = input if isinstance(input, Tensor) else wrap(np.asarray(input, sorted_sequence._array.dtype))
     found: Tensor = ops.searchsorted(sorted_sequence, values, right=right or side == "right")
     return ops.cast(found, dtype=INT32) if out_int32 else found
@@ -134,5 +127,5 @@ def bucketize(input: Any, boundaries: Tensor, *, out_int32: bool = False, right:
 @method
 def kthvalue(input: Tensor, k: int, dim: int = -1, keepdim: bool = False) -> return_types.kthvalue:
     """The k-th smallest element along `dim` and its index."""
-    return return_types.kthvalue(*along(ops.kthvalue, input, dim, k=integer("kthvalue", "k", k), keepdims=keepdim))
+    return return_types.kthvalue(*along(ops.kthvalue, input, dim, k=integer("k", k, "kthvalue"), keepdims=keepdim))
 

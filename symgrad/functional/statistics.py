@@ -29,6 +29,8 @@ def _median(name: str, pair: Any, input: Tensor, dim: int | None, keepdim: bool)
     if input._array.dtype.kind in "bc":
         raise NotImplementedError(f"\"median_cpu\" not implemented for '{type_word(input._array.dtype)}'")
     if dim is None:
+        if keepdim:
+            raise TypeError(f"{name}() received an invalid combination of arguments: keepdim needs a dim")
         return getattr(ops, f"{name}_all")(input, axis=axes_of(None, input.ndim), keepdims=False)
     return pair(*along(getattr(ops, f"{name}_along"), input, dim, keepdims=keepdim))
 

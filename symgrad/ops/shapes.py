@@ -48,8 +48,20 @@ def elementwise_type(name: str, policy: str) -> Any:
     return rule
 
 
+def integer(argument: str, given: Any, function: str = "") -> int:
+    """An argument that must be an integer: fractions would be cut off, and booleans are most often meant for another argument."""
+    if given.__class__ is int:
+        return given
+    if isinstance(given, bool) or not hasattr(given, "__index__"):
+        name = f"{function}(): " if function else ""
+        raise TypeError(f"{name}argument '{argument}' must be int, not {given.__class__.__name__}")
+    return given.__index__()  # type: ignore[no-any-return]
+
+
 def normalize_axis(axis: int, ndim: int) -> int:
     """A dimension in [0, ndim), PyTorch's error otherwise; a 0-d tensor has dimensions 0 and -1."""
+    if axis.__class__ is not int:
+        axis = integer("dim", axis)
     rank = max(ndim, 1)
     if not -rank <= axis < rank:
         raise IndexError(f"Dimension out of range (expected to be in range of [{-rank}, {rank - 1}], but got {axis})")

@@ -1,7 +1,7 @@
 """Calls that may be refused: every public function and method with one argument or option at a time of another type, shape or value.
 
-The calls start from those of `public_calls`; options and their defaults are read from the signatures. `malformed_record` compares what comes
-of them with PyTorch, and `malformed_objects` does the same with layers, optimizers, schedules and initializations.
+The calls start from those of `public_calls`; options and their defaults are read from the signatures. `malformed_objects` has the cases of
+layers, optimizers, schedules and initializations, and `malformed_record` compares the outcomes with PyTorch.
 """
 
 from __future__ import annotations
@@ -34,7 +34,10 @@ TENSORS: dict[str, Callable[[sg.Tensor], Any]] = {
     "None": lambda t: None,
 }
 """Changes of a tensor."""
-NOT_COMPARED = {"out", "generator", "device", "layout", "pin_memory", "memory_format", "names", "requires_grad", "foreach", "fused", "_stacklevel"}
+NOT_COMPARED = {
+    "out", "generator", "device", "layout", "pin_memory", "memory_format", "names", "requires_grad", "foreach", "fused", "capturable",
+    "_stacklevel",
+}  # fmt: skip
 """Options that are about memory, devices and random numbers."""
 WORDS = {
     "reduction": ["none", "sum", "mean", "batchmean"],

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 from symgrad.dispatch import tensors as ops
@@ -122,11 +123,15 @@ def softshrink(input: Tensor, lambd: float = 0.5) -> Tensor:
 
 def threshold(input: Tensor, threshold: float, value: float, inplace: bool = False) -> Tensor:
     """x where x > threshold, else `value`."""
+    if value is None or isinstance(value, (str, tuple, list)):
+        raise TypeError(f"threshold(): argument 'value' must be Number, not {value.__class__.__name__}")
     return _maybe_inplace(ops.threshold, input, inplace, threshold=threshold, value=value)
 
 
 def rrelu(input: Tensor, lower: float = 1 / 8, upper: float = 1 / 3, training: bool = False, inplace: bool = False) -> Tensor:
     """The slope below 0 is drawn for each element while training, else the mean of the bounds."""
+    if not lower <= upper < math.inf:
+        raise RuntimeError(f"rrelu: expected finite bounds with lower <= upper, got {lower} and {upper}")
     if not training:
         return leaky_relu(input, (lower + upper) / 2, inplace)
     slope = _drawn_slopes(input.detach(), lower, upper)

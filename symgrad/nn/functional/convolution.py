@@ -17,7 +17,7 @@ Sizes = int | Sequence[int]
 def spread(name: str, value: Any, n: int) -> tuple[int, ...]:
     """An int for all spatial dimensions, or one for each."""
     if isinstance(value, str):
-        raise RuntimeError(f"{name}: Invalid padding string: {value!r}, use 'same', 'valid' or numbers")
+        raise TypeError(f"{name}: expected one number or {n}, got {value!r}")
     values = (value,) * n if isinstance(value, int) else tuple(int(v) for v in value)
     if len(values) == 1:
         values *= n
@@ -51,6 +51,8 @@ def _convolution(
         raise RuntimeError(f"{name}: expected a weight of {n + 2} dimensions, got {list(weight.shape)}")
     if input.dtype != weight.dtype:
         raise RuntimeError(f"{name}: input type ({input.type()}) and weight type ({weight.type()}) should be the same")
+    if 0 in weight.shape:
+        raise RuntimeError(f"{name}: non-empty weight tensor expected, got weight of size {list(weight.shape)}")
     require_one_type(name, input, bias=bias)
     x, had_batch = batched(name, input, n)
     strides, dilations = spread(f"{name}: stride", stride, n), spread(f"{name}: dilation", dilation, n)
@@ -64,6 +66,8 @@ def _convolution(
         pads, more = _same_padding(tuple(weight.shape[2:]), dilations, strides)
         if any(more):
             x = ops.pad(x, widths=((0, 0), (0, 0), *((0, m) for m in more)), value=0)
+    elif isinstance(padding, str) and padding != "valid":
+        raise RuntimeError(f"{name}: Invalid padding string: {padding!r}, use 'same', 'valid' or numbers")
     else:
         pads = (0,) * n if padding == "valid" else spread(f"{name}: padding", padding, n)
     if any(p < 0 for p in pads):
@@ -100,11 +104,15 @@ def _transposed(
     if weight.ndim != n + 2:
         raise RuntimeError(f"{name}: expected a weight of {n + 2} dimensions, got {list(weight.shape)}")
     require_one_type(name, input, weight=weight, bias=bias)
+    if input.dtype != weight.dtype:
+        raise RuntimeError(f"{name}: input type ({input.type()}) and weight type ({weight.type()}) should be the same")
     if groups < 1:
         raise RuntimeError(f"{name}: non-positive groups is not supported, got {groups}")
     x, had_batch = batched(name, input, n)
     strides, pads, dilations = (spread(name, v, n) for v in (stride, padding, dilation))
     extra = spread(name, output_padding, n)
+    if min(*strides, *dilations) < 1:
+        raise RuntimeError(f"{name}: stride and dilation should be greater than zero, but got {list(strides)} and {list(dilations)}")
     if min(*pads, *extra) < 0:
         raise RuntimeError(f"{name}: negative padding is not supported, got {list(pads)} and output_padding {list(extra)}")
     if any(e >= max(s, d) for e, s, d in zip(extra, strides, dilations, strict=True)):

@@ -8,6 +8,7 @@ from symgrad.escapes import before_escape, option
 from symgrad.lines import warn
 from symgrad.mode import record_draw
 from symgrad.ops.generator import default_generator
+from symgrad.ops.promotion import kind, word
 from symgrad.ops.sampling import dropout_mask
 from symgrad.tensor import Tensor, wrap
 from symgrad.views import inplace as in_place
@@ -22,8 +23,18 @@ def _check_probability(p: Any) -> None:
         raise ValueError(f"dropout probability has to be between 0 and 1, but got {p}")
 
 
-def _dropped(input: Tensor, p: float, mask_shape: tuple[int, ...]) -> Tensor:
+def _float_type(input: Tensor) -> Any:
+    """The type of the input, which must be a float: the scale and the mask would be cut off to integers."""
     dtype = input._array.dtype
+    if kind(dtype) == "c":
+        raise NotImplementedError(f"dropout is not implemented for '{word(dtype)}'")
+    if kind(dtype) != "f":
+        raise RuntimeError(f"dropout: result type Float can't be cast to the desired output type {word(dtype)}: convert the input")
+    return dtype
+
+
+def _dropped(input: Tensor, p: float, mask_shape: tuple[int, ...]) -> Tensor:
+    dtype = _float_type(input)
     scale = dtype.type(0.0 if p == 1 else 1 / (1 - p))
     return input * wrap(record_draw(lambda: dropout_mask(default_generator, mask_shape, p).astype(dtype) * scale, default_generator))
 
@@ -47,6 +58,11 @@ def _feature_mask(input: Tensor) -> tuple[int, ...]:
     return (*input.shape[:2], *(1,) * (input.ndim - 2))
 
 
+def _is_unbatched(name: str, ranks: tuple[int, int], ndim: int) -> bool:
+    """PyTorch's rule: dropout3d takes any input but one of 5 dimensions for one example, dropout2d none."""
+    return ndim != ranks[1] if name == "dropout3d" else ndim == ranks[0] and name != "dropout2d"
+
+
 def _feature_dropout(name: str, ranks: tuple[int, int], input: Tensor, p: float, training: bool, inplace: bool) -> Tensor:
     _check_probability(p)
     if input.ndim not in ranks:
@@ -57,7 +73,7 @@ def _feature_dropout(name: str, ranks: tuple[int, int], input: Tensor, p: float,
         )
     if not training or p == 0:
         return input
-    shape = (input.shape[0], *(1,) * (input.ndim - 1)) if input.ndim == ranks[0] and name != "dropout2d" else _feature_mask(input)
+    shape = (input.shape[0], *(1,) * (input.ndim - 1)) if _is_unbatched(name, ranks, input.ndim) else _feature_mask(input)
     return _maybe_inplace(input, p, shape, inplace)
 
 
@@ -96,7 +112,7 @@ def _moved(input: Tensor, p: float, mask_shape: tuple[int, ...]) -> Tensor:
     if p == 1:
         return input * 0
     scale = ((ALPHA**2 * p + 1) * (1 - p)) ** -0.5
-    dtype = input._array.dtype
+    dtype = _float_type(input)
     keep = wrap(record_draw(lambda: dropout_mask(default_generator, mask_shape, p).astype(dtype), default_generator))
     return input * (keep * scale) + ((keep - 1) * (ALPHA * scale) + ALPHA * scale * p)  # type: ignore[no-any-return]
 

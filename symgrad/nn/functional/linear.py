@@ -32,6 +32,11 @@ def linear(input: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:
 
 def bilinear(input1: Tensor, input2: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:
     """x1ᵀ W_k x2 for each output k."""
+    if weight.ndim != 3 or input1.shape[:-1] != input2.shape[:-1]:
+        raise RuntimeError(
+            "bilinear(): expected inputs with the same leading dimensions and a weight of 3 dimensions, got"
+            f" {list(input1.shape)}, {list(input2.shape)} and {list(weight.shape)}"
+        )
     left = ops.matmul(input1.unsqueeze(-2).unsqueeze(-3), weight)  # (..., out, 1, in2)
     out = ops.matmul(left, input2.unsqueeze(-1).unsqueeze(-3)).squeeze(-1).squeeze(-1)
     return out if bias is None else out + bias  # type: ignore[no-any-return]

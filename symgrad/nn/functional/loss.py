@@ -13,6 +13,7 @@ from symgrad.nn.functional.activation import log_softmax
 from symgrad.nn.functional.checks import require_floats
 from symgrad.nn.functional.normalization import held
 from symgrad.ops.promotion import INT64, UINT8, word
+from symgrad.ops.shapes import integer
 from symgrad.tensor import Tensor
 
 __all__ = [
@@ -204,7 +205,7 @@ def nll_loss(
     _check_target_shape("nll_loss", input, target)
     _not_differentiated("nll_loss", weight=weight)
     axis = 1 if input.ndim > 1 else 0
-    _check_classes(target, input.shape[axis], ignore_index)
+    _check_classes(target, input.shape[axis], integer("ignore_index", ignore_index, "nll_loss"))
     index = target if target.ndim == input.ndim - 1 else target.reshape(())
     if weight is not None and tuple(weight.shape) != (input.shape[axis],):
         raise RuntimeError(

@@ -92,6 +92,8 @@ def batch_norm(
     eps: float = 1e-5,
 ) -> Tensor:
     """Over batch and positions for each channel; while training the running statistics are updated in place."""
+    if eps < 0 or (training and eps == 0):
+        raise ValueError(f"batch_norm eps must be positive, but got {eps}")
     if not training and (running_mean is None or running_var is None):
         raise RuntimeError("batch_norm: running_mean and running_var must be defined in evaluation mode")
     _check_channels("batch_norm", input, running_mean=running_mean, running_var=running_var, weight=weight, bias=bias)
@@ -99,7 +101,7 @@ def batch_norm(
     require_one_type("batch_norm", input, running_mean=running_mean, running_var=running_var, weight=weight, bias=bias)
     scale, shift = _channels(weight, input.ndim), _channels(bias, input.ndim)
     if not training and running_mean is not None and running_var is not None:
-        return _by_statistics(input, running_mean, running_var, scale, shift, eps)
+        return _as_input(_by_statistics(input, running_mean, running_var, scale, shift, eps), input)
     axes = (0, *range(2, input.ndim))
     count = input.numel() // max(input.shape[1], 1)
     if not input.numel():
@@ -108,7 +110,12 @@ def batch_norm(
         raise ValueError(f"Expected more than 1 value per channel when training, got input size {input.shape}")
     out, mean, rate = _affine(input, scale, shift, axes, eps, "NativeBatchNorm")
     _track(running_mean, running_var, mean, rate, count, momentum, eps)
-    return out
+    return _as_input(out, input)
+
+
+def _as_input(out: Tensor, input: Tensor) -> Tensor:
+    """The result in half precision if the input is: the parameters may be single floats."""
+    return out if out._array.dtype == input._array.dtype else ops.cast(out, dtype=input._array.dtype)  # type: ignore[no-any-return]
 
 
 def _unchanged(input: Tensor, scale: Any, shift: Any) -> Tensor:
@@ -182,7 +189,7 @@ def instance_norm(
     if not use_input_stats:
         if running_mean is None or running_var is None:
             raise RuntimeError("Expected running_mean and running_var to be defined when use_input_stats is false")
-        return _by_statistics(input, running_mean, running_var, scale, shift, eps)
+        return _as_input(_by_statistics(input, running_mean, running_var, scale, shift, eps), input)
     count = math.prod(input.shape[2:])
     if count == 1:
         raise ValueError(f"Expected more than 1 spatial element when training, got input size {input.shape}")
@@ -192,7 +199,7 @@ def instance_norm(
     if running_mean is not None or running_var is not None:
         variance = (1 / (rate * rate)).mean(0)
         _track(running_mean, running_var, mean.mean(0), variance.rsqrt(), count, momentum, eps)
-    return out
+    return _as_input(out, input)
 
 
 def local_response_norm(input: Tensor, size: int, alpha: float = 1e-4, beta: float = 0.75, k: float = 1.0) -> Tensor:
@@ -218,6 +225,8 @@ def cosine_similarity(x1: Tensor, x2: Tensor, dim: int = 1, eps: float = 1e-8) -
     common = result_type(x1._array, x2._array)
     if kind(common) != "f":
         raise RuntimeError(f"cosine_similarity: expected common dtype to be floating point, yet common dtype is {word(common)}")
+    if eps < 0:
+        raise RuntimeError(f"cosine_similarity: expected eps to be non-negative, got {eps}")
     x1, x2 = (x if x._array.dtype == common else ops.cast(x, dtype=common) for x in (x1, x2))
     if x1.shape != x2.shape:  # a dimension of size 1 counts as often as it is repeated, also in the norms
         x1, x2 = broadcast_tensors(x1, x2)

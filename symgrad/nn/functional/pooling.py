@@ -12,7 +12,8 @@ from symgrad.nn.functional.activation import relu
 from symgrad.nn.functional.checks import require_floats
 from symgrad.nn.functional.convolution import Sizes, batched, spread
 from symgrad.ops.kernels import pooled_shape
-from symgrad.ops.promotion import BOOL
+from symgrad.ops.promotion import BOOL, kind, word
+from symgrad.ops.shapes import integer
 from symgrad.tensor import Tensor
 
 __all__ = [
@@ -28,9 +29,9 @@ def _window(name: str, n: int, x: Tensor, kernel: Any, stride: Any, padding: Any
     sizes, pads = spread(f"{name}: kernel_size", kernel, n), spread(f"{name}: padding", padding, n)
     strides = sizes if stride is None or stride in ([], ()) else spread(f"{name}: stride", stride, n)
     dilations = spread(f"{name}: dilation", dilation, n)
-    for word, values in (("kernel size", sizes), ("stride", strides), ("dilation", dilations)):
+    for role, values in (("kernel size", sizes), ("stride", strides), ("dilation", dilations)):
         if any(v < 1 for v in values):
-            raise RuntimeError(f"{name}: {word} should be greater than zero, but got {list(values)}")
+            raise RuntimeError(f"{name}: {role} should be greater than zero, but got {list(values)}")
     if any(p < 0 or 2 * p > k for p, k in zip(pads, sizes, strict=True)):
         raise RuntimeError(
             f"{name}: pad should be at most half of effective kernel size, but got pad={list(pads)} and kernel_size={list(sizes)}"
@@ -106,8 +107,10 @@ def max_pool3d(
 
 def _avg_pool(n: int, input: Tensor, kernel: Any, stride: Any, padding: Any, ceil_mode: bool, include: bool, divisor: int | None) -> Tensor:
     name = f"avg_pool{n}d"
-    if divisor == 0:
+    if divisor is not None and integer("divisor_override", divisor, name) == 0:
         raise RuntimeError("divisor must be not zero")
+    if kind(input._array.dtype) not in "if":
+        raise NotImplementedError(f"\"{name}\" not implemented for '{word(input._array.dtype)}'")
     x, had_batch = batched(name, input, n)
     window = _window(name, n, x, kernel, stride, padding, 1, ceil_mode)
     out = ops.avg_pool(x, count_include_pad=include, divisor_override=divisor, **window)

@@ -19,6 +19,9 @@ __all__ = ["channel_shuffle", "fold", "interpolate", "pixel_shuffle", "pixel_uns
 # --- windows as columns
 
 
+Ints = tuple[int, ...]
+
+
 def _window_places(sizes: list[int], kernel: Any, stride: Any, dilation: Any) -> tuple[Tensor, tuple[int, ...]]:
     """Where each tap of each window stands in flattened images of these sizes, and how many windows there are."""
     counts = tuple(int(n) for n in window_counts(tuple(sizes), kernel, stride, (0, 0), dilation))
@@ -30,9 +33,19 @@ def _window_places(sizes: list[int], kernel: Any, stride: Any, dilation: Any) ->
     return places.reshape(-1), counts
 
 
+def _check_windows(name: str, kernel: Ints, dilation: Ints, padding: Ints, stride: Ints) -> None:
+    """Refuse windows without elements and steps that lead nowhere."""
+    for word, sizes in (("kernel_size", kernel), ("dilation", dilation), ("stride", stride)):
+        if min(sizes) < 1:
+            raise RuntimeError(f"{name}: {word} should be greater than zero, but got {sizes}")
+    if min(padding) < 0:
+        raise RuntimeError(f"{name}: padding should be non-negative, but got {padding}")
+
+
 def unfold(input: Tensor, kernel_size: Sizes, dilation: Sizes = 1, padding: Sizes = 0, stride: Sizes = 1) -> Tensor:
     """The windows of (batch, channels, height, width) as columns: (batch, channels * taps, windows)."""
     kernel, gaps, edges, steps = (spread("unfold", value, 2) for value in (kernel_size, dilation, padding, stride))
+    _check_windows("unfold", kernel, gaps, edges, steps)
     x, had_batch = batched("unfold", input, 2)
     x = pad(x, (edges[1], edges[1], edges[0], edges[0]))
     places, counts = _window_places(list(x.shape[2:]), kernel, steps, gaps)
@@ -54,6 +67,7 @@ def fold(
     if input.ndim not in (2, 3):
         raise RuntimeError(f"fold: expected 2D or 3D input, got {input.ndim}D input of size {list(input.shape)}")
     sizes, kernel, gaps, edges, steps = (spread("fold", value, 2) for value in (output_size, kernel_size, dilation, padding, stride))
+    _check_windows("fold", kernel, gaps, edges, steps)
     padded = [size + 2 * edge for size, edge in zip(sizes, edges, strict=True)]
     places, counts = _window_places(padded, kernel, steps, gaps)
     x = input if input.ndim == 3 else input.unsqueeze(0)

@@ -60,13 +60,13 @@ def group_norm(
 
 
 def binary_cross_entropy_with_logits(
-    input: Tensor, target: Tensor, weight: Any = None, pos_weight: Any = None, reduction: int = 1
+    input: Tensor, target: Tensor, weight: Any = None, pos_weight: Any = None, reduction: int = 0
 ) -> Tensor:
     """`nn.functional.binary_cross_entropy_with_logits` with the arguments of `torch.binary_cross_entropy_with_logits`."""
     return F.binary_cross_entropy_with_logits(input, target, weight, reduction=REDUCTIONS[reduction], pos_weight=pos_weight)
 
 
-def kl_div(input: Tensor, target: Tensor, reduction: int = 1, log_target: bool = False) -> Tensor:
+def kl_div(input: Tensor, target: Tensor, reduction: int = 0, log_target: bool = False) -> Tensor:
     """`nn.functional.kl_div` with the arguments of `torch.kl_div`."""
     value = F.kl_div(input, target, reduction="none", log_target=log_target)
     return reduced(value, REDUCTIONS[reduction])
@@ -77,11 +77,11 @@ def poisson_nll_loss(input: Tensor, target: Tensor, log_input: bool, full: bool,
     return F.poisson_nll_loss(input, target, log_input, full, eps=eps, reduction=REDUCTIONS[reduction])
 
 
-def _numbered(loss: Callable[..., Tensor], options: int) -> Callable[..., Tensor]:
-    """A loss whose reduction is a number, after its tensors and so many options."""
+def _numbered(loss: Callable[..., Tensor], options: int, default: int = 0) -> Callable[..., Tensor]:
+    """A loss whose reduction is a number, after its tensors and so many options. As in PyTorch most return every element by default."""
     tensors = list(inspect.unwrap(loss).__annotations__.values()).count("Tensor") - 1  # the last is what it returns
 
-    def call(*args: Any, reduction: int = 1, **kwargs: Any) -> Tensor:
+    def call(*args: Any, reduction: int = default, **kwargs: Any) -> Tensor:
         if len(args) > tensors + options:
             *args, reduction = args  # type: ignore[assignment]
         return loss(*args, reduction=REDUCTIONS[reduction], **kwargs)
@@ -94,4 +94,4 @@ def _numbered(loss: Callable[..., Tensor], options: int) -> Callable[..., Tensor
 cosine_embedding_loss = _numbered(F.cosine_embedding_loss, 1)
 hinge_embedding_loss = _numbered(F.hinge_embedding_loss, 1)
 margin_ranking_loss = _numbered(F.margin_ranking_loss, 1)
-triplet_margin_loss = _numbered(F.triplet_margin_loss, 4)
+triplet_margin_loss = _numbered(F.triplet_margin_loss, 4, 1)
