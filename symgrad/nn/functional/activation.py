@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from types import NoneType
 from typing import Any
 
 from symgrad.dispatch import tensors as ops
@@ -123,8 +124,9 @@ def softshrink(input: Tensor, lambd: float = 0.5) -> Tensor:
 
 def threshold(input: Tensor, threshold: float, value: float, inplace: bool = False) -> Tensor:
     """x where x > threshold, else `value`."""
-    if value is None or isinstance(value, (str, tuple, list)):
-        raise TypeError(f"threshold(): argument 'value' must be Number, not {value.__class__.__name__}")
+    for given in (threshold, value):
+        if given.__class__ in (NoneType, str, tuple, list):
+            raise TypeError(f"threshold(): bounds must be numbers, not {given.__class__.__name__}")
     return _maybe_inplace(ops.threshold, input, inplace, threshold=threshold, value=value)
 
 

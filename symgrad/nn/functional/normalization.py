@@ -115,7 +115,7 @@ def batch_norm(
 
 def _as_input(out: Tensor, input: Tensor) -> Tensor:
     """The result in half precision if the input is: the parameters may be single floats."""
-    return out if out._array.dtype == input._array.dtype else ops.cast(out, dtype=input._array.dtype)  # type: ignore[no-any-return]
+    return out if out._array.dtype == input._array.dtype else ops.cast(out, dtype=input._array.dtype)
 
 
 def _unchanged(input: Tensor, scale: Any, shift: Any) -> Tensor:
