@@ -7,7 +7,6 @@ layers, optimizers, schedules and initializations, and `malformed_record` compar
 from __future__ import annotations
 
 import inspect
-import math
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -89,7 +88,7 @@ class Library:
 
 
 def with_one_replaced(name: str, args: tuple[Any, ...]) -> Iterator[tuple[str, tuple[Any, ...]]]:
-    """Arguments of which one is replaced, is missing, or is one too many, and their label."""
+    """Arguments of which one (or every tensor) is replaced, is missing, or is one too many, and their label."""
     for i, x in enumerate(args):
         several: dict[str, Any] = {}
         if isinstance(x, sg.Tensor):
@@ -99,6 +98,9 @@ def with_one_replaced(name: str, args: tuple[Any, ...]) -> Iterator[tuple[str, t
         for kind, value in several.items():
             if i or isinstance(value, sg.Tensor) or not name.startswith("Tensor."):  # other classes have other methods
                 yield f"{i}:{kind}", (*args[:i], value, *args[i + 1 :])
+    if sum(isinstance(x, sg.Tensor) for x in args) > 1:  # one of another type is most often refused for the difference
+        for kind in ("int", "bool", "complex"):
+            yield f"all:{kind}", tuple(TENSORS[kind](x) if isinstance(x, sg.Tensor) else x for x in args)
     yield "less:", args[:-1]
     yield "more:", (*args, "x")
 
@@ -115,7 +117,7 @@ def values(name: str, default: Any) -> list[Any]:
     if isinstance(default, int):
         return [default + 1, 0, -7, 0.5, "x", *words]
     if isinstance(default, float):
-        return [2 * default + 0.25, 0, -1.0, math.inf, "x", *words]
+        return [2 * default + 0.25, 0, -1.0, "x", *words]
     if isinstance(default, str):
         return [*(word for word in words if word != default), "x", 1]
     return [0, 1, 9, 0.5, True, "x", (0,), T(V), *words]

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from types import NoneType
 from typing import Any
 
 from symgrad.dispatch import tensors as ops
@@ -124,8 +123,9 @@ def softshrink(input: Tensor, lambd: float = 0.5) -> Tensor:
 
 def threshold(input: Tensor, threshold: float, value: float, inplace: bool = False) -> Tensor:
     """x where x > threshold, else `value`."""
-    for given in (threshold, value):
-        if given.__class__ in (NoneType, str, tuple, list):
+    bounds: tuple[Any, ...] = (threshold, value)
+    for given in bounds:
+        if given is None or isinstance(given, (str, tuple, list)):
             raise TypeError(f"threshold(): bounds must be numbers, not {given.__class__.__name__}")
     return _maybe_inplace(ops.threshold, input, inplace, threshold=threshold, value=value)
 

@@ -7,6 +7,7 @@ from typing import Any
 
 from symgrad.dispatch import tensors as ops
 from symgrad.nn.functional.checks import require_one_type
+from symgrad.ops.promotion import BOOL
 from symgrad.tensor import Tensor
 
 __all__ = ["conv1d", "conv2d", "conv3d", "conv_transpose1d", "conv_transpose2d", "conv_transpose3d"]
@@ -35,6 +36,11 @@ def batched(name: str, input: Tensor, n: int) -> tuple[Tensor, bool]:
     raise RuntimeError(f"Expected {n + 1}D (unbatched) or {n + 2}D (batched) input to {name}, but got input of size: {list(input.shape)}")
 
 
+def _refuse_booleans(name: str, input: Tensor) -> None:
+    if input._array.dtype == BOOL:
+        raise NotImplementedError(f"\"{name}\" not implemented for 'Bool'")
+
+
 def _same_padding(kernel: tuple[int, ...], dilation: tuple[int, ...], stride: tuple[int, ...]) -> tuple[tuple[int, ...], list[int]]:
     """Padding on both sides, and what the right side gets more: `padding='same'`."""
     if any(s != 1 for s in stride):
@@ -54,6 +60,7 @@ def _convolution(
     if 0 in weight.shape:
         raise RuntimeError(f"{name}: non-empty weight tensor expected, got weight of size {list(weight.shape)}")
     require_one_type(name, input, bias=bias)
+    _refuse_booleans(name, input)
     x, had_batch = batched(name, input, n)
     strides, dilations = spread(f"{name}: stride", stride, n), spread(f"{name}: dilation", dilation, n)
     if any(s < 1 for s in strides):
@@ -106,6 +113,7 @@ def _transposed(
     require_one_type(name, input, weight=weight, bias=bias)
     if input.dtype != weight.dtype:
         raise RuntimeError(f"{name}: input type ({input.type()}) and weight type ({weight.type()}) should be the same")
+    _refuse_booleans(name, input)
     if groups < 1:
         raise RuntimeError(f"{name}: non-positive groups is not supported, got {groups}")
     x, had_batch = batched(name, input, n)
