@@ -177,7 +177,7 @@ def _wish(nodes: list[Node], i: int, both: bool, down: bool) -> float:
 
 def _settle(nodes: list[Node], row: list[int], wishes: list[float]) -> None:
     """Set the positions nearest to the wishes that keep the order and the gaps: isotonic regression, by pooling adjacent violators."""
-    offsets = [0.0]
+    offsets = [0.0] if row else []
     for a, b in pairwise(row):
         gap = _GAP / 2 if nodes[a].is_bend or nodes[b].is_bend else _GAP
         offsets.append(offsets[-1] + (nodes[a].width + nodes[b].width) / 2 + gap)
@@ -204,5 +204,5 @@ def _measured(nodes: list[Node], rows: list[list[int]], routes: list[list[int]],
         tops.append(y)
         bottoms.append(y + height)
         y += height + _LAYER_GAP
-    right = max((n.x + n.width / 2 for n in nodes), default=0.0)
+    right = max((n.x + n.width / 2 for n in nodes), default=_MARGIN)
     return Layout(nodes, routes, tags, tops, bottoms, right + _MARGIN, y - _LAYER_GAP + _MARGIN)
