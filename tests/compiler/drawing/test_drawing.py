@@ -12,10 +12,10 @@ from row_graphs import row_graphs
 
 import symgrad as sg
 from symgrad.compiler.autodiff.pull import grad
-from symgrad.compiler.drawing.boxes import sketch
+from symgrad.compiler.drawing.boxes import _says_something, _setting, sketch
 from symgrad.compiler.drawing.layout import _crossings, lay_out
 from symgrad.compiler.ir.builder import xp
-from symgrad.compiler.ir.graph import Graph, input_value
+from symgrad.compiler.ir.graph import Graph, input_value, literal
 from symgrad.errors import GraphError
 
 X = input_value(0, (2, 3), np.float64)
@@ -222,3 +222,116 @@ def test_the_picture_in_the_documentation_is_of_this_graph():
     graph = sg.derive(loss, wrt="w")(sg.spec((4, 3)), sg.spec((3, 2)), sg.spec((4, 2))).graph
     shown = (pathlib.Path(__file__).parents[3] / "docs/_static/loss.svg").read_text(encoding="utf-8")
     assert parts(shown)[2] == parts(graph.draw())[2]
+
+
+# limits, at their boundaries
+
+
+def test_a_graph_with_exactly_as_many_boxes_as_allowed_is_drawn_in_full():
+    graph = chain(4)
+    count = len(sketch(graph, 10**6).boxes)
+    assert len(sketch(graph, count).boxes) == count
+    runs = sketch(graph, count - 1)
+    assert len(sketch(graph, len(runs.boxes)).boxes) == len(runs.boxes)
+    with pytest.raises(GraphError, match=f"{len(runs.boxes)} boxes to draw, more than limit={len(runs.boxes) - 1}"):
+        sketch(graph, len(runs.boxes) - 1)
+
+
+@pytest.mark.parametrize(("format", "limit"), [("svg", 1000), ("mermaid", 300)])
+def test_default_limits(format, limit):
+    """Each input has a box, whether or not it is read."""
+
+    def boxes(n):
+        return Graph([input_value(i, (), np.float64) for i in range(n)], [])
+
+    assert boxes(limit).draw(format=format)
+    with pytest.raises(GraphError, match=f"{limit + 1} boxes to draw, more than limit={limit}:"):
+        boxes(limit + 1).draw(format=format)
+
+
+def test_runs_hold_only_values_that_nothing_else_reads():
+    x = input_value(0, (3,), np.float64)
+    shared = xp.sin(x)
+    graph = Graph([x], [xp.exp(xp.cos(shared) + xp.cos(xp.cos(shared))), xp.sum(shared, axis=(0,), keepdims=False)])
+    found = sketch(graph, len(sketch(graph, 99).boxes) - 1)
+    assert [(b.title, b.lines) for b in found.boxes if b.kind == "elementwise"] == [
+        ("sin", ("float64[3]",)), ("cos", ("float64[3]",)), ("3 elementwise", ("cos, add, exp", "float64[3]")),
+    ]  # fmt: skip
+    (run,) = [b for b in found.boxes if b.title == "3 elementwise"]
+    assert [line.partition(" = ")[2] for line in run.note.splitlines()] == [
+        "cos(%2) : float64[3]", "add(%2, %3) : float64[3]", "exp(%4) : float64[3]",
+    ]  # fmt: skip
+    assert run.number == "%5"
+    titles = [b.title for b in found.boxes]
+    assert {(titles[e.source], e.enters) for e in found.edges if titles[e.target] == "3 elementwise"} == {("cos", "×2")}
+
+
+def test_operations_in_a_run_are_counted_most_frequent_first():
+    x = input_value(0, (3,), np.float64)
+    graph = Graph([x], [xp.exp(xp.sin(xp.cos(xp.cos(xp.cos(x)))))])
+    (run,) = [b for b in sketch(graph, 3).boxes if b.kind == "elementwise"]
+    assert (run.title, run.lines[0]) == ("5 elementwise", "cos ×3, sin, exp")
+    assert run.note.startswith("%1 = cos(%x0) : float64[3]\n%2 = cos(%1)")
+
+
+@pytest.mark.parametrize(
+    ("label", "shown"),
+    [("a" * 34, "a" * 34), ("a" * 35, "a" * 33 + "…"), ("a" * 500, "a" * 33 + "…"), ("tab\there", "tab�here"), ("数", "数")],
+)
+def test_labels_of_up_to_34_characters_are_shown_in_full(label, shown):
+    graph = Graph([X], [xp.sin(X)], [label])
+    assert sketch(graph, 9).boxes[0].title == shown
+    assert shown in parts(graph.draw())[2]
+
+
+@pytest.mark.parametrize(
+    ("number", "shown"),
+    [(2, "2"), (0.1234567891, "0.123457"), (10**12 - 1, "999999999999"), (10**12, "1e+12"), (-(10**12), "-1e+12"), (1e20, "1e+20")],
+)
+def test_numbers_are_shown_with_six_digits_or_as_short_integers(number, shown):
+    box = next(b for b in sketch(Graph([X], [X - number]), 9).boxes if b.kind == "elementwise")
+    assert box.title in (f"sub(·, {shown})", f"add(·, {shown.removeprefix('-') if number < 0 else '-' + shown})")
+
+
+@pytest.mark.parametrize(("count", "shown"), [(2, ["[0]", "[1]"]), (3, ["[0]", "[1]", "[2]"]), (4, ["[0]", "[1]", "and 2 more"])])
+def test_types_of_up_to_three_outputs_are_listed(count, shown):
+    x = input_value(0, (2 * count,), np.float64)
+    outs = xp.split(x, sizes=(2,) * count, axis=0)
+    box = next(b for b in sketch(Graph([x], outs), 99).boxes if b.title == "split")
+    types = list(box.lines[-len(shown) :])
+    assert types == [f"{s} float64[2]" if s[0] == "[" else s for s in shown]
+    assert box.outputs == count
+
+
+def test_one_output_has_no_number_and_a_number_that_is_an_output_is_written_in_its_box():
+    one = sketch(Graph([X], [xp.sin(X)]), 9).boxes[-1]
+    assert (one.title, one.lines, one.note) == ("output", ("float64[2, 3]",), "return %1")
+    found = sketch(Graph([X], [xp.sin(X), literal(3, np.int64)]), 9)
+    assert [(b.title, b.lines) for b in found.boxes[-2:]] == [("output 0", ("float64[2, 3]",)), ("output 1", ("int64(3)",))]
+    assert [e.target for e in found.edges] == [1, 2]
+
+
+def test_nested_graphs_are_shown_by_their_number_of_operations():
+    assert _setting("body", Graph([X], [xp.sin(X) + xp.cos(X)])) == "body of 3"
+    assert _setting("axis", (0, 1)) == "axis=(0, 1)"
+    assert [_says_something("stride", n) for n in (1, 2, (1, 1), (1, 2))] == [False, True, False, True]
+    assert [_says_something("padding", n) for n in (0, 1)] == [False, True]
+    assert [_says_something("reverse", x) for x in (True, False, None)] == [True, False, False]
+    assert not _says_something("dtype", "float32")
+
+
+def test_a_notebook_draws_up_to_two_hundred_boxes():
+    def boxes(n):
+        return Graph([input_value(i, (), np.float64) for i in range(n)], [])
+
+    assert boxes(200)._repr_svg_() is not None
+    assert boxes(201)._repr_svg_() is None
+
+
+def test_suffixes_choose_the_format_unless_it_is_named(tmp_path):
+    graph = Graph([X], [xp.sin(X)])
+    flowchart = graph.draw(format="mermaid")
+    assert graph.draw(tmp_path / "a.mermaid") == flowchart
+    assert graph.draw(tmp_path / "a.txt").startswith("<svg")
+    assert graph.draw(tmp_path / "b.svg", format="mermaid") == flowchart
+    assert flowchart._repr_mimebundle_() == {"text/vnd.mermaid": flowchart, "text/plain": flowchart}
