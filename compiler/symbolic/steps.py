@@ -110,8 +110,8 @@ class _Walk:
             if v not in on_the_way or isinstance(v.dtype, tuple):
                 continue
             if v is self.result:
-                start = filled(xp, 1, Meta(v.shape, v.dtype)) if v.size == 1 else input_value(0, v.shape, v.dtype)
-                steps.append(self.step(_barred(self.names[v]), start, {start: "g"}, seed))
+                start = filled(xp, 1, Meta((), v.dtype)) if v.size == 1 else input_value(0, v.shape, v.dtype)
+                steps.append(self.step(_barred(self.names[v]), start, {start: "g"} if start.op == INPUT else {}, seed))
             elif v in arrived:
                 steps.append(self.collected(v, arrived[v]))
             if v.op != INPUT and (v is self.result or v in arrived):
@@ -165,7 +165,6 @@ class _Walk:
 
     def step(self, name: str, e: Value, labels: dict[Value, str], rule: str) -> Step:
         inputs = sorted(labels, key=lambda x: x.attrs["index"]) if e.op != LITERAL else []
-        inputs = [x for x in inputs if x.op == INPUT]
         graph = Graph(inputs, [e], [labels[x] for x in inputs])
         try:
             program = lower(graph, "matrix")

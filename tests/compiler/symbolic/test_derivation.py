@@ -294,3 +294,137 @@ def test_powers_of_complex_numbers(power):
     z = sg.tensor([1 + 2j, 3 - 1j], dtype=sg.complex128)
     found = sg.derive(lambda z: z**power)(z)(z)[0]
     np.testing.assert_allclose(np.asarray(found), z.numpy() ** power, rtol=1e-12)
+
+
+# steps, in detail
+
+
+def test_steps_are_a_sequence_and_names_of_the_user_are_not_reused():
+    steps = sg.derive(lambda v1, v3: v1.sin() * v3.cos())(sg.spec(()), sg.spec(())).steps()
+    assert [s.name for s in steps.values] == ["v2", "v4", "v5"]
+    assert [s.text for s in steps.values] == ["sin(v1)", "cos(v3)", "v2*v4"]
+    assert list(steps) == [*steps.values, *steps.derivatives]
+    assert steps[0] is steps.values[0]
+    assert steps[-1] is steps.derivatives[-1]
+    assert steps[1:3] == steps.values[1:3]
+    assert repr(steps) == str(steps)
+    assert steps._repr_latex_() == f"$$\n{steps.latex()}\n$$"
+    assert steps.latex().count(r"\\") == len(steps) - 1
+
+
+def test_rules_stand_in_one_column_whatever_bars_are_before_them():
+    lines = str(sg.derive(lambda x: x.sin().exp())(sg.spec(())).steps()).splitlines()
+    shown = [line.replace("\N{COMBINING MACRON}", "") for line in lines if line.startswith("  ")]
+    rules = ["sin", "exp", "∂f/∂f = 1", "exp′(u) = exp(u)", "sin′(u) = cos(u)"]
+    assert [line.endswith("   " + rule) for line, rule in zip(shown, rules, strict=True)] == [True] * 5
+    assert len({len(line) - len(rule) for line, rule in zip(shown, rules, strict=True)}) == 1
+    assert lines[0] == "values"
+
+
+def test_a_result_of_several_elements_begins_with_a_weight_for_each():
+    steps = sg.derive(lambda x: x.sin())(sg.spec(3)).steps()
+    first = steps.derivatives[0]
+    assert (first.name, first.text, first.rule) == ("v\N{COMBINING MACRON}1", "g", "given: a weight for each result")
+    one = sg.derive(lambda x: x.sin().reshape(1))(sg.spec(())).steps().derivatives[0]
+    assert (one.name, one.text, one.rule) == ("v\N{COMBINING MACRON}2", "1", "∂f/∂f = 1")
+
+
+def test_without_wrt_there_are_only_values():
+    x = sg.tensor(0.5, requires_grad=True)
+    x.name = "x"
+    steps = x.sin().formula().steps()
+    assert str(steps) == "values\n  v1 = sin(x)   sin"
+    assert (len(steps), steps.derivatives) == (1, [])
+
+
+def test_a_difference_is_written_with_a_minus():
+    steps = sg.derive(lambda x: x.sin() - x)(sg.spec(())).steps()
+    assert steps[-1].text == "-v̄2 + v̄1*cos(x)"
+
+
+def test_loops_have_no_steps():
+    def f(x):
+        return sg.fori_loop(0, 1000, lambda i, x: x.sin(), x)
+
+    with pytest.raises(FormulaError, match="steps name the rule of each operation, and scan is a loop of many"):
+        sg.derive(f)(sg.tensor(1.0)).steps()
+
+
+# formulas of what was recorded, in detail
+
+
+def test_names_of_leaves_are_made_unique_and_constants_are_counted_apart():
+    x, y, z = normal(requires_grad=True), normal(seed=1, requires_grad=True), normal(seed=2, requires_grad=True)
+    x.name = y.name = "w"
+    text = str((x * normal(2, seed=3) * y * z * normal(2, seed=4)).formula())
+    assert text.splitlines()[0].partition(" = ")[0] == "y(w, c1, w_, x3, c2)"
+    assert text.splitlines()[1] == "with c1: float64[2], c2: float64[2]"
+
+
+def test_what_a_formula_of_a_recorded_result_refuses():
+    x = normal(3, requires_grad=True)
+    x.name = "x"
+    formula = (x.sin() * 2).sum().formula(wrt="x")
+    assert formula(x=np.zeros(3))[0].item() == 0
+    with pytest.raises(TypeError, match="with its leaves as they are now, or with values by name"):
+        formula(x)
+    with pytest.raises(TypeError, match="no leaf is called a, b: there are x"):
+        formula(b=1, a=2)
+    with pytest.raises(FormulaError, match=r"x is float64\[3\], got an array of shape \[2\]"):
+        formula(x=np.zeros(2))
+    with pytest.raises(FormulaError, match="a recorded result has no function to compare with"):
+        formula.certify()
+    with pytest.raises(ValueError, match=r"wrt='q' is no leaf of the recorded history, which begins at x$"):
+        (x * 2).sum().formula(wrt="q")
+
+
+def test_one_name_gives_a_tensor_and_a_list_of_names_a_tuple():
+    x = normal(requires_grad=True)
+    y = x * x
+    assert isinstance(y.formula(wrt=x)()[1], sg.Tensor)
+    (gradient,) = y.formula(wrt=[x])()[1]
+    assert gradient.item() == 2 * x.item()
+    f = lambda x, y: (x * y).sum()
+    assert isinstance(sg.derive(f, wrt=("x",))(normal(2), normal(2))(normal(2), normal(2))[1], tuple)
+
+
+def test_derivatives_by_name():
+    d = sg.derive(lambda x, y: x**2 * y, order=2)(sg.spec(()), sg.spec(()))
+    assert list(d.derivatives) == [("x",), ("y",), ("x", "x"), ("x", "y"), ("y", "y")]
+    assert list(d.gradients) == ["x", "y"]
+    assert str(d["x", "y"]) == str(d[["x", "y"]])
+    assert d["x"] == d.gradients["x"] == d.derivatives["x",]
+    with pytest.raises(KeyError, match="this derivation has the derivatives in x; y; x, x; x, y; y, y"):
+        d["z"]
+    with pytest.raises(KeyError, match="nothing: ask for wrt"):
+        normal(requires_grad=True).sin().formula()["x"]
+
+
+def test_mixed_third_derivatives_have_their_dimensions_in_the_order_of_the_inputs():
+    """Of Σ xᵢ² Σ yⱼ³: ∂³f/∂xᵢ∂yⱼ∂xₖ is 2 δᵢₖ 3 yⱼ²."""
+    f = lambda x, y: (x**2).sum() * (y**3).sum()
+    x, y = normal(2), normal(3, seed=1)
+    *_, third = sg.derive(f, order=3)(x, y)(x, y)
+    a, b = x.numpy(), y.numpy()
+    wanted = np.einsum("ik,j->ijk", 2 * np.eye(2), 3 * b**2)
+    np.testing.assert_allclose(third[0][1][0].numpy(), wanted, rtol=1e-12)
+    np.testing.assert_allclose(third[1][0][0].numpy(), wanted.transpose(1, 0, 2), rtol=1e-12)
+    np.testing.assert_allclose(third[0][0][1].numpy(), wanted.transpose(0, 2, 1), rtol=1e-12)
+    np.testing.assert_allclose(third[1][1][0].numpy(), np.einsum("jk,i->jki", np.diag(6 * b), 2 * a), rtol=1e-12)
+
+
+def test_results_of_a_derivation_share_no_memory():
+    f = lambda x, y: (x * y).sum()
+    x = normal(2)
+    *_, second = sg.derive(f, order=2)(x, x)(x, x)
+    second[0][1].fill_(7.0)
+    assert second[1][0].tolist() == [[1, 0], [0, 1]]
+
+
+def test_the_formula_of_a_recorded_view_follows_writes_to_its_base():
+    x = normal(4, requires_grad=True)
+    x.name = "x"
+    y = x * 1.0
+    view = y[:2]
+    y.mul_(2.0)
+    np.testing.assert_allclose(view.formula()().numpy(), 2 * x.detach().numpy()[:2])
