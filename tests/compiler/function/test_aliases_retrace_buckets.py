@@ -271,3 +271,115 @@ def test_what_buckets_are_not_for():
         sg.compile(lambda x, y: x, buckets={"x": 4, "y": 4})(sg.ones(3), sg.ones(2))
     with pytest.raises(TypeError, match="no option 'bucket': did you mean 'buckets'"):
         sg.compile(lambda x: x, bucket={"x": 4})
+
+
+def counted(f, lengths, **options):
+    """A bucketed function, and the numbers of rows of the calls of its Python code."""
+    calls = []
+
+    def rows(x):
+        calls.append(len(x))
+        return f(x)
+
+    return sg.compile(rows, buckets={"x": lengths}, **options), calls
+
+
+def test_each_length_is_tried_once_and_full_batches_never():
+    fast, calls = counted(lambda x: x * 2, (4, 8))
+    fast(sg.ones(4))
+    assert calls == [4]  # traced; nothing is compared, since nothing was added
+    fast(sg.ones(3))
+    assert calls == [4, 3]  # the eager call that the result is compared with
+    fast(sg.ones(2))
+    assert calls == [4, 3]
+    fast(sg.ones(5))
+    assert calls == [4, 3, 8, 5]
+    fast(sg.ones(3, dtype=sg.float64))
+    assert calls == [4, 3, 8, 5, 4, 3]
+
+
+def test_a_failed_try_is_tried_again():
+    fast, _ = counted(lambda x: x - x.mean(0), 4)
+    for _ in range(2):
+        with pytest.raises(TraceError, match="depend on each other"):
+            fast(sg.tensor([1.0, 2.0]))
+
+
+def test_the_shortest_length_that_is_long_enough_is_taken():
+    fast, calls = counted(lambda x: x * 2, (8, 2, 4))
+    for n in (1, 2, 3, 4, 7):
+        assert fast(sg.ones(n)).tolist() == [2] * n
+    assert [n for n in calls if n in (2, 4, 8)] == [2, 4, 8]
+    fast(sg.ones(0))
+    assert calls[-1] == 0  # no row that could be repeated
+
+
+def test_the_eager_call_records_no_history():
+    recording = []
+    fast, _ = counted(lambda x: recording.append(sg.is_grad_enabled()) or x * 2, 4)
+    fast(sg.ones(3, requires_grad=True))
+    assert recording[-1] is False
+
+
+def test_arrays_and_parts_of_containers_are_filled_up():
+    fast = sg.compile(lambda batch: {"sum": batch["x"] + batch["y"], "n": 3}, buckets={"batch": 4})
+    batch = {"x": np.arange(3.0), "y": np.array([1.0, 2.0, 4.0])}
+    found = fast(batch)
+    assert isinstance(found["sum"], np.ndarray)
+    assert found["sum"].tolist() == [1, 3, 6]
+    assert found["n"] == 3
+    assert batch["x"].tolist() == [0, 1, 2]
+
+
+def test_indices_are_tried_with_the_largest_and_the_smallest_only():
+    """Other integers may be no indices."""
+    table = sg.tensor([0.0, 10.0, 20.0, 30.0])
+    fast = sg.compile(lambda k: table[k], buckets={"k": 4})
+    assert fast(sg.tensor([3, 1])).tolist() == [30, 10]
+    for reversed_sum in (lambda k: k + (k.flip(0)[0] == 3), lambda k: k + (k.flip(0)[0] == 0)):
+        with pytest.raises(TraceError, match="depend on each other"):
+            sg.compile(reversed_sum, buckets={"k": 4})(sg.tensor([3, 0, 2]))
+
+
+def test_an_argument_without_rows_is_refused():
+    with pytest.raises(ValueError, match="argument x has no dimensions"):
+        sg.compile(lambda x: x, buckets={"x": 4})(sg.ones(()))
+
+
+def test_inside_a_trace_nothing_is_filled_up():
+    fast, calls = counted(lambda x: x * 2, 4)
+    assert sg.compile(lambda x: fast(x) + 1)(sg.ones(3)).tolist() == [3, 3, 3]
+    assert calls == [3]
+
+
+def test_a_function_that_raises_for_the_tried_rows_is_taken_at_its_result():
+    fast = sg.compile(lambda x: x.sqrt() if float(x.min()) >= 0 and float(x.max()) < 100 else 1 / 0, buckets={"x": 4}, fallback="eager")
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        assert fast(sg.tensor([1.0, 4.0, 9.0])).tolist() == [1, 2, 3]
+
+
+@pytest.mark.parametrize(("dtype", "error"), [(sg.float32, 1e-2), (sg.float64, 1e-6)])
+def test_small_differences_between_rows_are_noticed(dtype, error):
+    with pytest.raises(TraceError, match="depend on each other"):
+        sg.compile(lambda x: x * (1 + error * len(x)), buckets={"x": 4})(sg.tensor([1.0, 2.0], dtype=dtype))
+
+
+def test_structures_that_change_still_take_options_and_arrays():
+    fast = sg.compile(lambda x: {"y": x * 2}, retrace=True)
+    found = fast(np.ones(2, np.float32))
+    assert isinstance(found["y"], np.ndarray)
+    assert found["y"].tolist() == [2, 2]
+    assert "mul(" in fast.source()
+    assert sg.compile(lambda x: fast(x)["y"] + 1)(sg.ones(2)).tolist() == [3, 3]
+
+
+def test_history_keeps_its_own_copy_of_an_array():
+    w = sg.tensor([1.0, 2.0], requires_grad=True)
+    for options in ({}, {"retrace": True}, {"fallback": "eager"}):
+        x = np.array([3.0, 4.0], np.float32)
+        w.grad = None
+        loss = sg.compile(lambda x: (x * w * w).sum(), returns="tensor", **options)(x)
+        x[:] = 100
+        loss.backward()
+        assert w.grad.tolist() == [6, 16]
