@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import io
 import logging
 import os
@@ -11,11 +12,17 @@ import sys
 import threading
 from types import SimpleNamespace
 
+import numpy as np
 import pytest
 
 import symgrad as sg
+from symgrad.compiler.ir.builder import xp
+from symgrad.compiler.ir.graph import input_value
 from symgrad.compiler.support import progress
+from symgrad.compiler.support.collector import gc_paused
 from symgrad.compiler.support.progress import compiling, logger, stage
+from symgrad.compiler.support.source_lines import at_lines
+from symgrad.errors import GraphError
 
 
 class Terminal(io.StringIO):
@@ -181,3 +188,136 @@ def test_dumb_terminals_and_pipes_get_no_line(terminal, monkeypatch):
     monkeypatch.setenv("TERM", "dumb")
     with compiling("step"):
         assert not waiting()
+
+
+def test_durations_change_their_unit_at_a_second():
+    assert [progress.seconds(t) for t in (0.0004, 0.012, 0.9994, 1, 1.26, 75)] == ["0 ms", "12 ms", "999 ms", "1.0 s", "1.3 s", "75.0 s"]
+
+
+def test_short_stages_are_left_out_of_the_report():
+    work = progress.Work("f", False)
+    work.times = {"XLA": 2.0, "lower": 0.0005, "trace": 0.0004, "emit": 0.25}
+    assert re.fullmatch(r"f: compiled in \d+ ms \(emit 250 ms, lower 0 ms, XLA 2.0 s\)", str(work))
+
+
+def test_time_between_stages_belongs_to_none(monkeypatch, caplog):
+    now = [0.0]
+    monkeypatch.setattr(progress, "perf_counter", lambda: now[0])
+    own = {"trace": 1.0}
+    with caplog.at_level(logging.INFO, logger="symgrad.compile"), compiling("f"):
+        for _ in range(2):
+            with stage("trace", own):
+                now[0] += 1.0
+            now[0] += 10.0
+    assert own == {"trace": 3.0}
+    assert reports(caplog) == ["f: compiled in 22.0 s (trace 2.0 s)"]
+    with stage("trace", own):  # outside of a compilation
+        now[0] += 4.0
+    assert own == {"trace": 7.0}
+
+
+def test_work_without_stages_is_not_reported(caplog):
+    with caplog.at_level(logging.INFO, logger="symgrad.compile"), compiling("f"):
+        pass
+    assert not caplog.records
+
+
+def test_verbose_functions_are_printed_once_if_all_are(capfd):
+    logger.addHandler(progress._handler)
+    before = logger.level
+    logger.setLevel(logging.INFO)
+    try:
+        with compiling("f", True), stage("XLA"):
+            pass
+    finally:
+        logger.removeHandler(progress._handler)
+        logger.setLevel(before)
+    assert capfd.readouterr().err.count("f: compiled in") == 1
+
+
+def test_a_compile_inside_a_verbose_one_is_not_printed_alone(capfd):
+    with compiling("outer", True), stage("trace"), compiling("inner", True), stage("XLA"):
+        pass
+    assert capfd.readouterr().err.count("compiled in") == 1
+
+
+def test_long_names_are_cut_to_fit_a_line(terminal):
+    with compiling("f" * 100), stage("XLA"):
+        assert terminal.drawn.wait(60)
+    drawn = re.search(r"\x1b\[\?7l ([^\x1b]*)", terminal.getvalue()).group(1)
+    assert drawn == ("compiling " + "f" * 100)[:60]
+
+
+def test_a_terminal_that_goes_away_stops_the_line_and_not_the_work(terminal, monkeypatch):
+    tried = threading.Event()
+
+    def write(text):
+        tried.set()
+        raise OSError("gone")
+
+    monkeypatch.setattr(terminal, "write", write)
+    with compiling("step"), stage("XLA"):
+        assert tried.wait(60)
+    assert not waiting()
+    assert not progress._terminal.locked()
+
+
+@pytest.mark.parametrize("stderr", [None, "closed"])
+def test_without_a_stderr_there_is_no_line(monkeypatch, stderr):
+    stream = io.StringIO() if stderr else None
+    if stream is not None:
+        stream.close()
+    monkeypatch.setattr(progress, "sys", SimpleNamespace(stderr=stream))
+    assert not progress._on_terminal()
+    with compiling("step"), stage("XLA"):
+        assert not waiting()
+
+
+def test_every_compile_of_a_verbose_function_is_printed(capfd):
+    """Traces, derivatives and backward passes, each with its name."""
+    x = sg.ones(3, requires_grad=True)
+    total = sg.zeros(())
+
+    def wave(x):
+        return x.sin().sum()
+
+    def step(x):
+        total.add_(x.sum())
+        return total * 1
+
+    fast, effects = sg.compile(wave, verbose=True), sg.compile(step, verbose=True)
+    runs = [
+        lambda: fast(x), lambda: fast(x).backward(), lambda: fast.jacobian(x, wrt="x"), lambda: effects(x.detach()),
+        lambda: effects(x.detach()),
+    ]  # fmt: skip
+    for run in runs:
+        run()
+        assert "compiled in" in capfd.readouterr().err
+    fast(x).backward(), fast.jacobian(x, wrt="x"), effects(x.detach())
+    assert capfd.readouterr().err == ""
+
+
+# the garbage collector, and lines of source
+
+
+@pytest.mark.parametrize("enabled", [True, False])
+def test_the_collector_is_paused_and_then_as_it_was(enabled):
+    before = gc.isenabled()
+    (gc.enable if enabled else gc.disable)()
+    try:
+        with pytest.raises(KeyError, match="False"), gc_paused():
+            raise KeyError(gc.isenabled())
+        assert gc.isenabled() == enabled
+    finally:
+        (gc.enable if before else gc.disable)()
+
+
+def test_an_error_about_a_value_names_its_line_or_that_of_its_user():
+    x = input_value(0, (2,), np.dtype(np.float32))
+    y = xp.sin(x)
+    for value, lines, start in ((y, {y: "a.py:3"}, "a.py:3: "), (x, {y: "a.py:3"}, "a.py:3: "), (y, {}, ""), (None, {y: "a.py:3"}, "")):
+        error = GraphError("wrong")
+        error.value = value
+        with pytest.raises(GraphError) as caught, at_lines(lines):
+            raise error
+        assert str(caught.value) == f"{start}wrong"
