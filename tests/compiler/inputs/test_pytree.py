@@ -208,7 +208,8 @@ def test_tangents_come_one_by_one_or_in_one_tuple():
     assert tangents(single, [1.0]) == tangents(single, (1.0,)) == tangents(single, 1.0) == [1.0]
     for choice, given, text in (
         (several, (1,), "v: one is needed for each of x, w, got 1"), (several, ((1, 2, 3),), "for each of x, w, got 3"),
-        (one, (1, 2), "v: one is needed, in the form of the argument, got 2"), (one, ([1, 2],), "v must be a dict of a, b, as the argument is"),
+        (one, (1, 2), "v: one is needed, in the form of the argument, got 2"),
+        (one, ([1, 2],), "v must be a dict of a, b, as the argument is"),
     ):  # fmt: skip
         with pytest.raises(ValueError, match=text):
             tangents(choice, *given)
@@ -226,7 +227,8 @@ def test_which_results_are_arrays():
     arrays, tensors = frozenset([np.ndarray]), frozenset([sg.Tensor])
     history = sg.ones(2, requires_grad=True) * 1
     for result, kinds, returns, requires_grad, wanted in (
-        (tensor, arrays, None, False, np.ndarray), (tensor, tensors, None, False, sg.Tensor), (tensor, arrays | tensors, None, False, sg.Tensor),
+        (tensor, arrays, None, False, np.ndarray), (tensor, tensors, None, False, sg.Tensor),
+        (tensor, arrays | tensors, None, False, sg.Tensor),
         (tensor, arrays, None, True, sg.Tensor), (history, arrays, None, False, sg.Tensor), (history, arrays, "numpy", False, np.ndarray),
         (tensor, arrays, "tensor", False, sg.Tensor), (np.float32(1), arrays, None, False, np.ndarray),
     ):  # fmt: skip
