@@ -289,3 +289,12 @@ def test_functions_of_integers_are_exported_without_gradients(name, called, tmp_
         fast(x)
     fast.export(tmp_path / "f.sgx", *([] if called else [x]))
     same(sg.load_compiled(tmp_path / "f.sgx")(x), f(x))
+
+
+def test_by_default_numbers_are_not_differentiated_in_a_file_either(tmp_path):
+    fast = sg.compile(lambda x, s: (x * x * s).sum())
+    x = sg.tensor([1.0, 2.0])
+    fast.export(tmp_path / "f.sgx", x, 0.5)
+    found = sg.load_compiled(tmp_path / "f.sgx")
+    assert [g.tolist() for g in found.grad(x, 0.5)] == [g.tolist() for g in fast.grad(x, 0.5)] == [[1.0, 2.0]]
+    assert found.grad(x, 0.5, wrt="s").item() == 5.0
