@@ -27,7 +27,6 @@ class Retraced(Compiled):
         function = self.signature.caller(call)
         known = self.signature.names(), tensor_names(self.signature.function)
         traced = trace(function, call.leaves, call.labels, *known, abstract=True, requires_grad=call.requires_grad)
-        traced.capture.journal.clear()
         graph = traced.graph
         program = self._programs.get(graph)
         if program is None:

@@ -383,3 +383,10 @@ def test_history_keeps_its_own_copy_of_an_array():
         x[:] = 100
         loss.backward()
         assert w.grad.tolist() == [6, 16]
+
+
+def test_retraced_code_sees_which_arguments_require_grad():
+    fast = sg.compile(lambda x: x * 2 if x.requires_grad else x * 3, retrace=True)
+    for _ in range(2):
+        assert fast(sg.ones(2, requires_grad=True)).tolist() == [2, 2]
+        assert fast(sg.ones(2)).tolist() == [3, 3]
