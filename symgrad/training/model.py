@@ -57,13 +57,13 @@ class Model:
         metrics = [] if metrics is None else [metrics] if isinstance(metrics, str) or callable(metrics) else list(metrics)
         new_loss = None if loss is None else loss_of(loss)
         results = Results(metric_of(metric, new_loss) for metric in metrics)
-        self.optimizer = None if optimizer is None else optimizer_of(optimizer, self.net)
-        self.loss, self.results = new_loss, results
+        new_optimizer = None if optimizer is None else optimizer_of(optimizer, self.net)
+        if jit_compile and isinstance(new_optimizer, LBFGS):
+            raise ValueError("jit_compile: LBFGS calls the loss as often as it needs to, and no kernel can follow that; leave it out")
+        self.optimizer, self.loss, self.results = new_optimizer, new_loss, results
         self._kernel = self._compiled() if jit_compile else None
 
     def _compiled(self) -> Any:
-        if isinstance(self.optimizer, LBFGS):
-            raise ValueError("jit_compile: LBFGS calls the loss as often as it needs to, and no kernel can follow that; leave it out")
         from symgrad.compiler.api import compile as kernel_of
 
         return kernel_of(self._step)

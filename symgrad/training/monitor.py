@@ -49,14 +49,12 @@ class BestWeights:
         self.epoch: int | None = None
         self._state: dict[str, Any] = {}
 
-    def consider(self, net: Any, epoch: int, logs: dict[str, float]) -> bool:
+    def consider(self, net: Any, epoch: int, logs: dict[str, float]) -> None:
         """Keep the weights if the epoch was the best; the first one always is."""
         value = logs.get(self.monitor.name)
-        if value is None or not (self.epoch is None or self.monitor.better(value, self.value)):
-            return False
-        self.value, self.epoch = None if math.isnan(value) else value, epoch
-        self._state = copy.deepcopy(net.state_dict())
-        return True
+        if value is not None and (self.epoch is None or self.monitor.better(value, self.value)):
+            self.value, self.epoch = None if math.isnan(value) else value, epoch
+            self._state = copy.deepcopy(net.state_dict())
 
     def restore(self, net: Any) -> None:
         if self.epoch is not None:

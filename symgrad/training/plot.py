@@ -60,7 +60,7 @@ def _draw_one(history: Any, name: str, axes: Any) -> None:
         axes.set_yscale("log")
     axes.set_xlabel("epoch")
     axes.set_ylabel(name.replace("_", " "))
-    axes.xaxis.set_major_locator(MaxNLocator(integer=True))
+    axes.xaxis.set_major_locator(MaxNLocator(integer=True, min_n_ticks=1))
     axes.grid(alpha=0.3)
 
 

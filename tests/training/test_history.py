@@ -56,6 +56,8 @@ def test_a_long_table_is_shortened():
     assert len(lines) == 22
     assert [text.split()[0] for text in lines[9:14]] == ["9", "10", "...", "91", "92"]
     assert len(repr(history([{"loss": 1.0}] * 20)).splitlines()) == 21
+    assert "..." not in repr(history([{"loss": 1.0}] * 20))
+    assert [text.split()[0] for text in repr(history([{"loss": 1.0}] * 21)).splitlines()[10:13]] == ["10", "...", "12"]
 
 
 def test_csv(tmp_path):
@@ -104,8 +106,59 @@ def test_the_figure_is_known_to_pyplot_except_in_a_notebook(figure, monkeypatch)
 def test_a_learning_rate_that_falls_far_is_drawn_on_a_logarithmic_axis():
     from symgrad.training.plot import figure
 
-    scales = [figure(history([{"learning_rate": 1.0}, {"learning_rate": last}])).axes[0].get_yscale() for last in (0.5, 0.01, 0.0)]
-    assert scales == ["linear", "log", "linear"]
+    rates = (0.5, 0.125, 0.1, 0.09, 0.01, 0.0)
+    scales = [figure(history([{"learning_rate": 1.0}, {"learning_rate": last}])).axes[0].get_yscale() for last in rates]
+    assert scales == ["linear", "linear", "linear", "log", "log", "linear"]  # more than a factor of ten
+
+
+def test_every_picture_has_a_grid_and_epochs_that_are_whole_and_those_of_results_a_legend(figure):
+    for axes in figure.axes:
+        assert all(tick == int(tick) for tick in axes.xaxis.get_major_locator()())
+        assert all(line.get_visible() and line.get_alpha() < 1 for line in axes.get_xgridlines())
+    legends = [axes.get_legend() and [text.get_text() for text in axes.get_legend().get_texts()] for axes in figure.axes]
+    assert legends == [["training", "validation", "best: 0.4000, epoch 2"], ["training", "validation", "best: 0.7500, epoch 2"], None]
+
+
+@pytest.mark.parametrize(("count", "rows", "columns"), [(1, 1, 1), (2, 1, 2), (3, 1, 3), (4, 2, 3), (6, 2, 3), (7, 3, 3)])
+def test_pictures_stand_in_rows_of_three(count, rows, columns):
+    from symgrad.training.plot import figure
+
+    drawn = figure(history([{f"result{i}": 1.0 for i in range(count)}]))
+    width, height = drawn.get_size_inches()
+    assert (width / columns, height / rows) == pytest.approx((4.5, 3.4))
+    grids = [axes.get_subplotspec().get_geometry()[:3] for axes in drawn.axes]
+    assert grids == [(rows, columns, i) for i in range(count)]
+
+
+@pytest.mark.parametrize(("epochs", "marker"), [(30, "o"), (31, "")])
+def test_few_points_are_marked(epochs, marker):
+    from symgrad.training.plot import figure
+
+    assert figure(history([{"loss": 1.0 / (i + 1)} for i in range(epochs)])).axes[0].lines[0].get_marker() == marker
+
+
+@pytest.mark.parametrize("shown", [False, True])
+def test_labels_do_not_overlap(shown):
+    from matplotlib import pyplot
+
+    from symgrad.training.plot import figure
+
+    drawn = history(ROWS).plot() if shown else figure(history(ROWS))
+    pyplot.close("all")
+    assert drawn.get_layout_engine().__class__.__name__ == "ConstrainedLayoutEngine"
+
+
+def test_validation_alone_has_a_picture_of_its_own():
+    from symgrad.training.plot import figure
+
+    assert [axes.get_ylabel() for axes in figure(history([{"loss": 1.0, "val_error": 2.0, "val_loss": 3.0}])).axes] == ["loss", "val error"]
+
+
+def test_a_history_of_nan_has_no_best_epoch():
+    from symgrad.training.plot import figure
+
+    lines = figure(history([{"loss": float("nan")}, {"loss": float("nan")}])).axes[0].lines
+    assert [line.get_label() for line in lines] == ["training"]
 
 
 def test_a_notebook_shows_the_plot_and_leaves_no_figure_open():

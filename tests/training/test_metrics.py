@@ -133,3 +133,66 @@ def test_any_object_with_the_methods_will_do():
     x = sg.arange(6.0).reshape(6, 1)
     assert model.evaluate(x, x, batch_size=2, verbose=0) == [0.0, 5.0]
     assert list(model.fit(x, x, verbose=0).history) == ["loss", "largest"]
+
+
+@pytest.mark.parametrize("make", [training.Precision, training.Recall, training.F1Score])
+def test_one_output_in_all_shapes_and_two_classes_are_the_same(make):
+    """Positive are the second class of two, and what exceeds the threshold, itself not included."""
+    prediction, target = np.array([0.9, 0.8, 0.5, 0.2, 0.1, 0.6]), np.array([1, 0, 1, 1, 0, 1])
+    expected = gathered(make(), prediction, target)
+    assert 0 < expected < 1
+    assert gathered(make(), prediction.reshape(-1, 1), target) == expected
+    assert gathered(make(), np.stack([1 - prediction, prediction - 1e-9], axis=1), target) == expected
+    assert gathered(make(threshold=0.4), prediction, target) > expected
+
+
+def test_a_class_that_is_never_predicted_or_never_true_counts_as_zero():
+    """Predicted are the classes 0, 0 and 1; true are 0, 2 and 1."""
+    prediction, target = np.eye(4)[[0, 0, 1]], np.array([0, 2, 1])
+    assert gathered(training.Precision(), prediction, target) == pytest.approx((0.5 + 1 + 0 + 0) / 4)
+    assert gathered(training.Recall(), prediction, target) == pytest.approx((1 + 1 + 0 + 0) / 4)
+    assert gathered(training.F1Score(), prediction, target) == pytest.approx((2 / 3 + 1 + 0 + 0) / 4)
+
+
+def test_predictions_at_the_threshold_are_negative():
+    half = np.array([[0.5], [0.5]])
+    for metric in (training.Accuracy(), training.BinaryAccuracy()):
+        assert gathered(metric, half, np.array([0, 1]), 1) == 0.5
+        assert gathered(metric, half, np.array([0.5, 0.5]), 1) == 1.0  # and so are targets at a half
+
+
+@pytest.mark.parametrize(
+    ("name", "threshold"), [("accuracy", 0.5), ("binary_accuracy", 0.5), ("precision", 0.5), ("recall", 0.5), ("f1", 0.5)]
+)
+def test_metrics_have_their_names_and_thresholds(name, threshold):
+    made = {"accuracy": training.Accuracy, "binary_accuracy": training.BinaryAccuracy, "precision": training.Precision,
+            "recall": training.Recall, "f1": training.F1Score}[name]  # fmt: skip
+    assert (made().name, made().threshold) == (name, threshold)
+    assert (made("mine", 0.25).name, made("mine", 0.25).threshold) == ("mine", 0.25)
+
+
+def test_names_of_functions():
+    def relative(prediction, target):
+        return (prediction - target).abs()
+
+    assert training.Mean(relative).name == "relative"
+    assert training.Mean(relative, "other").name == "other"
+    assert training.Mean(lambda p, t: p).name == "lambda"
+    assert training.Mean(nn.MSELoss()).name == "MSELoss"
+
+
+def test_examples_are_counted_in_the_first_output():
+    """A batch without an axis is one example."""
+    mean = training.Mean(lambda p, t: p[0].sum())
+    mean.update((sg.ones(3), sg.ones(5)), None)
+    assert (mean.total, mean.count) == (9.0, 3)
+    single = training.Mean(lambda p, t: p)
+    single.update(sg.tensor(7.0), None)
+    assert (single.total, single.count) == (7.0, 1)
+
+
+def test_means_are_of_double_precision():
+    """16 million and one is no float32."""
+    mean = training.Mean(lambda p, t: p)
+    mean.update(sg.tensor([16777216.0, 1.0]), None)
+    assert mean.result() == 16777217 / 2

@@ -12,6 +12,7 @@ from small_models import classifier, fitted, line, points, regressor, same, weig
 import symgrad as sg
 from symgrad import nn
 from symgrad.nn import functional as F
+from symgrad.training.summary import _size
 from symgrad.utils.data import DataLoader, TensorDataset
 
 # --- fit against a loop by hand
@@ -276,3 +277,78 @@ def test_summary(capsys):
     model.summary()
     assert "(1, 8)" in capsys.readouterr().out
     assert all(not module._forward_hooks and module.training for module in model.net.modules())
+
+
+def test_summary_of_nested_modules(capsys):
+    net = nn.Sequential(nn.Sequential(nn.Linear(100, 100)), nn.LSTM(100, 3))
+    net[1].weight_hh_l0.requires_grad_(False)
+    net.eval()
+    sg.Model(net).summary(np.zeros((2, 100)))
+    lines = capsys.readouterr().out.splitlines()
+    assert [text[:16].rstrip() for text in lines[2:6]] == ["Sequential", "  0 (Sequential)", "    0 (Linear)", "  1 (LSTM)"]
+    assert lines[4].split()[-3:] == ["(2,", "100)", "10,100"]
+    assert "(2, 3), (1, 3), (1, 3)" in lines[5]  # the output, and the two states
+    assert not any(module.training or module._forward_hooks for module in net.modules())
+    frozen, trained = 12 * 3, 10_100 + 12 * 100 + 24
+    assert lines[-3:] == [
+        f"Parameters:  {trained + frozen:,} ({4 * (trained + frozen) / 1024:.1f} KB)",
+        f"  trained:   {trained:,} ({4 * trained / 1024:.1f} KB)",
+        f"  frozen:    {frozen} ({4 * frozen} bytes)",
+    ]
+
+
+def test_summary_computes_no_gradients_and_leaves_an_error_no_hooks():
+    seen = []
+
+    class Net(nn.Linear):
+        def forward(self, x):
+            seen.append((super().forward(x).requires_grad, self.training))
+            return super().forward(x)
+
+    model = sg.Model(Net(1, 1))
+    model.summary(sg.ones(1, 1))
+    assert seen == [(False, False)]
+    with pytest.raises(RuntimeError):
+        model.summary(sg.ones(1, 2))
+    assert not model.net._forward_hooks
+    assert model.net.training
+
+
+@pytest.mark.parametrize(
+    ("count", "text"),
+    [
+        (0, "0 bytes"),
+        (1023, "1023 bytes"),
+        (1024, "1.0 KB"),
+        (1536, "1.5 KB"),
+        (1024**2, "1.0 MB"),
+        (1024**3 * 2, "2.0 GB"),
+        (1024**4, "1024.0 GB"),
+    ],
+)
+def test_sizes_in_bytes(count, text):
+    assert _size(count) == text
+
+
+def test_an_example_is_kept_apart_from_the_data():
+    x, y = line(4)
+    model = regressor()
+    fitted(model, x, y, shuffle=False)
+    first = x[:1].tolist()
+    x.zero_()
+    assert model.example.tolist() == first
+    fitted(model, x + 5, y)
+    assert model.example.tolist() == first
+
+
+def test_what_a_checkpoint_of_a_model_without_an_optimizer_restores(tmp_path):
+    model = regressor()
+    fitted(model, *line(), epochs=2)
+    model.save(tmp_path / "all")
+    sg.manual_seed(9)
+    bare = sg.Model(nn.Linear(1, 1))
+    assert (bare.load(tmp_path / "all"), bare.epochs_done) == (2, 2)
+    assert same(weights(bare), weights(model))
+    drawn = sg.rand(3).tolist()
+    model.load(tmp_path / "all")
+    assert sg.rand(3).tolist() == drawn

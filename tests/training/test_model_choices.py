@@ -11,6 +11,7 @@ from small_models import classifier, fitted, line, points, regressor, same, weig
 import symgrad as sg
 from symgrad import nn
 from symgrad.nn import functional as F
+from symgrad.training import losses
 
 # --- names
 
@@ -112,6 +113,9 @@ def test_compile_sets_the_same():
         ({"initial_epoch": -1}, "initial_epoch must be a whole number, 0 or more"),
         ({"steps_per_epoch": 0}, "steps_per_epoch must be"),
         ({"validation_freq": 0}, "validation_freq must be"),
+        ({"validation_steps": 0}, "validation_steps must be"),
+        ({"validation_batch_size": 0}, "validation_batch_size must be"),
+        ({"epochs": True}, "epochs must be a whole number, 1 or more, got True"),
         ({"validation_split": 1.0}, r"validation_split=1.0 of 10 examples leaves none on one side"),
         ({"validation_split": -0.5}, "leaves none on one side"),
         ({"verbose": 3}, "verbose must be 'auto', 0, 1 or 2, got 3"),
@@ -196,3 +200,129 @@ def test_an_error_in_a_batch_names_the_step_and_the_shapes():
 def test_a_loss_of_many_numbers_is_refused():
     with pytest.raises(ValueError, match=r"one number, got Tensor\(10, 1\) torch.float32; take its mean"):
         fitted(regressor(loss=lambda p, t: p - t), *line())
+
+
+CALLS = {
+    "fit": lambda model, **options: model.fit(*line(), verbose=0, **options),
+    "train_on_batch": lambda model: model.train_on_batch(*line()),
+    "evaluate": lambda model, **options: model.evaluate(*line(), verbose=0, **options),
+    "test_on_batch": lambda model: model.test_on_batch(*line()),
+    "predict": lambda model, **options: model.predict(line()[0], verbose=0, **options),
+    "predict_on_batch": lambda model: model.predict_on_batch(line()[0]),
+}
+
+
+@pytest.mark.parametrize("call", CALLS)
+def test_what_each_call_needs(call):
+    """Training needs a loss and an optimizer, testing a loss, predicting neither."""
+    bare, without_optimizer = sg.Model(nn.Linear(1, 1)), sg.Model(nn.Linear(1, 1), loss="mse")
+    if "predict" in call:
+        assert CALLS[call](bare).shape == (10, 1)
+        return
+    with pytest.raises(RuntimeError, match="the model needs a loss"):
+        CALLS[call](bare)
+    if call in ("evaluate", "test_on_batch"):
+        assert CALLS[call](without_optimizer) > 0
+        return
+    with pytest.raises(RuntimeError, match="the model needs an optimizer"):
+        CALLS[call](without_optimizer)
+
+
+@pytest.mark.parametrize("option", ["batch_size", "steps"])
+@pytest.mark.parametrize("call", ["evaluate", "predict"])
+def test_counts_are_checked_by_name(call, option):
+    with pytest.raises(ValueError, match=f"{option} must be a whole number, 1 or more, got 0"):
+        CALLS[call](regressor(), **{option: 0})
+    CALLS[call](regressor(), **{option: 1})
+
+
+@pytest.mark.parametrize("call", CALLS)
+def test_only_training_leaves_gradients_and_results_without_a_graph(call):
+    model = regressor()
+    result = CALLS[call](model)
+    trained = call in ("fit", "train_on_batch")
+    assert (model.net.weight.grad is not None) == trained
+    assert not getattr(result, "requires_grad", False)
+
+
+def test_results_of_a_batch_are_of_that_batch_alone():
+    model = regressor(metrics=["mae"])
+    x, y = line()
+    first = model.test_on_batch(x, y)
+    model.test_on_batch(x, y + 100)
+    assert model.test_on_batch(x, y) == first
+    model.evaluate(x, y + 100, verbose=0)
+    assert model.evaluate(x, y, verbose=0) == pytest.approx(first, rel=1e-6)
+    model.test_on_batch(x, y + 100)
+    assert model.train_on_batch(x, y) == first
+
+
+def test_metrics_alone_are_a_list_of_one():
+    for given, names in ((None, []), ("mae", ["mae"]), (F.l1_loss, ["l1_loss"]), (("mae", "mse"), ["mae", "mse"])):
+        assert [metric.name for metric in regressor(metrics=given).metrics] == names
+
+
+def test_a_kernel_that_is_refused_changes_nothing():
+    model = regressor(metrics=["mae"])
+    before = (model.optimizer, model.loss, model.results)
+    with pytest.raises(ValueError, match="jit_compile: LBFGS"):
+        model.compile("lbfgs", "mae", jit_compile=True)
+    assert before == (model.optimizer, model.loss, model.results)
+
+
+# --- losses by hand
+
+
+@pytest.mark.parametrize(("reduction", "expected"), [("mean", 1.5), ("sum", 3.0), ("none", [1.0, 2.0])])
+@pytest.mark.parametrize("name", ["categorical_crossentropy", "sparse_categorical_crossentropy"])
+def test_reductions_of_losses_of_probabilities(name, reduction, expected):
+    """Probabilities are powers of e: the losses are 1 and 2."""
+    probabilities = sg.tensor([[np.exp(-1), 1 - np.exp(-1)], [1 - np.exp(-2), np.exp(-2)]])
+    for target in (sg.tensor([0, 1]), sg.tensor([[0], [1]]), sg.tensor([[1, 0], [0, 1]])):
+        assert losses.LOSSES[name](probabilities, target, reduction=reduction).tolist() == pytest.approx(expected)
+
+
+def test_probabilities_are_kept_away_from_zero_and_one():
+    """As in Keras, whose epsilon is 1e-7; the limits have gradients of their own."""
+    impossible = sg.tensor([[0.0, 1.0]], dtype=sg.float64)
+    for target, expected in ((0, -np.log(1e-7)), (1, -np.log(1 - 1e-7))):
+        assert losses.LOSSES["sparse_categorical_crossentropy"](impossible, sg.tensor([target])).item() == pytest.approx(
+            expected, rel=1e-12
+        )
+    one = losses.LOSSES["categorical_crossentropy"](
+        sg.tensor([0.25, 0.75]), sg.tensor([1.0, 0.0])
+    )  # one example without an axis of batches
+    assert one.item() == pytest.approx(np.log(4))
+    pictures = sg.tensor([[[0.25, 0.5], [0.75, 0.5]]])  # classes on axis 1
+    assert losses.LOSSES["categorical_crossentropy"](pictures, sg.tensor([[[1, 0], [0, 1]]])).item() == pytest.approx(np.log(8) / 2)
+
+
+@pytest.mark.parametrize("name", sorted(losses.LOSSES))
+def test_every_loss_by_name_can_be_weighted(name):
+    """The mean of weight times loss is the mean of the losses of examples one by one, times their weights."""
+    loss = losses.loss_of(name.upper())
+    prediction = sg.tensor([[0.2, 0.8], [0.5, 0.5], [0.9, 0.1]])
+    target = sg.tensor([0, 1, 1]) if "nll" in name or ("cross" in name and "binary" not in name) else sg.tensor([[0.0, 1], [1, 0], [1, 1]])
+    weight = sg.tensor([1.0, 2.0, 4.0])
+    one_by_one = [loss(prediction[i : i + 1], target[i : i + 1]).item() for i in range(3)]
+    expected = np.mean(np.array([1.0, 2.0, 4.0]) * one_by_one)
+    assert losses.weighted(loss, prediction, target, weight).item() == pytest.approx(expected, rel=1e-6)
+
+
+@pytest.mark.parametrize("shape", [(4,), (4, 1), (1, 4), (4, 2)])
+def test_targets_take_the_shape_of_the_prediction_only_if_a_last_axis_of_one_is_all_they_differ_by(shape):
+    target = sg.zeros(4, dtype=sg.int64)
+    found = losses.matched(sg.zeros(shape), target)
+    assert found.shape == (shape if shape in ((4,), (4, 1)) else (4,))
+    assert found.dtype == sg.float32
+    assert losses.matched(sg.zeros(4), sg.zeros(4, 1)).shape == (4,)
+    assert losses.matched(sg.zeros(1), sg.zeros(1, 1)).shape == (1,)
+
+
+def test_targets_of_classes():
+    logits = sg.zeros(2, 3)
+    assert losses.classes(logits, sg.tensor([1.0, 2.0])).tolist() == [1, 2]
+    assert losses.classes(logits, sg.tensor([[1], [2]], dtype=sg.uint8)).dtype == sg.int64
+    assert losses.classes(sg.zeros(2, 3, 4), sg.zeros(2, 1, 4)).shape == (2, 4)
+    assert losses.classes(logits, sg.zeros(2, 3, dtype=sg.int64)).dtype == sg.float32  # probabilities
+    assert losses.classes(sg.zeros(3), sg.zeros(3)).dtype == sg.int64

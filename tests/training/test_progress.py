@@ -238,3 +238,95 @@ def test_the_width_is_the_terminals(monkeypatch):
     shown = bar(terminal)
     shown.on_train_batch_end(0, {"loss": 0.5})
     assert terminal.lines() == ["Epoch 1/3   1/10  1s left  loss: 0.5000"]
+
+
+@pytest.mark.parametrize(
+    ("value", "text"), [(1e-3, "0.0010"), (9.99e-4, "9.990e-04"), (99999.0, "99999.0000"), (1e5, "1.000e+05"), (-1e5, "-1.000e+05")]
+)
+def test_numbers_at_the_limits_of_their_form(value, text):
+    assert number(value) == text
+
+
+@pytest.mark.parametrize(("seconds", "text"), [(1.0, "1.0s/step"), (0.999, "999ms/step"), (1e-3, "1ms/step"), (9.99e-4, "999us/step")])
+def test_times_per_step_at_the_limits_of_their_unit(seconds, text):
+    assert per_step(seconds, 1) == text
+
+
+class Unbuffered(Terminal):
+    """What has been written when the stream is flushed."""
+
+    def __init__(self):
+        super().__init__()
+        self.flushed = []
+
+    def flush(self):
+        self.flushed.append(self.getvalue())
+
+
+def test_every_drawing_reaches_the_terminal_at_once():
+    terminal = Unbuffered()
+    shown = bar(terminal)
+    for step in range(3):
+        shown.on_train_batch_end(step, {"loss": 0.5})
+        assert terminal.flushed[-1] == terminal.getvalue()
+    shown.leave()
+    assert terminal.flushed[-1] == terminal.getvalue()
+    assert terminal.getvalue().endswith("\n")
+
+
+def test_a_drawing_is_due_after_a_tenth_of_a_second():
+    """The clock goes on by 1/16 at every look, and starts with one: steps at 1/16, 2/16, ... are drawn when they are due."""
+    terminal = Terminal()
+    shown = bar(terminal, ticks=1 / 16)
+    drawn = []
+    for step in range(6):
+        before = terminal.getvalue()
+        shown.on_train_batch_end(step, {})
+        drawn.append(terminal.getvalue() != before)
+    assert drawn == [True, False, True, False, True, False]
+
+
+def test_more_steps_than_were_known():
+    terminal = Terminal()
+    shown = bar(terminal, steps=1)
+    shown.on_train_batch_end(0, {})
+    assert terminal.lines() == ["Epoch 1/3  ━━━━━━━━━━━━━━━━━━━━ 1/1  0s left  100ms/step"]
+    shown.on_train_batch_end(1, {})
+    assert terminal.lines() == ["Epoch 1/3  2/?  0.2s  100ms/step"]
+
+
+@pytest.mark.parametrize(("columns", "cells"), [(48, 7), (47, 6), (46, 0)])
+def test_the_bar_has_six_cells_or_none(columns, cells, monkeypatch):
+    monkeypatch.setenv("COLUMNS", str(columns))
+    terminal = Terminal()
+    shown = bar(terminal)
+    shown.on_train_batch_end(0, {"loss": 0.5})
+    (text,) = terminal.lines()
+    assert text.count("━") + text.count("─") == cells
+    assert len(text) <= columns - 1
+
+
+def test_validation_within_fit_draws_no_line_and_evaluation_after_it_does():
+    terminal = Terminal()
+    shown = bar(terminal, steps=1, ticks=1.0)
+    for hook in (shown.on_test_begin, shown.on_test_end):
+        hook({"loss": 1.0})
+    shown.on_test_batch_end(0, {"loss": 1.0})
+    assert terminal.getvalue() == ""
+    shown.on_train_end()
+    shown.on_test_begin()
+    shown.on_test_batch_end(0, {"loss": 0.25})
+    assert terminal.lines()[0].startswith("Evaluate  ━")
+    shown.on_test_end({"loss": 0.25})
+    assert terminal.lines()[0].endswith("1/1  2.0s  2.0s/step  loss: 0.2500")
+
+
+@pytest.mark.parametrize("verbose", [-1, 3, "full", None])
+def test_other_ways_to_be_verbose_are_refused(verbose):
+    with pytest.raises(ValueError, match="verbose must be 'auto', 0, 1 or 2"):
+        ProgressBar(verbose)
+
+
+@pytest.mark.parametrize(("given", "live", "file"), [("auto", 1, 2), (0, 0, 0), (1, 1, 2), (2, 2, 2)])
+def test_how_verbose_it_is_on_a_terminal_and_in_a_file(given, live, file):
+    assert (ProgressBar(given, Terminal()).verbose, ProgressBar(given, io.StringIO()).verbose) == (live, file)
