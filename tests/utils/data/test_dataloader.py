@@ -1,7 +1,10 @@
 """DataLoader without workers: which batches come, in which order, and which options go together."""
 
 import pickle
+import random
+import warnings
 
+import numpy as np
 import pytest
 from hypothesis import given, settings, strategies as st
 
@@ -197,6 +200,9 @@ def test_an_iterator_is_not_pickled():
         ({"persistent_workers": True}, ValueError, "persistent_workers option needs num_workers > 0"),
         ({"sampler": [1], "shuffle": True}, ValueError, "sampler option is mutually exclusive with shuffle"),
         ({"batch_sampler": [[1]], "batch_size": 2}, ValueError, "batch_sampler option is mutually exclusive with batch_size, shuffle"),
+        ({"batch_sampler": [[1]], "shuffle": True}, ValueError, "batch_sampler option is mutually exclusive"),
+        ({"batch_sampler": [[1]], "sampler": [1]}, ValueError, "batch_sampler option is mutually exclusive"),
+        ({"batch_sampler": [[1]], "drop_last": True}, ValueError, "batch_sampler option is mutually exclusive"),
         ({"batch_size": None, "drop_last": True}, ValueError, "batch_size=None option disables auto-batching"),
         ({"batch_size": 0}, ValueError, "batch_size should be a positive integer value, but got batch_size=0"),
         ({"multiprocessing_context": "spawn"}, ValueError, r"can only be used with multi-process loading \(num_workers > 0\)"),
@@ -228,3 +234,93 @@ def test_loading_data_loads_no_processes(tmp_path):
     code = "import sys, symgrad.utils.data; print('multiprocessing' in sys.modules)"
     done = subprocess.run([sys.executable, "-P", "-c", code], cwd=tmp_path, capture_output=True, text=True, check=True)
     assert done.stdout == "False\n"
+
+
+def test_options_that_go_together():
+    """Constructing a loader starts no process."""
+    assert DataLoader(range(4), num_workers=1).prefetch_factor == 2
+    assert DataLoader(range(4), num_workers=1, prefetch_factor=0).prefetch_factor == 0
+    assert DataLoader(range(4)).prefetch_factor is None
+    assert DataLoader(range(4), num_workers=1, multiprocessing_context="spawn").multiprocessing_context.get_start_method() == "spawn"
+    assert DataLoader(range(4), num_workers=1).multiprocessing_context is None
+    assert DataLoader(range(4), sampler=[1], shuffle=False).batch_size == 1
+    assert values(DataLoader(Stream(2), shuffle=False)) == [[0], [1]]  # as in PyTorch, False is no order of the loader's
+
+
+def test_more_workers_than_cores_are_warned_of(monkeypatch):
+    monkeypatch.setattr("os.sched_getaffinity", lambda pid: {0, 1}, raising=False)
+    DataLoader(range(4), num_workers=2)
+    with pytest.warns(UserWarning, match="will create 3 worker processes in total. Our suggested max number of worker .* is 2"):
+        DataLoader(range(4), num_workers=3)
+
+
+def _one_more_than_said():
+    loader = DataLoader(Stream(1, said=0))
+    assert len(loader) == 0
+    return loader
+
+
+WARNINGS = {
+    "pinned memory": (lambda: DataLoader(range(2), pin_memory=True), lambda loader: iter(loader)),
+    "too many workers": (lambda: None, lambda _: DataLoader(range(2), num_workers=10**6)),
+    "a longer stream": (lambda: iter(_one_more_than_said()), lambda iterator: next(iterator)),
+    "an empty split": (lambda: range(1), lambda data: random_split(data, [0.5, 0.5])),
+}
+
+
+@pytest.mark.parametrize("name", WARNINGS)
+def test_warnings_point_at_the_line_that_causes_them(name):
+    make, cause = WARNINGS[name]
+    given = make()
+    with warnings.catch_warnings(record=True, action="always") as warned:
+        cause(given)
+    (warning,) = warned
+    assert (warning.filename, warning.lineno) == (__file__, cause.__code__.co_firstlineno)
+
+
+def test_a_stream_that_is_as_long_as_it_said_is_no_reason_to_warn():
+    loader = DataLoader(Stream(3))
+    assert len(loader) == 3
+    assert values(loader) == values(loader) == [[0], [1], [2]]
+
+
+def test_a_loader_draws_its_seed_from_its_generator():
+    before, generator = sg.get_rng_state(), sg.Generator().manual_seed(3)
+    state = generator.get_state()
+    values(DataLoader(range(3), generator=generator))
+    assert sg.equal(sg.get_rng_state(), before)
+    assert not sg.equal(generator.get_state(), state)
+
+
+def test_splits_at_the_limits():
+    """Fractions of 0 and 1 are fractions, and the whole may be split into lengths with nothing in one."""
+    with pytest.warns(UserWarning, match="Length of split at index 1 is 0"):
+        assert [len(part) for part in random_split(range(3), [1.0, 0.0])] == [3, 0]
+    assert [len(part) for part in random_split(range(3), [3, 0])] == [3, 0]
+    assert [len(part) for part in random_split(range(5), [0.5, 0.5])] == [3, 2]
+    assert [len(part) for part in random_split(range(8), [0.3, 0.3, 0.4])] == [3, 2, 3]
+
+
+@pytest.mark.parametrize(
+    ("base_seed", "worker", "state"),
+    [
+        (7, 0, [1369798745, 2153889110, 378758007, 1154287536]),
+        (2**40 + 5, 3, [3453014069, 1603536151, 2410470037, 3509082754]),
+        (2**63 - 1, 1, [2076502041, 3474872666, 590866098, 3454868545]),
+    ],
+)
+def test_seeds_of_numpy_are_pytorchs(base_seed, worker, state):
+    """The numbers are those of `torch.utils.data._utils.worker._generate_state`."""
+    from symgrad.utils.data.worker import _seeded
+
+    before = random.getstate(), np.random.get_state(), sg.get_rng_state()
+    try:
+        assert _seeded(base_seed, worker) == base_seed + worker
+        found = np.random.randint(2**31), random.random(), sg.rand(()).item()
+        np.random.seed(state)
+        sg.manual_seed(base_seed + worker)
+        assert found == (np.random.randint(2**31), random.Random(base_seed + worker).random(), sg.rand(()).item())
+    finally:
+        random.setstate(before[0])
+        np.random.set_state(before[1])
+        sg.set_rng_state(before[2])

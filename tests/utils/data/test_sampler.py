@@ -117,3 +117,39 @@ def test_a_sampler_without_iter():
 def test_refusals(make, error, text):
     with pytest.raises(error, match=text):
         make()
+
+
+SAMPLERS = {
+    "shuffled": lambda generator: RandomSampler(range(20), generator=generator),
+    "with replacement": lambda generator: RandomSampler(range(20), True, 40, generator),
+    "subset": lambda generator: SubsetRandomSampler(range(20), generator),
+    "weighted": lambda generator: WeightedRandomSampler([1.0] * 20, 15, generator=generator),
+    "weighted, each once": lambda generator: WeightedRandomSampler([1.0] * 20, 15, False, generator),
+}
+
+
+@pytest.mark.parametrize("name", SAMPLERS)
+def test_a_sampler_draws_from_its_own_generator(name):
+    """The same seed gives the same order, another seed another one, and the default generator is left alone."""
+    before = sg.get_rng_state()
+    first, again, other = (list(SAMPLERS[name](sg.Generator().manual_seed(seed))) for seed in (1, 1, 2))
+    assert first == again != other
+    assert sg.equal(sg.get_rng_state(), before)
+
+
+@pytest.mark.parametrize("name", SAMPLERS)
+def test_the_length_of_a_sampler_is_how_many_it_gives(name):
+    sampler = SAMPLERS[name](None)
+    assert len(sampler) == len(list(sampler))
+
+
+def test_the_length_of_a_sampler_in_order():
+    assert len(SequentialSampler(range(7))) == 7
+    assert list(SequentialSampler("abc")) == [0, 1, 2]
+
+
+@pytest.mark.parametrize("replacement", [True, False])
+def test_weighted_draws_repeat_only_if_told_to(replacement):
+    sg.manual_seed(0)
+    drawn = list(WeightedRandomSampler([1.0, 1.0, 1.0], 3 if not replacement else 30, replacement))
+    assert (len(set(drawn)) == len(drawn)) == (not replacement)
