@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 import json
 import math
+import os
 from collections import Counter, OrderedDict
 
 import numpy as np
@@ -242,6 +243,59 @@ def test_too_deep_and_too_long(tmp_path, monkeypatch):
     with pytest.raises(ValueError, match=r"what is not in tensors takes 0 MB.*put long lists of numbers into tensors"):
         save([0.1] * 30_000, tmp_path / "x")
     assert list(tmp_path.iterdir()) == []
+
+
+WRAPPERS = {
+    "lists": (lambda x: [x], 1),
+    "dicts": (lambda x: {"a": x}, 1),
+    "dicts with other keys": (lambda x: {0: x}, 1),
+    "tuples": (lambda x: (x,), 2),  # a tuple is written as a list with a label
+}
+
+
+@pytest.mark.parametrize("name", WRAPPERS)
+def test_a_hundred_levels_are_saved_and_loaded_and_no_more(tmp_path, name):
+    wrap, levels = WRAPPERS[name]
+    obj = 1.5
+    for _ in range(100 // levels):
+        obj = wrap(obj)
+    save(obj, tmp_path / "x")
+    assert load(tmp_path / "x") == obj
+    with pytest.raises(ValueError, match="nested deeper than 100 levels"):
+        save(wrap(obj), tmp_path / "x")
+
+
+def test_the_longest_header_is_as_long_as_the_limit(tmp_path, monkeypatch):
+    save("text", tmp_path / "x")
+    length = int.from_bytes((tmp_path / "x").read_bytes()[:8], "little")
+    assert length % 8 == 0
+    monkeypatch.setattr("symgrad.io.tensor_file._LIMIT", length)
+    save("text", tmp_path / "x")
+    monkeypatch.setattr("symgrad.io.tensor_file._LIMIT", length - 1)
+    with pytest.raises(ValueError, match="put long lists of numbers into tensors"):
+        save("text", tmp_path / "x")
+
+
+def test_no_file_stays_open(tmp_path):
+    """Of saving, loading and mapping, also where they fail."""
+
+    def opened():
+        return len(os.listdir("/proc/self/fd"))
+
+    save(sg.ones(3), tmp_path / "x")
+    np.save(tmp_path / "x.npy", np.ones(3))
+    np.savez(tmp_path / "x.npz", a=np.ones(3))
+    (tmp_path / "broken").write_bytes(b"not a file of ours")
+    before = opened()
+    for _ in range(3):
+        save(sg.ones(3), tmp_path / "x")
+        for name in ("x", "x.npy", "x.npz"):
+            load(tmp_path / name)
+        with pytest.raises(RuntimeError, match="cannot be read"):
+            load(tmp_path / "broken")
+        with pytest.raises(TypeError):
+            save(print, tmp_path / "y")
+    assert opened() == before
 
 
 def test_locations(tmp_path):
