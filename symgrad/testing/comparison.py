@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from symgrad import dtypes
-from symgrad.ops.promotion import BOOL, INT64, kind, promote_types
+from symgrad.ops.promotion import kind, promote_types
 from symgrad.tensor import Size, Tensor
 
 _TOLERANCES = {
@@ -100,7 +100,7 @@ def _compare_arrays(actual: Any, expected: Any, given: Any, equal_nan: bool, che
         names = f"{dtypes.of(actual.dtype)} != {dtypes.of(expected.dtype)}"
         raise AssertionError(f"The values for attribute 'dtype' do not match: {names}.{place}")
     rtol, atol = _tolerances(actual, expected, given)
-    dtype = INT64 if actual.dtype == BOOL == expected.dtype else promote_types(actual.dtype, expected.dtype)
+    dtype = promote_types(actual.dtype, expected.dtype)
     a, e = actual.astype(dtype), expected.astype(dtype)
     close = np.isclose(a, e, rtol=rtol, atol=atol, equal_nan=equal_nan) if rtol or atol else _equal(a, e, equal_nan)
     if not close.all():
@@ -113,6 +113,8 @@ def _equal(a: Any, e: Any, equal_nan: bool) -> Any:
 
 
 def _difference(a: Any, e: Any, close: Any, rtol: float, atol: float) -> str:
+    if kind(a.dtype) not in "fc":  # so that differences of booleans and of small integers do not wrap
+        a, e = a.astype(np.int64), e.astype(np.int64)
     if a.ndim == 0:  # reckoned as Python's numbers are
         a, e = np.asarray(a.item()), np.asarray(e.item())
     with np.errstate(all="ignore"):

@@ -138,4 +138,3 @@ class harvest(Observer):
     def __call__(self, row: Row, args: tuple[Any, ...], attrs: dict[str, Any], result: Any) -> None:
         copies = tuple(np.array(a._array) if isinstance(a, Tensor) else a for a in args)
         self.samples.setdefault(row.name, []).append((copies, attrs))
-

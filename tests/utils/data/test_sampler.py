@@ -96,6 +96,14 @@ def test_weights_of_zero_are_never_drawn():
     assert set(WeightedRandomSampler(sg.tensor([0.0, 1.0, 0.0, 2.0]), 200)) == {1, 3}
 
 
+@pytest.mark.parametrize("weights", [[1, 3], [1.0, 3.0], (0.5, 1.5), sg.tensor([2, 6])])
+def test_weights_are_taken_in_double_precision(weights):
+    sg.manual_seed(0)
+    sampler = WeightedRandomSampler(weights, 1000)
+    assert sampler.weights.dtype is sg.float64
+    assert sum(sampler) / 1000 == pytest.approx(0.75, abs=0.05)
+
+
 def test_a_sampler_without_iter():
     with pytest.raises(NotImplementedError, match="Sampler is a Sampler without __iter__"):
         iter(Sampler())
