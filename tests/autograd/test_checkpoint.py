@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import gc
 import weakref
 
@@ -192,3 +193,86 @@ def test_saved_tensors_hooks_pack_and_unpack(pair):
         y = x.exp().sum()
     with pytest.raises(TypeError, match="unpack_hook expected to be a Tensor"):
         y.backward()
+
+
+def test_contexts_of_the_first_and_the_second_run(pair):
+    entered = []
+
+    @contextlib.contextmanager
+    def noted(name):
+        entered.append(name)
+        yield
+        entered.append(f"{name} left")
+
+    y = checkpoint(body, *pair, context_fn=lambda: (noted("first"), noted("second")))
+    assert entered == ["first", "first left"]
+    y.sum().backward()
+    assert entered == ["first", "first left", "second", "second left"]
+    entered.clear()
+    with sg.no_grad():
+        checkpoint(body, *pair, context_fn=lambda: (noted("first"), noted("second")))
+    assert entered == ["first", "first left"]
+
+
+def test_random_numbers_are_others_if_they_are_not_to_be_preserved(pair):
+    x, _ = pair
+    noise = []
+
+    def run(x):
+        noise.append(sg.rand(3, 3, dtype=sg.float64))
+        return (x * noise[-1]).exp()
+
+    for preserved in (True, False):
+        for call in (
+            lambda p=preserved: checkpoint(run, x, preserve_rng_state=p),
+            lambda p=preserved: checkpoint_sequential([run, lambda h: h + 1], 2, x, preserve_rng_state=p),
+        ):
+            noise.clear()
+            call().sum().backward()
+            assert len(noise) == 2
+            assert np.array_equal(noise[0]._array, noise[1]._array) == preserved
+
+
+@pytest.mark.parametrize(("segments", "again"), [(1, 0), (2, 2), (3, 2), (4, 3), (5, 4), (7, 4)])
+def test_all_segments_but_the_last_run_again(pair, segments, again):
+    """As in PyTorch: of 5 functions, each segment but the last has 5 // segments of them, or one."""
+    calls = []
+    layers = [lambda h, i=i: (calls.append(i), h.sin())[1] for i in range(5)]
+    checkpoint_sequential(layers, segments, pair[0]).sum().backward()
+    assert sorted(calls) == sorted([*range(5), *range(again)])
+    assert calls[:5] == [0, 1, 2, 3, 4]
+
+
+def test_a_sequential_module_is_the_chain_of_its_children(pair):
+    x, _ = pair
+    net = sg.nn.Sequential(sg.nn.Linear(3, 3), sg.nn.Tanh(), sg.nn.Linear(3, 2)).double()
+    net(x).sum().backward()
+    expected = [p.grad.clone() for p in net.parameters()]
+    net.zero_grad()
+    y = checkpoint_sequential(net, 2, x)
+    np.testing.assert_array_equal(y.detach().numpy(), net(x).detach().numpy())
+    y.sum().backward()
+    for p, wanted in zip(net.parameters(), expected, strict=True):
+        np.testing.assert_allclose(p.grad.numpy(), wanted.numpy(), rtol=1e-12)
+
+
+def test_arguments_by_name_and_results_in_containers(pair):
+    """Gradients reach what stands before a tensor that is given by name."""
+    x, w = pair
+    inner = []
+
+    def run(first, *, second, scale):
+        h = first.exp() * second
+        inner.append(weakref.ref(h._array))
+        return {"a": [h.sin() * scale], "b": (h.cos(), None, "text")}
+
+    def through(x, w):
+        found = checkpoint(run, x, second=w * 2, scale=3.0)
+        return found["a"][0] + found["b"][0]
+
+    plain = gradients(lambda x, w: (x.exp() * w * 2).sin() * 3 + (x.exp() * w * 2).cos(), x, w)
+    y = through(x, w)
+    assert inner[-1]() is None
+    assert y.requires_grad
+    for a, b in zip(plain, gradients(through, x, w), strict=True):
+        np.testing.assert_allclose(b, a, rtol=1e-12)
