@@ -2,7 +2,7 @@
 
 A fresh pytest takes seconds to import JAX and to collect the suite, a fork takes milliseconds. `MUTANTS_REQUESTS` and `MUTANTS_ANSWERS` are
 descriptors of pipes. A request is a line of JSON with the file, its text without the fault, and the tests to run; the answer is the first
-test that fails, or that the fault needs a fresh process. The fork replaces the code of functions that are loaded already. The faulty file
+test that fails, or that the fault needs a fresh process. The first line of the answers says that everything is loaded. The fork replaces the code of functions that are loaded already. The faulty file
 itself is in the tree, for modules that are imported later and for tests that start processes of their own.
 """
 
@@ -105,6 +105,7 @@ class Forking:
         gc.collect()
         gc.freeze()  # forks share memory that the collector does not touch
         with os.fdopen(self._requests) as requests, os.fdopen(self._answers, "w", buffering=1) as answers:
+            answers.write("ready\n")  # from now on a fault in the tree is not loaded by this process
             for line in requests:
                 answers.write(json.dumps(self._answer(json.loads(line), items)) + "\n")
         return True

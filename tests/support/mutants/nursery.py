@@ -29,6 +29,13 @@ class Nursery:
         os.close(theirs)
         os.close(there)
         self._requests, self._answers = os.fdopen(ours, "w", buffering=1), os.fdopen(here)
+        self._read()  # a fault that is put into the tree before the library is loaded would be in all forks
+
+    def _read(self) -> str:
+        line = self._answers.readline()
+        if not line:
+            raise RuntimeError((self.tree / ".nursery.log").read_text()[-2000:])
+        return line
 
     def __enter__(self) -> Nursery:
         return self
@@ -43,10 +50,7 @@ class Nursery:
         seconds = 60 + 10 * sum(times.get(name, 1.0) for name in tests)
         request = {"path": str(self.tree / path), "original": original, "tests": tests, "seconds": seconds}
         self._requests.write(json.dumps(request) + "\n")
-        line = self._answers.readline()
-        if not line:
-            raise RuntimeError((self.tree / ".nursery.log").read_text()[-2000:])
-        found: str | None = json.loads(line)
+        found: str | None = json.loads(self._read())
         return found
 
 
