@@ -76,5 +76,3 @@ def _check_tensors(lr: Any, betas: tuple[Any, Any], many: bool) -> None:
     for i, beta in enumerate(betas):
         if isinstance(beta, Tensor) and many:
             raise ValueError(f"betas[{i}] as a Tensor is not supported for capturable=False and foreach=True")
-        if isinstance(beta, Tensor) and beta.numel() != 1:
-            raise ValueError(f"Tensor betas[{i}] must be 1-element")

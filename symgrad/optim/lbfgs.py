@@ -54,7 +54,7 @@ class LBFGS(Optimizer):
         if _largest(here.gradient) <= group["tolerance_grad"]:
             return first
         evaluations, change = 1, group["tolerance_change"]
-        for n in range(1, group["max_iter"] + 1):
+        for n in range(group["max_iter"]):
             self._turn(state, here, group["history_size"])
             d = state["d"]
             state["t"] = float(group["lr"])
@@ -63,7 +63,7 @@ class LBFGS(Optimizer):
             here = here._replace(t=0.0, slope=here.gradient.dot(d).item())
             if here.slope > -change:
                 break
-            last = n == group["max_iter"]
+            last = n == group["max_iter"] - 1
             here, calls = self._advance(closure, here, state, group, group["max_eval"] - evaluations, last)
             evaluations += calls
             state["func_evals"] += calls

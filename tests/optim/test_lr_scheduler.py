@@ -331,3 +331,241 @@ def test_the_amplitude_of_a_cycle_is_that_of_the_momentum_too():
         optimizer.step()
         scheduler.step()
     assert momenta == pytest.approx([0.9, 0.5, 0.9, 0.7, 0.9, 0.8])
+
+
+# --- all schedules
+
+RESUMED = {  # with the arguments of CLOSED_FORMS
+    "StepLR": (4, 0.5), "MultiStepLR": ([3, 9],), "ConstantLR": (0.25, 6), "LinearLR": (0.2, 0.8, 10), "ExponentialLR": (0.9,),
+    "PolynomialLR": (15, 2), "CosineAnnealingLR": (12, 0.1), "LambdaLR": (lambda n: 1 / (n + 1),),
+    "MultiplicativeLR": (lambda n: n / (n + 1),),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", RESUMED)
+@pytest.mark.parametrize("epoch", [1, 5, 8])
+def test_a_schedule_is_resumed_at_its_last_epoch(name, epoch):
+    """The schedule is made again beside an optimizer whose groups have the rate that comes next."""
+    _, formula = CLOSED_FORMS[name]
+    optimizer = sgd(formula(epoch + 1))
+    optimizer.param_groups[0]["initial_lr"] = 0.4
+    scheduler = getattr(lr_scheduler, name)(optimizer, *RESUMED[name], last_epoch=epoch)
+    if name in ("StepLR", "MultiStepLR", "ConstantLR") and formula(epoch) != formula(epoch + 1):
+        optimizer.param_groups[0]["lr"] = formula(epoch + 1)  # they multiply at the epoch at which they are made
+    assert scheduler.last_epoch == epoch + 1
+    assert scheduler.base_lrs == [0.4]
+    assert rates(scheduler, 6) == pytest.approx([formula(n) for n in range(epoch + 1, epoch + 7)], rel=1e-12)
+
+
+def test_a_resumed_cosine_tells_its_rate_from_the_first_one():
+    optimizer = sgd(0.123)
+    optimizer.param_groups[0]["initial_lr"] = 0.4
+    scheduler = lr_scheduler.CosineAnnealingLR(optimizer, 12, 0.1, last_epoch=2)
+    with pytest.warns(UserWarning, match="get_last_lr"):
+        assert scheduler.get_lr() == pytest.approx([CLOSED_FORMS["CosineAnnealingLR"][1](3)])
+
+
+OF_AN_OPTIMIZER = [name for name in vars(lr_scheduler) if name.endswith(("LR", "Restarts", "Plateau")) and name != "SequentialLR"]
+
+
+@pytest.mark.parametrize("name", OF_AN_OPTIMIZER)
+def test_what_is_no_optimizer_is_refused(name):
+    arguments = {
+        "StepLR": (3,), "MultiStepLR": ([3],), "ExponentialLR": (0.5,), "CosineAnnealingLR": (3,), "CosineAnnealingWarmRestarts": (3,),
+        "LambdaLR": (abs,), "MultiplicativeLR": (abs,), "CyclicLR": (0.1, 0.2), "OneCycleLR": (0.1, 9),
+    }  # fmt: skip
+    with pytest.raises(TypeError, match="Net is not an Optimizer"):
+        getattr(lr_scheduler, name)(type("Net", (), {"param_groups": [], "defaults": {"momentum": 0}})(), *arguments.get(name, ()))
+
+
+@pytest.mark.parametrize("name", CLOSED_FORMS)
+def test_the_last_rates_are_those_of_the_groups(name):
+    make, formula = CLOSED_FORMS[name]
+    scheduler = make(sgd())
+    assert scheduler.get_last_lr() == pytest.approx([formula(0)])
+    rates(scheduler, 7)
+    assert scheduler.get_last_lr() == [group["lr"] for group in scheduler.optimizer.param_groups] == pytest.approx([formula(7)])
+
+
+@pytest.mark.parametrize("name", CLOSED_FORMS)
+def test_a_rate_that_is_a_tensor_follows_every_schedule(name):
+    make, formula = CLOSED_FORMS[name]
+    rate = sg.tensor(0.4, dtype=sg.float64)
+    scheduler = make(sgd(rate))
+    seen = []
+    for _ in range(12):
+        seen.append(rate.item())
+        scheduler.optimizer.step()
+        scheduler.step()
+    assert scheduler.optimizer.param_groups[0]["lr"] is rate
+    assert seen == pytest.approx([formula(n) for n in range(12)], rel=1e-12)
+
+
+@pytest.mark.parametrize(
+    "make",
+    [
+        lambda s, o: s.ConstantLR(o, 1.0),
+        lambda s, o: s.ConstantLR(o, 0.5, 0),
+        lambda s, o: s.LinearLR(o, 1.0, 0.5),
+        lambda s, o: s.LinearLR(o, 0.5, 1.0),
+        lambda s, o: s.LinearLR(o, 0.5, 0.0),
+        lambda s, o: s.CosineAnnealingWarmRestarts(o, 1, 1),
+        lambda s, o: s.CosineAnnealingWarmRestarts(o, 1, 1, eta_min=0),
+        lambda s, o: s.OneCycleLR(o, 0.5, 4, pct_start=0.0),
+        lambda s, o: s.OneCycleLR(o, 0.5, 4, pct_start=1.0),
+        lambda s, o: s.OneCycleLR(o, 0.5, 1, cycle_momentum=False, pct_start=0.0),
+        lambda s, o: s.CyclicLR(o, 0.1, 0.2, mode="none", scale_fn=abs),
+        lambda s, o: s.ChainedScheduler([s.StepLR(o, 1)], o),
+        lambda s, o: s.ReduceLROnPlateau(o, factor=0.999, min_lr=(0.1,)),
+    ],
+)
+def test_limits_that_are_allowed(make):
+    scheduler = make(lr_scheduler, sgd(momentum=0.5))
+    assert all(math.isfinite(rate) for rate in scheduler.get_last_lr())
+
+
+def test_a_factor_of_zero_is_a_rate_of_zero():
+    assert rates(lr_scheduler.ConstantLR(sgd(), 0.0, 9), 3) == [0.0, 0.0, 0.0]
+
+
+def test_schedules_inside_of_schedules_inside():
+    """The first steps of the schedules in a chain are taken back, too: they have taken two more than one before the milestone."""
+    optimizer = sgd()
+    chain = lr_scheduler.ChainedScheduler([lr_scheduler.ExponentialLR(optimizer, 0.5), lr_scheduler.ConstantLR(optimizer, 0.1, 99)])
+    optimizer.step()
+    scheduler = lr_scheduler.SequentialLR(optimizer, [chain, lr_scheduler.StepLR(optimizer, 2, 0.5)], [3])
+    seen = rates(scheduler, 7)
+    assert seen[3:] == pytest.approx([0.4, 0.4, 0.2, 0.2])
+    assert [scheduler.last_epoch, *(part.last_epoch for part in chain._schedulers)] == [7, 2, 2]
+
+
+def test_epochs_of_the_schedules_in_a_sequence():
+    optimizer = sgd()
+    parts = [lr_scheduler.ConstantLR(optimizer, 0.5, 9), lr_scheduler.ExponentialLR(optimizer, 0.5), lr_scheduler.StepLR(optimizer, 9)]
+    scheduler = lr_scheduler.SequentialLR(optimizer, parts, [2, 4])
+    epochs = []
+    for _ in range(6):
+        optimizer.step()
+        scheduler.step()
+        epochs.append((scheduler.last_epoch, *(part.last_epoch for part in parts)))
+    assert epochs == [(1, 1, -1, -1), (2, 1, 0, -1), (3, 1, 1, -1), (4, 1, 1, 0), (5, 1, 1, 1), (6, 1, 1, 2)]
+
+
+@pytest.mark.parametrize("make", [lambda o: lr_scheduler.StepLR(o, 3), lambda o: lr_scheduler.ExponentialLR(o, 0.5)])
+def test_steps_are_counted(make):
+    scheduler = make(sgd())
+    assert scheduler._step_count == 1
+    rates(scheduler, 4)
+    assert (scheduler._step_count, scheduler.last_epoch) == (5, 4)
+
+
+# --- the limits of the momentum
+
+
+@pytest.mark.parametrize(("name", "read"), [("SGD", lambda g: g["momentum"]), ("Adam", lambda g: g["betas"][0])])
+@pytest.mark.parametrize(
+    ("make", "top", "base"),
+    [
+        (lambda o: lr_scheduler.CyclicLR(o, 0.1, 0.2, base_momentum=[0.5, 0.6], max_momentum=[0.8, 0.9]), [0.8, 0.9], [0.5, 0.6]),
+        (lambda o: lr_scheduler.OneCycleLR(o, 0.1, 9, base_momentum=0.5, max_momentum=[0.8, 0.9]), [0.8, 0.9], [0.5, 0.5]),
+    ],
+)
+def test_the_limits_of_the_momentum_are_options_of_the_groups(make, top, base, name, read):
+    optimizer = two_groups(name)
+    make(optimizer)
+    assert [group["max_momentum"] for group in optimizer.param_groups] == top
+    assert [group["base_momentum"] for group in optimizer.param_groups] == base
+    assert [read(group) for group in optimizer.param_groups] == pytest.approx(top)
+
+
+def test_a_resumed_cycle_sets_no_limits_again():
+    optimizer = sgd(momentum=0.7)
+    optimizer.param_groups[0].update(initial_lr=0.1, max_momentum=0.7, base_momentum=0.6)
+    scheduler = lr_scheduler.CyclicLR(optimizer, 0.1, 0.5, 4, base_momentum=0.5, max_momentum=0.9, last_epoch=1)
+    group = optimizer.param_groups[0]
+    assert (group["max_momentum"], group["base_momentum"]) == (0.7, 0.6)
+    assert scheduler.get_last_lr() == pytest.approx([0.1 + 0.4 * 2 / 4])
+    assert group["momentum"] == pytest.approx(0.9 - 0.4 * 2 / 4)
+
+
+def test_options_that_one_cycle_keeps_in_the_groups():
+    optimizer = sgd(momentum=0.5)
+    lr_scheduler.OneCycleLR(optimizer, 0.8, 20, div_factor=4.0, final_div_factor=10.0)
+    group = optimizer.param_groups[0]
+    assert (group["initial_lr"], group["max_lr"], group["min_lr"]) == pytest.approx((0.2, 0.8, 0.02))
+
+
+def test_the_function_of_a_cycle_is_not_saved_but_its_attributes_are():
+    class Fade:
+        def __init__(self, base):
+            self.base = base
+
+        def __call__(self, x):
+            return self.base**x
+
+    def cycle(base):
+        return lr_scheduler.CyclicLR(sgd(), 0.0, 1.0, 1, scale_fn=Fade(base), scale_mode="iterations", cycle_momentum=False)
+
+    first, second = cycle(0.5), cycle(0.9)
+    assert first.state_dict()["_scale_fn_custom"] == {"base": 0.5}
+    second.load_state_dict(first.state_dict())
+    assert rates(second, 4) == pytest.approx([0, 0.5, 0, 0.125])
+    plain = lr_scheduler.CyclicLR(sgd(), 0.0, 1.0, 1, cycle_momentum=False)
+    assert plain.state_dict()["_scale_fn_custom"] is None
+    assert plain.scale_mode == "cycle"
+
+
+# --- plateaus: counts and what is kept
+
+
+def test_a_plateau_counts_epochs():
+    scheduler = lr_scheduler.ReduceLROnPlateau(sgd(1.0), patience=1, cooldown=2)
+    seen = []
+    for metric in (5, 6, 7, 7, 7, 7, 3):
+        scheduler.step(metric)
+        seen.append((scheduler.best, scheduler.num_bad_epochs, scheduler.cooldown_counter, scheduler.in_cooldown))
+    assert seen == [(5, 0, 0, False), (5, 1, 0, False), (5, 0, 2, True), (5, 0, 1, True), (5, 0, 0, False), (5, 1, 0, False),
+                    (3, 0, 0, False)]  # fmt: skip
+    assert scheduler.last_epoch == 7
+
+
+def test_a_plateau_goes_to_an_epoch():
+    scheduler = lr_scheduler.ReduceLROnPlateau(sgd())
+    with pytest.warns(UserWarning, match="The epoch parameter"):
+        scheduler.step(1.0, 5)
+    assert scheduler.last_epoch == 5
+    scheduler.step(1.0)
+    assert scheduler.last_epoch == 6
+
+
+@pytest.mark.parametrize(("mode", "worst"), [("min", math.inf), ("max", -math.inf)])
+def test_a_plateau_begins_with_the_worst(mode, worst):
+    scheduler = lr_scheduler.ReduceLROnPlateau(sgd(), mode)
+    assert (scheduler.best, scheduler.mode_worse) == (worst, worst)
+    other = lr_scheduler.ReduceLROnPlateau(sgd(), "min" if mode == "max" else "max")
+    other.load_state_dict(scheduler.state_dict())
+    assert (other.mode, other.mode_worse) == (mode, worst)
+
+
+@pytest.mark.parametrize(
+    ("options", "best", "equal"),
+    [
+        ({"threshold": 0.5}, 8.0, 4.0),
+        ({"threshold": 2, "threshold_mode": "abs"}, 8.0, 6.0),
+        ({"threshold": 0.5, "mode": "max"}, 8.0, 12.0),
+        ({"threshold": 2, "threshold_mode": "abs", "mode": "max"}, 8.0, 10.0),
+    ],
+)
+def test_a_metric_at_the_threshold_is_no_better(options, best, equal):
+    scheduler = lr_scheduler.ReduceLROnPlateau(sgd(), **options)
+    scheduler.step(best)
+    scheduler.step(equal)
+    assert (scheduler.best, scheduler.num_bad_epochs) == (best, 1)
+
+
+def test_a_reduction_of_eps_is_too_small():
+    for eps, wanted in ((0.5, 1.0), (0.4999, 0.5)):
+        scheduler = lr_scheduler.ReduceLROnPlateau(sgd(1.0), patience=0, factor=0.5, eps=eps)
+        scheduler.step(1.0)
+        scheduler.step(1.0)
+        assert scheduler.get_last_lr() == [wanted]
