@@ -22,7 +22,7 @@ from symgrad.errors import GraphError
 
 INFIX: dict[str, Any] = {"add": ast.Add, "sub": ast.Sub, "mul": ast.Mult, "div": ast.Div, "matmul": ast.MatMult}
 COMPARE: dict[str, Any] = {"lt": ast.Lt, "le": ast.LtE, "gt": ast.Gt, "ge": ast.GtE, "eq": ast.Eq, "ne": ast.NotEq}
-PLAIN = frozenset(("tuple", "slice", "range", "len", "int", "max", "min"))
+PLAIN = frozenset(("tuple", "slice", "range", "len", "int", "max", "min", "complex"))
 """Built-in names that the source may use."""
 WIDTH = 60
 """Approximate number of characters of an expression before it gets a line of its own."""

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import ast
 import functools
+import re
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from typing import Any
@@ -27,6 +28,7 @@ from symgrad.ops.spec import Row
 _JNP = "jnp"
 _MODULES = {"jax", _JNP}
 _LAYER = "layer"
+_NON_FINITE = re.compile(r"\b(inf|nan)j?\b")
 
 
 def source(graph: Graph, name: str = "forward") -> str:
@@ -169,11 +171,12 @@ class _Emitter:
         attrs = {k: syntax.within_64_bits(x) for k, x in attrs.items()} if row.elementwise else attrs
         text: str = row.jax(*names, **attrs)  # type: ignore[misc, operator]
         tree = _expression(text)
-        mentions = _mentions(row.name, text, frozenset(holes))
+        mentions, own = _mentions(row.name, text, frozenset(holes))
         for hole, operand in holes.items():
             if mentions[hole] > 1 and not isinstance(operand, (ast.Name, ast.Constant)):
                 holes[hole] = self.named(operand)
-        return _Fill(holes).visit(tree)  # type: ignore[no-any-return]
+        renamed = {name: self.fresh(f"{name}_") for name in sorted(own & self.taken)}  # else `lambda t: ...` would hide an operand t
+        return _Fill(holes, renamed).visit(tree)  # type: ignore[no-any-return]
 
     def operand(self, v: Value, weak: bool) -> ast.expr:
         if v.op != LITERAL:
@@ -197,12 +200,13 @@ def _expression(text: str) -> ast.expr:
     (statement,) = syntax.parsed(text)
     if not isinstance(statement, ast.Expr):
         raise GraphError(f"a jax column gives an expression, got {text!r}")
-    return statement.value
+    return _NonFinite().visit(statement.value) if _NON_FINITE.search(text) else statement.value  # type: ignore[no-any-return]
 
 
 @functools.lru_cache(1024)
-def _mentions(name: str, text: str, holes: frozenset[str]) -> Counter[str]:
-    """Count how often a row's own text mentions each name; raise GraphError if it uses a name that it may not."""
+def _mentions(name: str, text: str, holes: frozenset[str]) -> tuple[Counter[str], frozenset[str]]:
+    """Count how often a row's own text mentions each name, and find the names that it binds itself; raise GraphError if it uses a name that
+    it may not."""
     nodes = list(ast.walk(_expression(text)))
     own = {node.arg for node in nodes if isinstance(node, ast.arg)}
     own |= {node.id for node in nodes if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store)}
@@ -212,15 +216,31 @@ def _mentions(name: str, text: str, holes: frozenset[str]) -> Counter[str]:
             raise GraphError(f"the jax column of row {name!r} uses the name {node.id!r}: it may use its operands, jnp and jax")
         if isinstance(node, ast.Attribute) and node.attr.startswith("_"):
             raise GraphError(f"the jax column of row {name!r} reaches for the private name {node.attr!r}")
-    return Counter(node.id for node in nodes if isinstance(node, ast.Name))
+    return Counter(node.id for node in nodes if isinstance(node, ast.Name)), frozenset(own)
 
 
 class _Fill(ast.NodeTransformer):
-    def __init__(self, holes: dict[str, ast.expr]) -> None:
-        self.holes = holes
+    """Substitutes the operands, and renames what the text binds itself: parameters of lambdas and variables of comprehensions."""
+
+    def __init__(self, holes: dict[str, ast.expr], renamed: dict[str, str]) -> None:
+        self.holes, self.renamed = holes, renamed
 
     def visit_Name(self, node: ast.Name) -> ast.expr:
+        if node.id in self.renamed:
+            return ast.Name(self.renamed[node.id], node.ctx)
         return self.holes.get(node.id, node)
+
+    def visit_arg(self, node: ast.arg) -> ast.arg:
+        return ast.arg(self.renamed.get(node.arg, node.arg))
+
+
+class _NonFinite(ast.NodeTransformer):
+    """Turns `inf` and `nan`, which attributes write into a row's text, into numbers of jax.numpy."""
+
+    def visit_Name(self, node: ast.Name) -> ast.expr:
+        if node.id in ("infj", "nanj"):
+            return ast.Call(syntax.name("complex"), [ast.Constant(0), syntax.dotted(f"{_JNP}.{node.id[:3]}")], [])
+        return syntax.dotted(f"{_JNP}.{node.id}") if node.id in ("inf", "nan") else node
 
 
 def _call(dotted: str, operands: list[ast.expr], attrs: Any) -> ast.expr:
