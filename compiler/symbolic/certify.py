@@ -10,7 +10,7 @@ number of successive operations. Values too small for a dtype's full precision c
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -182,7 +182,7 @@ def _has_value(source: Any, arrays: list[Any]) -> bool:
 
 def _tensors(source: Any, arrays: list[Any], requires_grad: bool) -> list[Tensor]:
     """Return tensors of the arguments, followed by the captured ones."""
-    own = [wrap(a.copy(), requires_grad and a.dtype.kind == "f") for a in arrays[: source.arguments]]
+    own = [wrap(a.copy(), requires_grad and a.dtype.kind in "fc") for a in arrays[: source.arguments]]
     return [*own, *source.captured]
 
 
@@ -220,6 +220,8 @@ def _eager(source: Any, arrays: list[Any], wrt: tuple[int, ...], directions: tup
     leaves = _tensors(source, arrays, True)
     value = source.run(leaves)
     for i, v in zip(wrt, directions, strict=True):
+        if not value.requires_grad:  # a constant, such as the derivative of a linear function
+            return np.zeros(value.shape)
         seed = wrap(np.ones(value.shape, value._array.dtype), True)
         (pulled,) = grad(value, [leaves[i]], seed, create_graph=True, materialize_grads=True)
         if not pulled.requires_grad:  # for x + 1 it is the seed itself, which has no node either
@@ -230,7 +232,7 @@ def _eager(source: Any, arrays: list[Any], wrt: tuple[int, ...], directions: tup
 
 def _by_steps(graph: Graph, source: Any, arrays: list[Any], i: int, v: Any) -> tuple[str, Any]:
     rows = [x.row for x in toposort([graph.outputs[0]]) if x.row is not None]
-    if all("c" in row.kinds and row.complex == "analytic" for row in (*rows, *_recorded(source, arrays))):
+    if _analytic((*rows, *_recorded(source, arrays))):
         try:
             return "complex step", _complex_step(source, arrays, i, v)
         except (RuntimeError, TypeError):  # an op refuses complex numbers
@@ -238,8 +240,13 @@ def _by_steps(graph: Graph, source: Any, arrays: list[Any], i: int, v: Any) -> t
     return "central differences", _difference(source, arrays, i, v)
 
 
+def _analytic(rows: Iterable[Row]) -> bool:
+    return all("c" in row.kinds and row.complex == "analytic" for row in rows)
+
+
 def _recorded(source: Any, arrays: list[Any]) -> Iterator[Row]:
-    """Iterate over the rows of the eager history: the graph has simpler ones, such as the root of a sum of squares for a norm."""
+    """Iterate over the rows of the eager history: the graph has simpler ones, such as the root of a sum of squares for a norm. Complex
+    arguments have further rows: conj(), which is not analytic, has no row for real ones."""
     seen: set[int] = set()
     waiting = [source.run(_tensors(source, arrays, True))._node]
     while waiting:
@@ -257,6 +264,8 @@ def _complex_step(source: Any, arrays: list[Any], i: int, v: Any) -> Any:
     wide, step = (np.complex128, 1e-100) if double else (np.complex64, 1e-15)
     moved = [a.astype(wide) if a.dtype.kind == "f" else a for a in arrays]
     moved[i] = (arrays[i] + 1j * step * v).astype(wide)
+    if not _analytic(_recorded(source, moved)):
+        raise TypeError("an op is not analytic")
     result = _array(source.run(_tensors(source, moved, False)))
     if result.dtype.kind != "c":
         raise TypeError("the imaginary part was lost")

@@ -226,6 +226,34 @@ def test_certify_takes_no_complex_step_through_norms(f):
     assert {c.beside for c in certificate.comparisons} == {"eager", "central differences"}
 
 
+CONJUGATED = {
+    "conj": lambda a: (a.conj() * a).sum(),
+    "conj_physical": lambda a: (a.conj_physical() ** 2).sum(),
+    "mH": lambda a: (a.mH @ a).exp().sum(),
+    "vdot": lambda a: sg.vdot(a[0], a[1]),
+    "vecdot": lambda a: sg.linalg.vecdot(a, a).sum(),
+    "cov": lambda a: sg.cov(a).sum(),
+    "corrcoef": lambda a: sg.corrcoef(a).sum(),
+    "real": lambda a: (a.real * a).sum(),
+}
+
+
+@pytest.mark.parametrize("name", CONJUGATED)
+def test_certify_takes_no_complex_step_through_conjugates(name):
+    """The conjugate of a real number is itself, and has no row in the graph."""
+    certificate = sg.derive(CONJUGATED[name], order=2)(sg.spec((2, 3))).certify()
+    assert certificate.ok, certificate
+    assert {c.beside for c in certificate.comparisons} == {"eager", "central differences"}
+
+
+@pytest.mark.parametrize("order", [2, 3])
+@pytest.mark.parametrize("f", [lambda a: 3 * a.sum(), lambda a: a, lambda a: (a * a).sum(), lambda a: sg.ones(3).sum()])
+def test_certify_of_derivatives_that_are_zero(f, order):
+    certificate = sg.derive(f, order=order)(sg.spec(3)).certify()
+    assert certificate.ok, certificate
+    assert len({c.formula for c in certificate.comparisons}) == order + 1
+
+
 def test_certify_takes_the_complex_step_of_analytic_functions():
     certificate = sg.derive(lambda a: a.sin().sum() / (a * a).sum().sqrt())(sg.spec(3)).certify()
     assert certificate.ok, certificate

@@ -129,5 +129,6 @@ def test_inputs_may_have_the_names_that_a_text_binds(name):
 def test_integers_called_i_are_sorted():
     x = sg.tensor([2, 0, 1, 1])
     values, places = sg.compile(lambda i: i.sort(stable=True), backend="xla")(x)
-    assert values.tolist() == [0, 1, 1, 2] and places.tolist() == [1, 2, 3, 0]
+    assert values.tolist() == [0, 1, 1, 2]
+    assert places.tolist() == [1, 2, 3, 0]
     assert sg.compile(lambda i: i.topk(2)[0], backend="xla")(x).tolist() == [2, 1]
