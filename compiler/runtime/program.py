@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Any
@@ -24,7 +25,7 @@ from symgrad.compiler.support.progress import compiling, stage
 from symgrad.compiler.support.source_lines import at_lines
 from symgrad.compiler.trace.trace import Trace
 from symgrad.device_tensor import tensor_from_storage
-from symgrad.ops.promotion import kind
+from symgrad.ops.promotion import kind, promote_types
 from symgrad.tensor import Tensor
 
 CACHE_MISS = object()
@@ -132,15 +133,18 @@ class PureProgram:
 def _typed_as_results(derived: Graph, graph: Graph, what: str, floats: Sequence[bool]) -> Graph:
     """Cast derivatives with respect to Python floats to the dtype of the result. Programs read such arguments as float64, but in eager code
     they have no dtype."""
-    if what not in ("grad", "value_and_grad", "jacobian", "hessian"):
+    if what == "jvp":  # a tangent of the result already has its dtype
         return derived
     count, first = len(floats), len(graph.outputs) if what == "value_and_grad" else 0
     each = count * count if what == "hessian" else count
     outputs = list(derived.outputs)
+    types = [v.dtype for v in graph.outputs]
+    if what == "vjp":  # one sum over all results
+        types = [functools.reduce(promote_types, types)]
     for k in range(len(outputs) - first):
-        like = graph.outputs[k // each]
-        if floats[k % count] and all(kind(v.dtype) == "f" for v in (like, outputs[first + k])):
-            outputs[first + k] = xp.cast(outputs[first + k], dtype=like.dtype)
+        like = types[k // each]
+        if floats[k % count] and kind(like) == kind(outputs[first + k].dtype) == "f":
+            outputs[first + k] = xp.cast(outputs[first + k], dtype=like)
     return Graph(derived.inputs, outputs, derived.labels)
 
 

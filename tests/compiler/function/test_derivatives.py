@@ -282,3 +282,28 @@ def test_convolutions_and_norms():
     fast = sg.compile(f)
     for wrt in (0, 1):
         close(fast.jacobian(x, w, wrt=wrt), sg.func.jacrev(f, wrt)(x, w).numpy())
+
+
+@pytest.mark.parametrize("backend", ["numpy", "xla"])
+@pytest.mark.parametrize("dtype", [sg.float16, sg.float32, sg.float64])
+def test_derivatives_in_python_floats_have_the_dtype_of_the_result(dtype, backend):
+    t, one = sg.tensor([1.0, 3.0], dtype=dtype), sg.ones((), dtype=dtype)
+    fast = sg.compile(lambda x, t: (x * x * t).sum(), backend=backend)
+    found = {
+        "value_and_grad": fast.value_and_grad(2.0, t, wrt="x")[1], "grad": fast.grad(2.0, t, wrt="x"),
+        "jacobian": fast.jacobian(2.0, t, wrt="x"), "vjp": fast.vjp(2.0, t, wrt="x")(one), "jvp": fast.jvp(2.0, t, wrt="x")(1.0),
+        "hessian": fast.hessian(2.0, t, wrt="x"), "hvp": fast.hvp(2.0, t, wrt="x", v=1.0),
+    }  # fmt: skip
+    assert {name: d.dtype for name, d in found.items()} == dict.fromkeys(found, dtype)
+    assert [d.item() for d in found.values()] == [16.0] * 5 + [8.0] * 2
+
+
+@pytest.mark.parametrize("backend", ["numpy", "xla"])
+def test_vjp_in_python_floats_alone_and_of_several_results(backend):
+    fast = sg.compile(lambda x, y: sg.mul(x, y), backend=backend)
+    assert fast.vjp(2.0, 3.0, wrt="y")(1.0).dtype == sg.float32
+    assert [(d.item(), d.dtype) for d in fast.vjp(2.0, 3.0)(1.0)] == [(3.0, sg.float32), (2.0, sg.float32)]
+    several = sg.compile(lambda x, t: (x * t, x * t.double(), x * t.half()), backend=backend)
+    ones = sg.ones(2)
+    pulled = several.vjp(2.0, ones, wrt="x")((ones, ones.double(), ones.half()))
+    assert (pulled.item(), pulled.dtype) == (6.0, sg.float64)
