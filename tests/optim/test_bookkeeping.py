@@ -34,7 +34,8 @@ def stepped(optimizer, *params):
     ("name", "options"),
     [
         ("SGD", {"lr": 0.0, "momentum": 0, "weight_decay": 0.0}), ("SGD", {"lr": sg.tensor([0.0])}), ("Adam", {"betas": (0.0, 0.0)}),
-        ("SGD", {"nesterov": True, "momentum": 0.1}), ("Adam", {"eps": 0.0}), ("Adam", {"lr": sg.ones(()), "foreach": True, "capturable": True}),
+        ("SGD", {"nesterov": True, "momentum": 0.1}), ("Adam", {"eps": 0.0}),
+        ("Adam", {"lr": sg.ones(()), "foreach": True, "capturable": True}),
         ("Adam", {"lr": sg.ones(1)}), ("Adam", {"foreach": True, "differentiable": True}), ("Adam", {"fused": True}),
         ("Adadelta", {"rho": 0.0}), ("Adadelta", {"rho": 1.0}), ("Adadelta", {"eps": 0.0}), ("Adagrad", {"lr_decay": 0.0}),
         ("Adagrad", {"initial_accumulator_value": 0.0}), ("Adamax", {"eps": 0.0, "betas": (0.0, 0.5)}), ("NAdam", {"momentum_decay": 0.0}),
