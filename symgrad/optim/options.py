@@ -24,7 +24,7 @@ def check_rate(lr: Any) -> None:
 
 
 def check_betas(betas: tuple[Any, Any]) -> None:
-    for i, beta in enumerate(betas[:2]):
+    for i, beta in enumerate(betas):
         if not 0.0 <= beta < 1.0:
             raise ValueError(f"Invalid beta parameter at index {i}: {beta}")
 

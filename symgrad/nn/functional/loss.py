@@ -293,11 +293,6 @@ def kl_div(
     return reduced(value, legacy(size_average, reduce, reduction))
 
 
-
-
-
-
-
 def poisson_nll_loss(
     input: Tensor, target: Tensor, log_input: bool = True, full: bool = False, size_average: bool | None = None, eps: float = 1e-8,
     reduce: bool | None = None, reduction: str = "mean",
