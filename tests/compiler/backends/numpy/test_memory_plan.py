@@ -96,6 +96,18 @@ def test_products_are_written_into_memory_of_their_own():
     assert found.storage[b] is not found.storage[a]
 
 
+def test_memory_that_a_product_takes_over_is_in_c_order():
+    x = value(0, 100, 100)
+    a = xp.sin(x)
+    total = lambda v: xp.sum(v, axis=(0, 1), keepdims=False)
+    product = xp.matmul(x, x)
+    found = plan([x], total(a), total(product))
+    assert found.before[product] is a
+    assert found.storage[a].rows
+    assert not plan([x], total(xp.cos(a))).storage[a].rows
+    assert len(found.buffers) == 1
+
+
 def test_the_longest_history_is_computed_first():
     x = value(0, 2)
     long = xp.exp(xp.cos(xp.sin(x)))

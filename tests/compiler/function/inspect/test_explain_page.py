@@ -176,6 +176,11 @@ def test_cost_on_numpy_is_the_bytes_of_inputs_and_results():
 
 
 def test_donated_memory_is_not_counted_twice():
+    given = sg.compile(lambda x: x * 2)
+    given(sg.ones(256))
+    cost = given.cost()
+    assert cost.donated_bytes == 0
+    assert (cost.flops, cost.transcendentals, cost.bytes_accessed) == (256, 0, 2048)
     fast = sg.compile(lambda x: x * 2 + 1, donate=True)
     fast(sg.ones(256))
     plain = fast.cost()
