@@ -12,7 +12,7 @@ from symgrad.compiler.rewrite.rewrite import rewrite
 from symgrad.ops.promotion import FLOAT32
 from symgrad.ops.variants import is_half
 
-_MULTI_STEP_ROWS = frozenset(("cross", "det", "euclidean_distance", "nll_loss", "recurrence", "slogdet"))
+_MULTI_STEP_ROWS = frozenset(("cross", "euclidean_distance", "nll_loss", "recurrence"))
 """Rows without a composition that XLA computes in several steps."""
 
 

@@ -13,7 +13,7 @@ from symgrad.compiler.ir.builder import apply, xp
 from symgrad.compiler.ir.control_flow import SCAN, WHILE
 from symgrad.compiler.ir.graph import Graph, input_value
 from symgrad.compiler.ir.interpret import evaluate
-from symgrad.compiler.ir.nan_origin import check_nans, loop_iterations
+from symgrad.compiler.ir.nan_origin import check_loop_nans, check_nans, loop_iterations
 
 F = np.float64
 
@@ -112,3 +112,11 @@ def test_an_operation_in_a_scan_with_slices_and_captured_tensors_is_named_with_i
     fast(x, xs)
     with sg.debug.nans(), pytest.raises(FloatingPointError, match=rf"test_nan_origin.py:{line}: log made a NaN of .*-6"):
         fast(x, xs)
+
+
+def test_a_loop_that_has_run_is_searched_step_by_step():
+    c, x = input_value(0, (), F), input_value(1, (), F)
+    attrs = {"body": Graph((c, x), (c + xp.log(x),)), "carries": 1, "slices": 1, "length": 2, "reverse": False}
+    check_loop_nans(Watch(), "scan", [np.array(0.0), np.array([1.0, 2.0])], attrs, {})
+    with pytest.raises(FloatingPointError, match=re.escape("?: log of [-2.0]")):
+        check_loop_nans(Watch(), "scan", [np.array(0.0), np.array([1.0, -2.0])], attrs, {})

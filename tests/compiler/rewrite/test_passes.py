@@ -210,6 +210,21 @@ def test_hessians_of_several_outputs_and_of_empty_inputs():
     assert [block.shape for block in found] == [(2, *p, *q) for p in ((2,), (3,), (0,)) for q in ((2,), (3,), (0,))]
 
 
+def test_jacobians_in_inputs_without_elements_are_empty_and_the_others_are_not():
+    x, e = input_value(0, (2,), np.float64), input_value(1, (0, 3), np.float64)
+    found = evaluate(jacobian(Graph((x, e), (xp.sin(x), xp.exp(e)))), [numbers(2, 0), np.zeros((0, 3))])
+    np.testing.assert_allclose(found[0], np.diag(np.cos(numbers(2, 0))), rtol=1e-12, atol=1e-15)
+    assert [block.shape for block in found] == [(2, 2), (2, 0, 3), (0, 3, 2), (0, 3, 0, 3)]
+
+
+def test_products_with_the_identity_are_folded():
+    eye = xp.eye(rows=2, columns=2, dtype=np.dtype(np.float64))
+    assert A @ eye is A
+    assert eye @ A is A
+    wide = xp.eye(rows=2, columns=3, dtype=np.dtype(np.float64))
+    assert (A @ wide).shape == (2, 3)
+
+
 def test_directions_of_hessian_vector_products_are_named():
     y = input_value(1, (), np.float64)
     graph = Graph((X, y), (X * X * y,), ("x", "v"))
@@ -229,3 +244,37 @@ def test_derivatives_of_integers_and_complex_numbers_are_refused():
         with pytest.raises(GraphError, match=f"only floating-point outputs have {what}, got int64"):
             of(Graph((n,), (n * n,)))
     assert len(grad(Graph((X,), (X * X,))).outputs) == 1
+
+
+# folds of reductions and products
+
+
+def test_reductions_of_one_element_or_of_equal_numbers_are_folded():
+    x = input_value(0, (1, 3), np.float64)
+    for reduce in (xp.sum, xp.amax, xp.amin):
+        assert reduce(x, axis=(0,), keepdims=False) is xp.reshape(x, shape=(3,))
+        assert reduce(x, axis=(0, 1), keepdims=False).op not in ("reshape", "input")
+    for count, folded in ((256, True), (257, False)):
+        ones = xp.expand(literal(1, np.float64), shape=(count, 2))
+        total = xp.sum(ones, axis=(0,), keepdims=False)
+        assert ("sum" not in ops(Graph([], [total]))) is folded
+        assert evaluate(Graph([], [total]), [])[0].tolist() == [count, count]
+
+
+def test_products_with_a_diagonal_matrix_scale_rows():
+    d, e = (input_value(i, (2,), np.float64) for i in (1, 2))
+    eye = xp.eye(rows=2, columns=2, dtype=np.dtype(np.float64))
+    a, b, c = numbers((2, 2), 0), numbers(2, 1), numbers(2, 2)
+    for diagonal, wanted in ((eye * d, np.diag(b) @ a), (d * eye, np.diag(b) @ a), (eye * d * e, np.diag(b * c) @ a)):
+        graph = Graph((A, d, e), (diagonal @ A,))
+        assert "matmul" not in ops(graph)
+        np.testing.assert_allclose(evaluate(graph, [a, b, c])[0], wanted, rtol=1e-12)
+    assert (eye * d @ d).op == "matmul"
+
+
+def test_the_inverse_of_a_transpose_is_the_transpose_of_the_inverse():
+    found = xp.inv(xp.transpose(A, dim0=0, dim1=1), check=True)
+    assert (found.op, found.args[0].op, found.args[0].attrs["check"]) == ("transpose", "inv", True)
+    stacked = input_value(0, (3, 3, 3), np.float64)
+    assert xp.inv(xp.transpose(stacked, dim0=0, dim1=1), check=False).op == "inv"
+    assert xp.inv(xp.transpose(stacked, dim0=-1, dim1=1), check=False).op == "transpose"
