@@ -200,7 +200,7 @@ def _expression(text: str) -> ast.expr:
     (statement,) = syntax.parsed(text)
     if not isinstance(statement, ast.Expr):
         raise GraphError(f"a jax column gives an expression, got {text!r}")
-    return _NonFinite().visit(statement.value) if _NON_FINITE.search(text) else statement.value  # type: ignore[no-any-return]
+    return _NonFinite().visit(statement.value) if _NON_FINITE.search(text) else statement.value
 
 
 @functools.lru_cache(1024)
