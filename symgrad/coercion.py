@@ -18,7 +18,7 @@ from symgrad.dispatch import tensors as ops
 from symgrad.from_data import array_of, finish
 from symgrad.mode import current_capture
 from symgrad.ops.exact import exact
-from symgrad.ops.foreign import class_name, hint, native, python_number, without_mask
+from symgrad.ops.foreign import class_name, hint, native, python_number, sympy_array, without_mask
 from symgrad.ops.promotion import default_float, kind, promote_types, result_type, scalar_type, written
 from symgrad.ops.symbolic_scalar import is_symbolic_scalar
 from symgrad.tensor import Tensor, wrap
@@ -28,7 +28,9 @@ NUMBERS = (bool, int, float, complex)
 
 def stands_for_tensor(x: Any) -> bool:
     """Whether a value may be given where a tensor is expected."""
-    return isinstance(x, (Tensor, *NUMBERS, Fraction, np.generic, np.ndarray, list)) or native(x) is not None
+    if isinstance(x, (Tensor, *NUMBERS, Fraction, np.generic, np.ndarray, list)):
+        return True
+    return native(x) is not None or sympy_array(x) is not None
 
 
 def tensors_of(values: Sequence[Any]) -> list[Tensor]:
@@ -115,7 +117,7 @@ def float_width(tensors: Iterable[Tensor]) -> np.dtype[Any]:
 
 
 def _typed(x: Any) -> Any:
-    """What has a type of its own as a tensor; Python numbers, and lists, as they are."""
+    """What has a type of its own as a tensor; Python numbers, lists, and SymPy arrays, as they are."""
     if isinstance(x, (Tensor, list)) or (isinstance(x, NUMBERS) and not isinstance(x, np.generic)):
         return x
     if isinstance(x, Fraction):
@@ -124,6 +126,8 @@ def _typed(x: Any) -> Any:
         return _of_array(np.asarray(x))
     if isinstance(x, np.ndarray):
         return _of_array(x)
+    if sympy_array(x) is not None:
+        return x
     plain = native(x)
     if plain is None:
         raise TypeError(f"{class_name(x)}{hint(x)}")
@@ -142,6 +146,8 @@ def _weak(x: Any, width: np.dtype[Any]) -> Tensor:
     """A Python number, or a nested list, beside floating-point tensors of this type."""
     if isinstance(x, list):
         return _of_list(x, width)
+    if sympy_array(x) is not None:
+        return finish(_weak_array(x, width))
     dtype = _weak_type(x, width)
     if is_symbolic_scalar(x):
         return ops.cast(ops.mul(constant(np.ones((), np.asarray(x.number).dtype), 1), x), dtype=dtype)  # type: ignore[no-any-return]
@@ -161,16 +167,22 @@ def _of_list(data: list[Any], width: np.dtype[Any]) -> Tensor:
     plain = [native(x) for x in leaves]
     if any(x is not None for x in plain):
         return _joined(data, leaves)
+    return finish(_weak_array(data, width) if all(type(x) in NUMBERS for x in leaves) else array_of(data, None))
+
+
+def _weak_array(data: Any, width: np.dtype[Any]) -> Any:
+    """The values of a nested list or SymPy array of numbers, of which floats take this type."""
     array = array_of(data, None)
-    if all(type(x) in NUMBERS for x in leaves) and kind(array.dtype) in "fc":
-        wanted = width if kind(array.dtype) == "f" else result_type(np.empty(1, width), 1j)
-        array = array if wanted == array.dtype else array_of(data, wanted)
-    return finish(array)
+    if kind(array.dtype) not in "fc":
+        return array
+    wanted = width if kind(array.dtype) == "f" else result_type(np.empty(1, width), 1j)
+    return array if wanted == array.dtype else array_of(data, wanted)
 
 
 def _leaves(data: Any) -> Iterator[Any]:
-    if isinstance(data, list):
-        for x in data:
+    rows = data if isinstance(data, list) else sympy_array(data)
+    if rows is not None:
+        for x in rows:
             yield from _leaves(x)
     elif isinstance(data, tuple):
         raise TypeError(f"list{hint(data)}")
@@ -192,4 +204,5 @@ def _joined(data: list[Any], leaves: list[Any]) -> Tensor:
 
 def _shape_of(data: Any) -> Any:
     """The nested list with zeros: what its sizes are, or which of them do not fit."""
-    return [_shape_of(x) for x in data] if isinstance(data, list) else 0.0
+    rows = data if isinstance(data, list) else sympy_array(data)
+    return 0.0 if rows is None else [_shape_of(x) for x in rows]

@@ -18,7 +18,7 @@ from symgrad.computed_options import gathered, is_computed, known
 from symgrad.escapes import COPIES, COPY, DLPACK, before_escape
 from symgrad.lines import warn
 from symgrad.mode import local
-from symgrad.ops.foreign import native, without_mask
+from symgrad.ops.foreign import hint, native, sympy_array, without_mask
 from symgrad.ops.promotion import kind, promote_types, scalar_type
 from symgrad.ops.table import TABLE
 from symgrad.tensor import Tensor, wrap
@@ -186,6 +186,8 @@ def array_of(data: Any, dtype: np.dtype[Any] | None) -> Array:
     without_mask(data)
     foreign = hasattr(data, "__dlpack__") and hasattr(data, "__array__")  # JAX's, say
     data = np.asarray(data) if foreign else _number_of(data)
+    if (rows := sympy_array(data)) is not None:
+        return _cast(_sequence(rows, dtype).reshape(data.shape), dtype, from_python=True)  # a matrix without rows has columns
     if isinstance(data, (np.ndarray, np.generic)):
         dtypes.of(without_mask(data).dtype)
         return _cast(np.array(data, data.dtype.newbyteorder("=")), dtype)
@@ -281,10 +283,17 @@ def _is_sequence(data: Any) -> bool:
     return hasattr(data, "__len__") and hasattr(data, "__getitem__")
 
 
+def _listed(data: Any) -> Any:
+    """A SymPy matrix or array of numbers as nested lists, since its length is the number of all entries; anything else as it is."""
+    rows = sympy_array(data)
+    return data if rows is None else rows
+
+
 def _sizes(data: Any) -> list[int]:
     """The shape that the first element at each depth announces."""
     sizes = []
     while _is_sequence(data):
+        data = _listed(data)
         data = np.asarray(without_mask(data)) if isinstance(data, np.ndarray) else data  # a row of a matrix is a matrix
         if isinstance(data, (str, bytes)):
             raise ValueError(f"too many dimensions '{data.__class__.__name__}'")
@@ -319,6 +328,7 @@ def _gather(data: Any, sizes: list[int], dim: int, values: list[Any], found: lis
         values.append(value)
         found.append(dtype)
         return
+    data = _listed(data)
     if not _is_sequence(data):
         raise TypeError(f"not a sequence: expected one of length {sizes[dim]} at dim {dim}, got {data.__class__.__name__}")
     if len(data) != sizes[dim]:
@@ -343,4 +353,4 @@ def _element(item: Any) -> tuple[Any, np.dtype[Any]]:
         raise TypeError(f"'{item.__class__.__name__}' object cannot be interpreted as an integer")
     if isinstance(item, (str, bytes)):
         raise TypeError(f"new(): invalid data type '{item.__class__.__name__}'")
-    raise RuntimeError(f"Could not infer dtype of {item.__class__.__name__}")
+    raise RuntimeError(f"Could not infer dtype of {item.__class__.__name__}{hint(item)}")

@@ -26,8 +26,9 @@ from symgrad.compiler.inputs.wrt import NamedArgument, named_arguments
 from symgrad.compiler.trace.tracer import user_line
 from symgrad.device_tensor import is_donated, storage_of
 from symgrad.errors import TraceError, describe
+from symgrad.from_data import tensor
 from symgrad.mode import local
-from symgrad.ops.foreign import elementwise_array, native
+from symgrad.ops.foreign import elementwise_array, native, sympy_array
 from symgrad.ops.promotion import default_float
 from symgrad.tensor import Tensor, wrap
 
@@ -361,8 +362,9 @@ def is_jax_array(x: Any) -> bool:
 
 
 def _foreign(x: Any) -> bool:
-    """True for a JAX array, or an array of another library, which `_leaf` refuses. Callers rule out tensors and NumPy arrays first."""
-    if is_jax_array(x):
+    """True for a JAX array, a SymPy matrix or array of numbers, or an array of another library, which `_leaf` refuses. Callers rule out
+    tensors and NumPy arrays first."""
+    if is_jax_array(x) or sympy_array(x) is not None:
         return True
     return hasattr(type(x), "__dlpack__") and hasattr(type(x), "__array__")
 
@@ -388,6 +390,8 @@ def _leaf(x: Any, name: str, taken: tuple[type, ...], alone: bool) -> Any:
     jax = sys.modules.get("jax")
     if jax is not None and isinstance(x, jax.Array):
         return _array_of_jax(x, name, jax)
+    if sympy_array(x) is not None:
+        return tensor(x)
     if _foreign(x):
         raise TypeError(f"{name} is or has {describe(x)} of another library: pass sg.from_dlpack({name})")
     return x

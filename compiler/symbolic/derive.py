@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 
+from symgrad.coercion import tensors_of
 from symgrad.compiler.autodiff.pull import Derivative, derivatives
 from symgrad.compiler.inputs.names import tensor_names
 from symgrad.compiler.inputs.pytree import flatten, unflatten
@@ -27,7 +28,7 @@ from symgrad.compiler.symbolic.lower import NOTATIONS
 from symgrad.compiler.trace.trace import Trace, trace
 from symgrad.compiler.trace.tracer import PathConditions, user_line
 from symgrad.errors import FormulaError, TraceError, describe
-from symgrad.ops.foreign import elementwise_array, native
+from symgrad.ops.foreign import elementwise_array, native, sympy_array
 from symgrad.ops.promotion import default_float, kind
 from symgrad.tensor import Tensor
 
@@ -183,6 +184,8 @@ def _array_of_number(x: Any, dtype: Any) -> Any:
     number = native_number(x)
     if isinstance(number, (float, complex)):
         return np.asarray(number, dtype if dtype is None or isinstance(number, float) else np.result_type(dtype, np.complex64))
+    if sympy_array(x) is not None:
+        return tensors_of((x, np.empty(0, dtype or np.float64)))[0]._array
     return native(x) if isinstance(native(x), np.ndarray) else None
 
 

@@ -19,7 +19,7 @@ from symgrad.errors import TraceError
 from symgrad.func import tree
 from symgrad.functional import movedim, select
 from symgrad.mode import control_flow_builder
-from symgrad.ops.foreign import native
+from symgrad.ops.foreign import native, sympy_array
 from symgrad.ops.generator import Generator, default_generator
 from symgrad.tensor import Tensor
 
@@ -76,8 +76,9 @@ def vmap(
 
 
 def _of_array(value: Any) -> Any:
-    """An array of NumPy's or JAX's as a tensor."""
-    return tensor_of(value) if isinstance(value, np.ndarray) or isinstance(native(value), np.ndarray) else value
+    """An array of NumPy's, JAX's or SymPy's as a tensor."""
+    is_array = isinstance(value, np.ndarray) or isinstance(native(value), np.ndarray) or sympy_array(value) is not None
+    return tensor_of(value) if is_array else value
 
 
 class _Draws:

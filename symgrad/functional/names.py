@@ -15,7 +15,7 @@ from symgrad.application import option_number
 from symgrad.coercion import float_width, stands_for_tensor, tensors_of
 from symgrad.dispatch import tensors as ops
 from symgrad.mode import local
-from symgrad.ops.foreign import class_name, hint, python_number
+from symgrad.ops.foreign import class_name, hint, python_number, sympy_array
 from symgrad.ops.promotion import kind
 from symgrad.tensor import Tensor
 from symgrad.views import inplace, store
@@ -138,7 +138,7 @@ def _is_coerced(wanted: Any, value: Any) -> bool:
     """Whether a value has to become a tensor. An operand may stay a number or an array: operations know what to do with those."""
     if value is None or isinstance(value, Tensor):
         return False
-    return wanted in ("Tensor", "Tensor | None") or (wanted in _OPERANDS and isinstance(value, list))
+    return wanted in ("Tensor", "Tensor | None") or (wanted in _OPERANDS and (isinstance(value, list) or sympy_array(value) is not None))
 
 
 def mistyped(function: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> TypeError | None:

@@ -14,7 +14,7 @@ from symgrad.functional.joining import cat
 from symgrad.functional.names import method
 from symgrad.functional.shaping import movedim, narrow
 from symgrad.functional.sorting import along
-from symgrad.ops.foreign import native
+from symgrad.ops.foreign import native, sympy_array
 from symgrad.ops.promotion import INT64
 from symgrad.ops.reduction import axes_of
 from symgrad.ops.shapes import normalize_axis
@@ -95,7 +95,7 @@ def _levels(name: str, input: Tensor, q: Any, interpolation: str) -> Tensor:
         raise RuntimeError(f"{name}() input tensor must be either float or double dtype")
     if interpolation not in _INTERPOLATIONS:
         raise RuntimeError(f"{name}() interpolation must be one of linear, lower, higher, midpoint or nearest, but got {interpolation}")
-    if isinstance(q, (list, np.ndarray)) or native(q) is not None:
+    if isinstance(q, (list, np.ndarray)) or native(q) is not None or sympy_array(q) is not None:
         q = tensors_of((q, input))[0]
     if not isinstance(q, Tensor):
         if not 0 <= q <= 1:

@@ -4,15 +4,17 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable, Iterator
+from fractions import Fraction
 from typing import Any
 
 import numpy as np
 
 from symgrad import dtypes, functional
 from symgrad.escapes import COMPUTE, OUT, Escape, before_escape
+from symgrad.from_data import array_of
 from symgrad.lines import user_line
 from symgrad.mode import local
-from symgrad.ops.foreign import elementwise_array
+from symgrad.ops.foreign import elementwise_array, native, sympy_array
 from symgrad.ops.promotion import kind, promote_types
 from symgrad.ops.symbolic_scalar import is_symbolic_scalar
 from symgrad.tensor import Tensor, wrap
@@ -32,7 +34,9 @@ def operand(x: Any) -> Any:
         return x
     if isinstance(x, np.generic):
         return x.item()
-    array = x if isinstance(x, np.ndarray) else np.asarray(x)
+    if not isinstance(x, np.ndarray) and (plain := native(x)) is not None:
+        return operand(float(plain) if isinstance(plain, Fraction) else plain)
+    array = x if isinstance(x, np.ndarray) else array_of(x, None) if sympy_array(x) is not None else np.asarray(x)
     dtypes.of(elementwise_array(array).dtype)  # refuses what tensors cannot hold
     return wrap(array)
 

@@ -21,6 +21,19 @@ def native(x: Any) -> Any:
     return None
 
 
+def sympy_array(x: Any) -> Any:
+    """A SymPy matrix or N-dimensional array of numbers as nested lists of SymPy numbers; None for anything else, and if it has symbols."""
+    if type(x).__module__.partition(".")[0] != "sympy" or not _is_sympy_array(x):
+        return None
+    rows = x.tolist()
+    return rows if all(_number_of_sympy(entry) is not None for entry in sys.modules["sympy"].flatten(rows)) else None
+
+
+def _is_sympy_array(x: Any) -> bool:
+    sympy: Any = sys.modules["sympy"]
+    return isinstance(x, sympy.MatrixBase) or (isinstance(x, sympy.NDimArray) and x.rank() > 0)
+
+
 def python_number(x: Any) -> Any:
     """One number of NumPy's, SymPy's or JAX's, or a Fraction, as a Python number; anything else as it is."""
     if x.__class__ in (bool, int, float, complex, str):
@@ -63,6 +76,8 @@ def _number_of_sympy(x: Any) -> Any:
 
 def hint(x: Any) -> str:
     """What to pass in place of a value that is taken for no tensor, as the end of an error message."""
+    if sympy_array(x) is not None:
+        return ": pass sg.tensor(x)"
     library = type(x).__module__.partition(".")[0]
     if library == "sympy":
         return ": only numbers of SymPy's have a value; substitute the symbols first"
