@@ -18,7 +18,7 @@ import operator
 import re
 import sys
 import types
-from collections import deque
+from collections import ChainMap, UserDict, UserList, deque
 from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
@@ -29,10 +29,13 @@ from symgrad.compiler.guards.state import (
     COMPARED_BY_VALUE,
     MISSING,
     ArrayGuard,
+    BufferGuard,
     ContainerGuard,
     IteratorGuard,
     LargeArrayGuard,
+    LargeContainerGuard,
     NameGuard,
+    ObjectArrayGuard,
     StateGuard,
     read_or_missing,
 )
@@ -45,14 +48,18 @@ _MAX_FUNCTIONS = 200
 """At most this many functions, and as many objects, are searched."""
 _contained = operator.attrgetter("cell_contents")  # runs before every call, and is faster than a Python function
 _MAX_ITEMS = 64
-"""Longer containers are taken for data: only their identity is compared before each run."""
+"""The entries of longer containers are compared before each run only if they are at most _MAX_ENTRIES, with those of containers in them."""
+_MAX_ENTRIES = 1024
+"""Comparing this many entries takes about 15 microseconds. The trace warns of containers with more."""
 _MAX_DEPTH = 3
 """Nesting depth to which containers are searched."""
 _MAX_ITEMS_COMPARED = 10_000
 """The entries of longer containers are not compared after the trace either."""
 _MAX_BYTES = 65536
 """Larger arrays are not compared before each run; comparing this many bytes takes 1.2 microseconds."""
-_CONTAINERS = (list, dict, set, deque, bytearray, array.array)
+_BUFFERS = (bytearray, array.array, memoryview)
+_CONTAINERS = (list, dict, set, deque, ChainMap, types.MappingProxyType, UserDict, UserList, *_BUFFERS[:2])
+_MAPPINGS = (dict, ChainMap, types.MappingProxyType, UserDict)
 _CONSTRUCTORS = frozenset(("__new__", "__init__", "__post_init__"))
 _NOT_COMPUTING = frozenset((
     "__repr__", "__str__", "__del__", "__setattr__", "__delattr__", "__init_subclass__", "__class_getitem__", "__copy__", "__deepcopy__",
@@ -106,7 +113,7 @@ class _Search:
     def _contents(self, name: NameGuard) -> Iterator[StateGuard]:
         used = name.title.endswith((" of a partial", ".__self__")) or re.split(r"[ .]", name.title)[-1] in self.used
         for found in _container_guards(name.title, name.value):
-            if isinstance(found, LargeArrayGuard) and not used:
+            if isinstance(found, (LargeArrayGuard, BufferGuard)) and not used:
                 continue
             if isinstance(found, ContainerGuard) and not used:
                 found.guarded, found.decides = False, False
@@ -146,8 +153,8 @@ class _Search:
     def _into(self, title: str, x: Any, depth: int = 0) -> None:
         """Search an object; also the elements of a container, the object of a bound method, and the arguments of a partial."""
         self._object(title, x)
-        if isinstance(x, (list, tuple, dict, set, frozenset, deque)) and len(x) <= _MAX_ITEMS and depth < _MAX_DEPTH:
-            for key, part in x.items() if isinstance(x, dict) else enumerate(x):
+        if isinstance(x, (list, tuple, frozenset, *_CONTAINERS)) and not isinstance(x, _BUFFERS) and _is_small(x) and depth < _MAX_DEPTH:
+            for key, part in _items(x):
                 self._into(f"{title}[{key!r}]", part, depth + 1)
             return
         if depth:
@@ -270,20 +277,45 @@ def _is_user_code(module: str) -> bool:
 
 def _container_guards(title: str, value: Any, depth: int = 0) -> Iterator[StateGuard]:
     if isinstance(value, np.ndarray):
-        if value.dtype != object:
-            yield ArrayGuard(title, value) if value.nbytes <= _MAX_BYTES else LargeArrayGuard(title, value)
+        yield _array_guard(title, value)
         return
     if isinstance(value, Iterator) and not isinstance(value, io.IOBase) and not _is_user_code(type(value).__module__):
         yield IteratorGuard(title, value)
-    if not isinstance(value, (*_CONTAINERS, tuple)) or len(value) > _MAX_ITEMS_COMPARED:
+    if isinstance(value, _BUFFERS) and (isinstance(value, memoryview) or len(value) > _MAX_ITEMS):
+        yield BufferGuard(title, value) if memoryview(value).nbytes <= _MAX_BYTES else LargeArrayGuard(title, value)
         return
+    if not isinstance(value, (*_CONTAINERS, tuple)):
+        return
+    small = _is_small(value)
     if not isinstance(value, tuple):
-        yield ContainerGuard(title, value, guarded=len(value) <= _MAX_ITEMS)
-    if len(value) > _MAX_ITEMS:
-        return
-    for key, part in value.items() if isinstance(value, dict) else enumerate(value):
-        if depth < _MAX_DEPTH:
-            yield from _container_guards(f"{title}[{key!r}]", part, depth + 1)
+        yield ContainerGuard(title, value) if small else LargeContainerGuard(title, value, len(value) <= _MAX_ITEMS_COMPARED)
+    for key, part in _items(value) if small and depth < _MAX_DEPTH else ():
+        yield from _container_guards(f"{title}[{key!r}]", part, depth + 1)
+
+
+def _is_small(container: Any) -> bool:
+    return len(container) <= _MAX_ITEMS or _count(container) <= _MAX_ENTRIES
+
+
+def _array_guard(title: str, value: Any) -> StateGuard:
+    if value.dtype == object:
+        return ObjectArrayGuard(title, value) if value.size <= _MAX_ENTRIES else LargeContainerGuard(title, value, False)
+    return ArrayGuard(title, value) if value.nbytes <= _MAX_BYTES else LargeArrayGuard(title, value)
+
+
+def _items(container: Any) -> Iterable[tuple[Any, Any]]:
+    return container.items() if isinstance(container, _MAPPINGS) else enumerate(container)
+
+
+def _count(container: Any, depth: int = 0) -> int:
+    """The number of entries of a container, and of containers in it; any number above _MAX_ENTRIES if there are more."""
+    count = len(container)
+    for _, part in _items(container) if depth < _MAX_DEPTH and count <= _MAX_ENTRIES else ():
+        if isinstance(part, (*_CONTAINERS, tuple)) and not isinstance(part, _BUFFERS):
+            count += _count(part, depth + 1)
+        if count > _MAX_ENTRIES:
+            break
+    return count
 
 
 def _attributes(function: Any) -> Iterator[tuple[Any, str, Callable[[], Any]]]:

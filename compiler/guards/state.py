@@ -6,8 +6,12 @@ Numbers, strings and the like are compared by value, everything else (a tensor, 
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections import UserDict
+from collections.abc import Callable, Mapping
+from operator import is_
 from typing import Any
+
+import numpy as np
 
 from symgrad.compiler.inputs.pytree import has_attribute
 from symgrad.compiler.support.source_lines import warn
@@ -85,6 +89,7 @@ class ContainerGuard:
 
     def __init__(self, title: str, value: Any, guarded: bool = True) -> None:
         self.title, self.value, self.items = title, value, self._entries(value)
+        self.keys, self.parts = [key for key, _ in self.items], [part for _, part in self.items]
         self.guarded = guarded
         """True if the entries are compared before each run; otherwise only after the trace."""
         self.decides = True
@@ -92,12 +97,20 @@ class ContainerGuard:
 
     @staticmethod
     def _entries(value: Any) -> list[tuple[Any, Any]]:
-        return list(value.items() if isinstance(value, dict) else enumerate(value))
+        return list(value.items() if isinstance(value, (Mapping, UserDict)) else enumerate(value))
+
+    def _is_identical(self) -> bool:
+        """True if all entries are the objects that they were, which takes about 15 nanoseconds for each."""
+        if isinstance(self.value, dict):
+            return all(map(is_, self.value.values(), self.parts)) and all(map(is_, self.value, self.keys))
+        return isinstance(self.value, list) and all(map(is_, self.value, self.parts))
 
     def __call__(self) -> bool:
         if len(self.value) != len(self.items):
             return False
-        entries = self.value.items() if isinstance(self.value, dict) else enumerate(self.value)
+        if self._is_identical():
+            return True
+        entries = self._entries(self.value)
         for (key, now), (before, item) in zip(entries, self.items, strict=False):  # a plain loop, since it runs at every call
             if (now is not item and not is_unchanged(now, item)) or (key is not before and key != before):
                 return False
@@ -115,12 +128,46 @@ class ContainerGuard:
         return f"{self.title}: as it was"
 
     def current_values(self) -> list[Any]:
-        return list(self.value.values() if isinstance(self.value, dict) else self.value)
+        return [part for _, part in self._entries(self.value)]
 
     def warn(self) -> None:
         """Warn that the traced code itself changed the entries, if results may depend on them."""
         if self.decides:
             warn(f"{self.title} {_MUTATION_WARNING}; keep numbers in a tensor that is written in place, or leave the function eager")
+
+
+class LargeContainerGuard(ContainerGuard):
+    """A container with too many entries to compare before each run: the trace warns, if results may depend on them."""
+
+    def __init__(self, title: str, value: Any, compared: bool) -> None:
+        super().__init__(title, value if compared else (), guarded=False)
+        self.whole = value
+
+    def warn(self) -> None:
+        if not self():
+            super().warn()
+        elif self.decides:
+            warn(
+                f"{self.title} is a {self.whole.__class__.__name__} with too many entries to compare before each call. It is read when the"
+                " function is traced, and not again: changes are not seen. Pass what changes as an argument, or keep it in a tensor"
+            )
+
+
+class ObjectArrayGuard(ContainerGuard):
+    """Guard of the elements of a NumPy array of Python objects."""
+
+    @staticmethod
+    def _entries(value: Any) -> list[tuple[Any, Any]]:
+        return list(np.ndenumerate(value))
+
+    def __call__(self) -> bool:
+        entries = self._entries(self.value)
+        return len(entries) == len(self.items) and all(
+            key == before and is_unchanged(now, item) for (key, now), (before, item) in zip(entries, self.items, strict=True)
+        )
+
+    def describe(self, *_: Any) -> str:
+        return f"{self.title}: other elements of an array"
 
 
 class IteratorGuard:
@@ -172,6 +219,16 @@ class ArrayGuard:
         warn(f"{self.title} {_MUTATION_WARNING}; make it a tensor that is written in place, or leave the function eager")
 
 
+class BufferGuard(ArrayGuard):
+    """Guard of the bytes of a memoryview, bytearray or `array.array`."""
+
+    def __init__(self, title: str, value: Any) -> None:
+        self.title, self.value, self.content = title, value, bytes(value)
+
+    def __call__(self) -> bool:
+        return bytes(self.value) == self.content
+
+
 class LargeArrayGuard(ArrayGuard):
     """A NumPy array that is too large to be compared before each run: the trace warns, unless the array is an input of the program."""
 
@@ -184,6 +241,12 @@ class LargeArrayGuard(ArrayGuard):
         return False
 
     def warn(self) -> None:
+        if not isinstance(self.value, np.ndarray):
+            warn(
+                f"{self.title} is a {self.value.__class__.__name__} of {memoryview(self.value).nbytes} bytes that is read when the function"
+                " is traced, and not again: changes are not seen. Make it a tensor with sg.frombuffer, which is read at every call"
+            )
+            return
         warn(
             f"{self.title} is a NumPy array of {self.value.nbytes} bytes that is read when the function is traced, and"
             " not again: changes are not seen. Make it a tensor with sg.from_numpy, which is read at every call"

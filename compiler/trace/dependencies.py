@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from symgrad.compiler.guards.state import ArrayGuard, GradPresenceGuard, ModuleGuard, StateGuard
+from symgrad.compiler.guards.state import ArrayGuard, GradPresenceGuard, LargeContainerGuard, ModuleGuard, StateGuard
 from symgrad.compiler.inputs.sources import ScalarInput
 from symgrad.compiler.ir.graph import Value
 from symgrad.compiler.support.source_lines import user_line
@@ -89,6 +89,7 @@ class GuardRecorder:
                 continue  # an input, which every run reads
             if name():
                 self.guards += [(name, True)] * name.guarded
+                self.mutated_state += [name] * isinstance(name, LargeContainerGuard)
             elif any(id(x) in arguments for x in name.current_values()):
                 self.stores_argument = True
             else:
