@@ -7,15 +7,18 @@ values, and the loop becomes one value of the graph: see `symgrad.compiler.loops
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
+from fractions import Fraction
 from typing import Any
 
 import numpy as np
 
+from symgrad.coercion import stands_for_tensor
 from symgrad.dispatch import tensors as ops
 from symgrad.errors import describe
 from symgrad.from_data import tensor
 from symgrad.func import tree
 from symgrad.mode import Observer, control_flow_builder, local
+from symgrad.ops.foreign import native, sympy_array
 from symgrad.ops.generator import Generator, default_generator
 from symgrad.ops.symbolic_scalar import is_symbolic_scalar
 from symgrad.tensor import Tensor, wrap
@@ -69,6 +72,7 @@ def fori_loop(lower: Any, upper: Any, body: Callable[[Any, Any], Any], init: Any
     """`for i in range(lower, upper): carry = body(i, carry)`, from `init` on; gives the last carry. `i` is a tensor of type int64.
 
     Bounds that are tensors make it a while_loop, which a compiled function cannot differentiate in reverse."""
+    lower, upper = _without_foreign(lower), _without_foreign(upper)
     if all(isinstance(x, (int, np.integer)) for x in (lower, upper)):
         places = tensor(np.arange(int(lower), int(upper), dtype=np.int64))
         return scan(lambda carry, i: (body(i, carry), None), init, places)[0]
@@ -83,6 +87,7 @@ def fori_loop(lower: Any, upper: Any, body: Callable[[Any, Any], Any], init: Any
 def cond(pred: Any, true_fn: Callable[..., Any], false_fn: Callable[..., Any], *operands: Any) -> Any:
     """`true_fn(*operands) if pred else false_fn(*operands)`; both give tensors, or containers of them, of the same shapes and dtypes."""
     truth = _truth("cond", pred, None)
+    operands = tuple(tree.apply(_without_foreign, x) for x in operands)
     loops = control_flow_builder()
     if loops is None or not isinstance(truth, Tensor):
         return _numbers_too(true_fn(*operands) if truth else false_fn(*operands), true_fn if truth else false_fn)
@@ -100,6 +105,14 @@ def cond(pred: Any, true_fn: Callable[..., Any], false_fn: Callable[..., Any], *
     if results is None:
         return _numbers_too(true_fn(*operands) if truth else false_fn(*operands), true_fn)
     return forms[0].build(results)
+
+
+def _without_foreign(x: Any) -> Any:
+    """A SymPy number as a Python number, as a branch computes with it; arrays of SymPy's and JAX's as tensors; anything else as it is."""
+    plain = native(x)
+    if isinstance(plain, np.ndarray) or sympy_array(x) is not None:
+        return tensor(x)
+    return x if plain is None else float(plain) if isinstance(plain, Fraction) else plain
 
 
 def _numbers_too(result: Any, function: Any) -> Any:
@@ -189,7 +202,7 @@ def _tensor(path: str, leaf: Any, source: Any, dtype: Any = None) -> Tensor:
         return leaf
     if is_symbolic_scalar(leaf) and not isinstance(leaf, bool):  # a number that may be another one at the next run
         return tensor(type(leaf.number)(0), dtype=dtype) + leaf  # type: ignore[no-any-return]
-    if isinstance(leaf, (bool, int, float, complex, np.ndarray, np.generic)):
+    if stands_for_tensor(leaf):
         return tensor(leaf) if dtype is None else tensor(leaf, dtype=dtype)
     where = _place(source, " ")
     raise TypeError(f"{path} is {describe(leaf)}: loops and branches take tensors and numbers, in dicts, lists and tuples{where}")
@@ -282,7 +295,7 @@ def _truth(what: str, x: Any, source: Any) -> Any:
     """A condition: one truth value, as a tensor or as Python's."""
     if isinstance(x, (bool, np.bool_)):
         return bool(x)
-    if isinstance(x, (int, float, np.ndarray, np.generic)):
+    if not isinstance(x, (Tensor, list)) and stands_for_tensor(x):
         x = tensor(x)
     if not isinstance(x, Tensor) or x._array.size != 1:
         raise TypeError(f"{what}: a condition is one truth value, got {describe(x)}{_place(source, ' ')}")

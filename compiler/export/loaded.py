@@ -15,6 +15,7 @@ from symgrad.compiler.export.description import Description, Input, Parameter, d
 from symgrad.compiler.export.stablehlo import Loaded, platform
 from symgrad.compiler.function.derivatives import cotangent
 from symgrad.compiler.inputs.pytree import LEAF, leaves_like, unflatten
+from symgrad.compiler.inputs.signature import native_number
 from symgrad.compiler.inputs.wrt import WrtSelection, named_arguments, select_wrt
 from symgrad.compiler.ir.graph import Graph, input_value, type_text
 from symgrad.compiler.runtime.autograd_op import AutogradOp, row_of_autograd_op
@@ -23,6 +24,7 @@ from symgrad.compiler.trace.tracer import is_tracing, user_line
 from symgrad.engine import check_saved
 from symgrad.errors import FileError, TraceError, describe
 from symgrad.from_data import tensor
+from symgrad.ops.foreign import sympy_array
 from symgrad.ops.promotion import kind
 from symgrad.tensor import Tensor, wrap
 
@@ -257,6 +259,10 @@ def _parameter(p: Parameter) -> inspect.Parameter:
 
 def _fitting(x: Input, given: Any) -> Tensor:
     """Return an argument as a tensor of the right type; raise a TypeError that names it."""
+    if (rows := sympy_array(given)) is not None:
+        given = rows
+    elif not isinstance(given, (Tensor, np.generic)) and (number := native_number(given)) is not None:
+        given = number
     t: Tensor = given
     if x.meta.shape == () and isinstance(given, _NUMBERS) and np.can_cast(np.min_scalar_type(type(given)(0)), x.meta.dtype, "same_kind"):
         t = wrap(np.asarray(given, x.meta.dtype))

@@ -418,11 +418,21 @@ def _array_of_jax(x: Any, name: str, jax: Any) -> Any:
         raise TypeError(f"{name} has no value: JAX traces the caller. Under jax.jit, grad or vmap use compile(f).as_jax()") from None
 
 
+def _ufunc_and_advice(function: np.ufunc) -> str:
+    """The name of a ufunc with its library, and which function of symgrad's to compile instead, if there is one."""
+    name = function.__name__
+    if getattr(np, name, None) is function:
+        return f"NumPy's {name}: compile symgrad's function of that name"
+    library = "SciPy's " if getattr(sys.modules.get("scipy.special"), name, None) is function else "the ufunc "
+    ours = hasattr(sys.modules.get("symgrad.special"), name)
+    return f"{library}{name}: compile " + (f"sg.special.{name}" if ours else "a function that calls symgrad's functions")
+
+
 def _refuse_kind(function: Any) -> None:
     """Raise TypeError for a callable that returns no tensors when it is called: a ufunc, a class, a coroutine or generator function."""
     name = getattr(function, "__qualname__", function.__class__.__name__)
     if isinstance(function, np.ufunc):
-        raise TypeError(f"expected a function of tensors, got NumPy's {function.__name__}: compile symgrad's function of that name")
+        raise TypeError(f"expected a function of tensors, got {_ufunc_and_advice(function)}")
     if isinstance(function, type):
         raise TypeError(f"expected a function of tensors, got the class {name}: compile an object of it, or its method")
     if inspect.iscoroutinefunction(function):

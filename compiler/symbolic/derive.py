@@ -197,6 +197,18 @@ def _advice(args: tuple[Any, ...], kwargs: dict[str, Any]) -> str | None:
     return None
 
 
+def _difference(derived: Call, given: Call) -> str:
+    """Say which argument of a call differs from those that a formula was derived for."""
+    if derived.labels == given.labels:
+        for label, x, y in zip(derived.labels, derived.leaves, given.leaves, strict=True):
+            wanted, got = storage_or_spec(x), storage_or_spec(y)
+            if (tuple(wanted.shape), wanted.dtype) != (tuple(got.shape), got.dtype):
+                cast = "cast it" if tuple(wanted.shape) == tuple(got.shape) else "pass that shape"
+                types = f"this formula was derived for {label} of type {type_text(wanted)}, got {type_text(got)}"
+                return f"{types}: {cast}, or call derive(...) again for these arguments"
+    return "this formula was derived for arguments of other shapes, dtypes or settings: call derive(...) again for these"
+
+
 class CallSource:
     """The arguments of a derivation come from calls of the function."""
 
@@ -210,7 +222,7 @@ class CallSource:
         """Return an array for each input of the graph, from arguments of the same types."""
         call = replace(self.signature.bind(*_data(self.signature, args, kwargs, self.wrt)), effects=self.call.effects)
         if call.key() != self.call.key():
-            raise FormulaError("this formula was derived for arguments of other shapes, dtypes or settings: derive it again for these")
+            raise FormulaError(_difference(self.call, call))
         digits = self.signature.bind(*_data(self.signature, args, kwargs, self.wrt, wide=True))
         arrays = [array_of(x) for x in (*digits.leaves, *self.captured)]
         if not all(isinstance(a, np.ndarray) for a in arrays):

@@ -9,6 +9,7 @@ import numpy as np
 
 from symgrad.application import constant, edge_of, make_node
 from symgrad.autograd.hooks import retain_grad
+from symgrad.coercion import stands_for_tensor, tensors_of
 from symgrad.dispatch import tensors
 from symgrad.engine import Backward, BackwardBackend, call, key_of, saved_arrays
 from symgrad.errors import describe
@@ -149,7 +150,11 @@ def _seed(i: int, output: Tensor, gradient: Any, backend: Any) -> Any:
             local.mode.capture.on_fill(one, 1)
         return backend.value(one)
     if not isinstance(gradient, Tensor):
-        raise TypeError(f"gradients can be either Tensors or None, but got {gradient.__class__.__name__}")
+        if not stands_for_tensor(gradient):
+            raise TypeError(f"gradients can be either Tensors or None, but got {gradient.__class__.__name__}")
+        gradient = tensors_of((gradient, output))[0]
+        if not gradient._array.ndim and output._array.size == 1:
+            gradient = tensors.reshape(gradient, shape=output._array.shape)
     if gradient._array.shape != output._array.shape:
         raise RuntimeError(
             f"Mismatch in shape: grad_output[{i}] has a shape of {gradient.shape} and output[{i}] has a shape of {output.shape}."
@@ -174,7 +179,9 @@ def _roots(outputs: list[Any], gradients: list[Any], backend: Any) -> list[tuple
 def _many(value: Any, count: int | None = None) -> list[Any]:
     if value is None and count is not None:
         return [None] * count
-    return [value] if isinstance(value, Tensor) else list(value)
+    if isinstance(value, Tensor) or (not isinstance(value, list) and stands_for_tensor(value)):
+        return [value]
+    return list(value)
 
 
 CYCLE = (
@@ -287,6 +294,7 @@ def _batched(
     sources: list[Any], wanted: list[Any], seeds: list[Any], keep: bool, create_graph: bool, allow_unused: Any, materialize: bool
 ) -> tuple[Any, ...]:
     """One pass for each entry of the first dimension of `grad_outputs`; the results are stacked."""
+    seeds = [seed if seed is None else tensors_of((seed, source))[0] for seed, source in zip(seeds, sources, strict=True)]
     sizes = {seed.shape[0] for seed in seeds if seed is not None}
     if len(sizes) != 1:
         raise ValueError("is_grads_batched=True needs grad_outputs with one common size in their first dimension")

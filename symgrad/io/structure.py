@@ -15,6 +15,7 @@ from __future__ import annotations
 import math
 from collections import Counter, OrderedDict
 from collections.abc import Callable
+from fractions import Fraction
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -22,7 +23,9 @@ import numpy as np
 from symgrad import dtypes
 from symgrad.devices import device
 from symgrad.escapes import SAVE, before_escape
+from symgrad.from_data import array_of
 from symgrad.nn.parameter import Parameter
+from symgrad.ops.foreign import native, sympy_array
 from symgrad.tensor import Size, Tensor, wrap
 from symgrad.typing import Array
 
@@ -80,6 +83,8 @@ class Encoder:
     def encode(self, obj: Any, path: str = "", depth: int = 0) -> Any:
         if depth > _DEPTH:
             raise ValueError(f"save: the object is nested deeper than {_DEPTH} levels, or holds itself")
+        if (plain := native(obj)) is not None or sympy_array(obj) is not None:  # what SymPy and JAX have is stored as a number or array
+            obj = array_of(obj, None) if plain is None else float(plain) if isinstance(plain, Fraction) else plain
         kind = obj.__class__  # of a tensor wherever its memory is
         if kind in _PLAIN or (kind is float and math.isfinite(obj)):
             return obj

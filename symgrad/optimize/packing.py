@@ -9,7 +9,8 @@ import numpy as np
 
 from symgrad.compiler.inputs.pytree import flatten, paths, structure_key, unflatten
 from symgrad.errors import describe
-from symgrad.from_data import as_tensor
+from symgrad.from_data import array_of, as_tensor
+from symgrad.ops.foreign import hint, native, sympy_array
 from symgrad.ops.promotion import kind
 from symgrad.tensor import Tensor, wrap
 
@@ -18,7 +19,7 @@ class Packing:
     """The form of `x0`. `start` is its vector, in float64; `tensors` gives what a function is called with, `form` what a user gets back."""
 
     def __init__(self, x0: Any, name: str = "x0") -> None:
-        leaves, self.structure = flatten(_array_of(x0), _is_leaf)
+        leaves, self.structure = flatten(_array_of(_without_sympy(x0)), _is_leaf)
         if not leaves:
             raise TypeError(f"{name} must be a tensor, an array, or containers of them, got {describe(x0)}")
         self.labels = paths(self.structure, name)
@@ -84,6 +85,21 @@ class Packing:
 
 def _is_leaf(x: Any) -> bool:
     return isinstance(x, (Tensor, np.ndarray, float, int, np.generic)) or hasattr(x, "__dlpack__")
+
+
+def _without_sympy(x0: Any) -> Any:
+    """The containers with Python floats and arrays in place of SymPy numbers and matrices."""
+    leaves, structure = flatten(x0, lambda x: type(x).__module__.partition(".")[0] == "sympy")
+    return unflatten(structure, [_of_sympy(x) for x in leaves]) if leaves else x0
+
+
+def _of_sympy(x: Any) -> Any:
+    if sympy_array(x) is not None:
+        return array_of(x, np.dtype(np.float64))
+    number = native(x)
+    if number is None:
+        raise TypeError(f"x0 must be a tensor, an array, or containers of them, got {describe(x)}{hint(x)}")
+    return number if isinstance(number, complex) else float(number)
 
 
 def _array_of(x0: Any) -> Any:

@@ -8,7 +8,10 @@ import math
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Any, Generic, TypeVar
 
+from symgrad.coercion import stands_for_tensor
+from symgrad.from_data import as_tensor
 from symgrad.lines import warn
+from symgrad.ops.foreign import class_name, hint
 from symgrad.random import Generator, default_generator, randperm
 from symgrad.tensor import Tensor
 
@@ -40,7 +43,8 @@ class TensorDataset(Dataset[tuple[Tensor, ...]]):
 
     tensors: tuple[Tensor, ...]
 
-    def __init__(self, *tensors: Tensor) -> None:
+    def __init__(self, *tensors: Any) -> None:
+        tensors = tuple(_rows(i, t) for i, t in enumerate(tensors))
         if any(t.size(0) != tensors[0].size(0) for t in tensors):
             raise AssertionError(f"Size mismatch between tensors: their first dimensions are {[t.size(0) for t in tensors]}")
         self.tensors = tensors
@@ -50,6 +54,18 @@ class TensorDataset(Dataset[tuple[Tensor, ...]]):
 
     def __len__(self) -> int:
         return self.tensors[0].size(0)  # type: ignore[no-any-return]
+
+
+def _rows(position: int, data: Any) -> Tensor:
+    """A tensor whose first dimension counts the samples, for anything that stands for it; arrays share their memory with it."""
+    if not isinstance(data, Tensor):
+        if not stands_for_tensor(data):
+            got = f"{class_name(data)}{hint(data)}"
+            raise TypeError(f"TensorDataset: argument {position} must be a tensor, array or nested list, got {got}")
+        data = as_tensor(data)
+    if not data.ndim:
+        raise TypeError(f"TensorDataset: argument {position} has no dimensions, and the first one counts the samples")
+    return data
 
 
 class StackDataset(Dataset[Any]):
