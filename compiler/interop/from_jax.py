@@ -26,10 +26,13 @@ import numpy as np
 from symgrad import dtypes
 from symgrad.application import apply
 from symgrad.compiler.backends.xla.function import is_wide
+from symgrad.compiler.inputs.signature import native_number
 from symgrad.compiler.interop.jax_errors import explained, line_of
 from symgrad.compiler.trace.tracer import is_tracing, user_line
 from symgrad.device_tensor import storage_of
 from symgrad.errors import TraceError, describe
+from symgrad.from_data import tensor
+from symgrad.ops.foreign import sympy_array
 from symgrad.ops.promotion import kind
 from symgrad.ops.spec import Meta, Row
 from symgrad.tensor import Tensor, wrap
@@ -64,6 +67,7 @@ class JaxOperation:
         bound.apply_defaults()
         found, tree = jax.tree_util.tree_flatten_with_path(tuple(bound.arguments.values()))
         names = tuple(bound.arguments)
+        found = [(path, leaf if names[path[0].idx] in self.static else _without_sympy(leaf)) for path, leaf in found]
         leaves = [self._leaf(names[path[0].idx], leaf) for path, leaf in found]
         wide = _width(leaves)
         weak = tuple(type(x) in (float, complex) and names[path[0].idx] not in self.static for path, x in found)
@@ -227,6 +231,14 @@ def _aval(x: Any, weak: bool = False) -> Any:
 
 def _part(i: int) -> Callable[..., Any]:
     return lambda xp, g, out, *args: g[i]
+
+
+def _without_sympy(x: Any) -> Any:
+    """A SymPy number as a Python number, a SymPy matrix or array of numbers as a tensor; anything else as it is."""
+    if type(x).__module__.partition(".")[0] != "sympy":
+        return x
+    number = native_number(x)
+    return number if number is not None else x if sympy_array(x) is None else tensor(x)
 
 
 def _width(leaves: Sequence[Any]) -> bool:

@@ -132,3 +132,10 @@ def test_a_formula_names_the_argument_of_another_type(given, message):
 def test_a_ufunc_is_named_with_its_library(function, message):
     with pytest.raises(TypeError, match=message):
         sg.compile(function)(sg.ones(1))
+
+
+def test_jax_functions_take_sympy_numbers():
+    double = sg.from_jax(lambda x, y: x * y)
+    assert double(sympy.Rational(1, 2), sg.ones(2)).tolist() == [0.5, 0.5]
+    assert double(sympy.Integer(2), sg.ones(2)).tolist() == [2.0, 2.0]
+    assert double(sympy.Array([1, 2]), sympy.Integer(2)).tolist() == [2, 4]
