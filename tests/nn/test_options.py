@@ -113,7 +113,7 @@ def test_counts_of_poisson_by_hand():
 
 
 def test_variances_of_a_gaussian():
-    each = lambda v: 0.5 * (np.log(v) + (x.numpy() - y.numpy()) ** 2 / v)  # noqa: E731
+    each = lambda v: 0.5 * (np.log(v) + (x.numpy() - y.numpy()) ** 2 / v)
     by_row = sg.tensor([2.0, 3.0])
     for var, wide in ((2.0, 2.0), (by_row, by_row.numpy()[:, None]), (by_row.unsqueeze(1), by_row.numpy()[:, None])):
         np.testing.assert_allclose(F.gaussian_nll_loss(x, y, var, reduction="none").numpy(), each(wide), rtol=1e-5)
