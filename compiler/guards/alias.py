@@ -6,13 +6,7 @@ from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
-
-
-def owning_array(array: Any) -> Any:
-    """The array at the end of the chain of bases of `array`, which owns its memory."""
-    while isinstance(array, np.ndarray) and isinstance(array.base, np.ndarray):
-        array = array.base
-    return array
+from numpy.lib.array_utils import byte_bounds
 
 
 def memory_layout(array: Any) -> Any:
@@ -20,29 +14,40 @@ def memory_layout(array: Any) -> Any:
     return array.__array_interface__["data"][0], array.shape, array.strides, array.dtype
 
 
-def _share_memory(x: Any, y: Any) -> bool:
-    if not isinstance(x, np.ndarray) or not isinstance(y, np.ndarray):
-        return x is y  # device buffers
-    return bool(x.size and y.size) and np.may_share_memory(x, y)
-
-
 def _same_layout(x: Any, y: Any) -> bool:
     return x is y or memory_layout(x) == memory_layout(y)
 
 
+def _byte_range(array: Any) -> tuple[int, int]:
+    """The addresses of the first byte of an array's elements, and of the one after the last."""
+    start: int = array.__array_interface__["data"][0]
+    return (start, start + array.nbytes) if array.flags.c_contiguous else byte_bounds(array)
+
+
 def aliased_pairs(arrays: Sequence[Any]) -> tuple[tuple[int, int, bool], ...]:
-    """The pairs of positions of arrays that share memory, and whether both have the same layout: `(0, 1, True)`. Usually there are none."""
-    found: list[tuple[int, int, bool]] = []
-    by_root: dict[int, list[int]] = {}
-    for i, array in enumerate(arrays):
-        owner = owning_array(array)
-        by_root.setdefault(id(owner if getattr(owner, "base", None) is None else owner.base), []).append(i)
-    if len(by_root) == len(arrays):
+    """The pairs of positions of arrays that share memory, and whether both have the same layout: `(0, 1, True)`. Usually there are none.
+
+    Addresses are compared, not base objects: arrays around one memory have different bases if they come from `np.from_dlpack`, from a
+    memoryview or from a buffer. Arrays of interleaved elements count as sharing memory. Device buffers share it if they are the same.
+    """
+    if len(arrays) < 2:
         return ()
-    for group in by_root.values():
-        for n, j in enumerate(group):
-            found += [(i, j, _same_layout(arrays[i], arrays[j])) for i in group[:n] if _share_memory(arrays[i], arrays[j])]
-    return tuple(found)
+    ranges: list[tuple[int, int, int]] = []
+    buffers: dict[int, int] = {}
+    found: list[tuple[int, int, bool]] = []
+    for i, array in enumerate(arrays):
+        if not isinstance(array, np.ndarray):
+            first = buffers.setdefault(id(array), i)
+            found += [(k, i, True) for k in range(first, i) if arrays[k] is array]
+        elif array.size:
+            ranges.append((*_byte_range(array), i))
+    ranges.sort()
+    overlapping: list[tuple[int, int]] = []
+    for start, end, i in ranges:
+        overlapping = [(stop, k) for stop, k in overlapping if stop > start]
+        found += [(min(i, k), max(i, k), _same_layout(arrays[i], arrays[k])) for _, k in overlapping]
+        overlapping.append((end, i))
+    return tuple(sorted(found))
 
 
 def alias_conflict(capture: Any) -> str | None:
@@ -67,14 +72,11 @@ def alias_conflict(capture: Any) -> str | None:
 
 
 def _with_shared_grad(capture: Any) -> tuple[str, str] | None:
-    """The labels of two tensors whose gradients share memory that is written to, or None: the gradients are one input, but later calls may
-    have two separate ones."""
+    """The labels of two tensors whose gradients share memory that is written to, or None: later calls may have two separate ones."""
     written = {id(t._array) for t, _ in capture.written_inputs.values()}
-    owners: dict[int, str] = {}
-    for t, label in zip(capture.input_tensors, capture.labels, strict=True):
-        grad = capture.initial_grads.get(id(t))
-        if grad is not None and id(grad._array) in written:
-            first = owners.setdefault(id(grad._array), label)
-            if first != label:
-                return first, label
+    labels = {id(t): label for t, label in zip(capture.input_tensors, capture.labels, strict=True)}
+    grads = [(grad._array, labels[key]) for key, grad in capture.initial_grads.items() if grad is not None and key in labels]
+    for i, j, _ in aliased_pairs([array for array, _ in grads]) if written else ():
+        if id(grads[i][0]) in written or id(grads[j][0]) in written:
+            return grads[i][1], grads[j][1]
     return None

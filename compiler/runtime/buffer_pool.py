@@ -50,8 +50,8 @@ class BufferPool:
         """Number of kernel inputs that precede the pooled ones."""
         kept = packing.inputs[self.first_input :]
         self.empty_slots = [None] * len(kept)
-        self._state, device_put = PoolState(), kernel.buffer
-        self._groups = _pool_members(graph.inputs, kept, written, self._state, device_put)
+        self.state, device_put = PoolState(), kernel.buffer
+        self._groups = _pool_members(graph.inputs, kept, written, self.state, device_put)
         gradients_left = [group for group in packing.outputs if group[0] in gradients]
         last = len(packing.outputs) - len(gradients_left)
         self._gradients = _PooledGradients(graph, gradients_left, gradients, last, device_put)
@@ -74,7 +74,7 @@ class BufferPool:
         """
         found = [] if found is None else found
         in_flight: list[bool] = []
-        pooled_buffers, state = self._pooled_buffers, self._state
+        pooled_buffers, state = self._pooled_buffers, self.state
         try:
             with storage_lock:
                 if not state.intact:
@@ -123,14 +123,14 @@ class BufferPool:
         """Store the new values and gradients."""
         for _, pooled, j in self._pooled_buffers:
             pooled.buffer = new[j]
-        self._state.runs += 1
+        self.state.runs += 1
         self._slow_epilogue()
         for j, pooled in self._gradients.pooled_buffers:
             pooled.buffer = new[j]
 
     def _slow_epilogue(self) -> None:
         """Slow epilogue: bump versions, make fresh gradients, clear `.grad`, note that the pool is warm."""
-        state = self._state
+        state = self.state
         if state.runs == WARM_RUNS:
             self.is_warm = True
         if state.observed:
@@ -160,12 +160,12 @@ class BufferPool:
         for _, members in self._groups:
             for t, buffer_slice in members:
                 if storage_of(t) is buffer_slice:
-                    bump_version(t, t.__dict__["_writes"] + self._state.runs)
-        self._state.observed = bool(self._aliased)
+                    bump_version(t, t.__dict__["_writes"] + self.state.runs)
+        self.state.observed = bool(self._aliased)
 
     def _readmit(self, operands: Sequence[Any]) -> None:
         """Move tensors that have left back into the pool, with their current values."""
-        self._state.observed, outside = True, []
+        self.state.observed, outside = True, []
         for pooled, members in self._groups:
             strays = [(t, buffer_slice) for t, buffer_slice in members if storage_of(t) is not buffer_slice]
             if not strays:
@@ -178,7 +178,7 @@ class BufferPool:
                     move_to_pool(t, buffer_slice)
                 else:
                     outside.append((t, buffer_slice))
-        self._aliased, self._state.intact = outside, not outside
+        self._aliased, self.state.intact = outside, not outside
 
 
 def _pool_members(

@@ -74,8 +74,8 @@ class EffectfulProgram:
         captured = [*captured, *(t for t, _ in effects.equal_scalars)]
         self.exclusive_ids = {id(x) for t in captured for x in (t, t._base) if x is not None} if effects.writes else set()
         """Ids of captured tensors that must not be arguments as well, since the program writes to tensors."""
-        self.written_grads = [x for x in (self.input_tensors[i] for i, _ in effects.writes) if isinstance(x, GradInput)]
-        """Gradients that are written to: they must not share memory."""
+        self.written_inputs = {i for i, _ in effects.writes}
+        self.writes_grads = any(isinstance(self.input_tensors[i], GradInput) for i in self.written_inputs)
         self.has_all_derivatives = not capture.differentiated
         """As in `PureProgram`."""
         self.operation = None if effects.any else AutogradOp(self.graph, name, options, lines=self.lines)
@@ -177,9 +177,20 @@ class EffectfulProgram:
         for t in tensors if self.exclusive_ids else ():
             if id(t) in self.exclusive_ids or id(t._base) in self.exclusive_ids:
                 return False
-        return (
-            self.guards.check(tensors)
-            and (len(self.written_grads) < 2 or not aliased_pairs([x.current(tensors)._storage for x in self.written_grads]))
+        return self.guards.check(tensors) and not self.writes_shared_memory(tensors, [storage_of(t) for t in tensors])
+
+    def writes_shared_memory(self, arguments: Sequence[Any], operands: Sequence[Any]) -> bool:
+        """True if an input that is written to shares host memory with another one: an argument with a captured tensor, or a gradient with
+        either. Two arguments that share memory are in the key of a call, two captured tensors were refused when it was traced."""
+        written, count = self.written_inputs, self.arguments
+        if not written or not (self.writes_grads or any(m.__class__ is np.ndarray for m in operands)):
+            return False
+        captured = [storage_of(self._tensor(i, arguments)) for i in range(count, len(self.input_tensors))]
+        inputs = [(i, m) for i, m in enumerate((*operands, *captured)) if m.__class__ is np.ndarray]
+        pairs = [(inputs[i][0], inputs[j][0]) for i, j, _ in aliased_pairs([m for _, m in inputs])]
+        return any(
+            (i in written or j in written) and (i < count <= j or any(isinstance(self.input_tensors[k], GradInput) for k in (i, j)))
+            for i, j in pairs
         )
 
     def shares_kernels_with(self, other: EffectfulProgram) -> bool:

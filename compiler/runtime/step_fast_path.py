@@ -88,7 +88,9 @@ class StepFastPath:
         for read, value in guards.other_guards:
             if read() != value:
                 return CACHE_MISS
-        if (host and not self.accepts_host_arrays) or (self.grad_presence and any(has_grad(t) is not had for t, had in self.grad_presence)):
+        if host and not (self.accepts_host_arrays and (pool.state.intact or not self.step.writes_shared_memory(args, operands))):
+            return CACHE_MISS
+        if self.grad_presence and any(has_grad(t) is not had for t, had in self.grad_presence):
             return CACHE_MISS
         if self.draws:
             new = self._run_with_draws(operands, args)
