@@ -204,8 +204,9 @@ def test_tensorboard_writes_epochs_only_by_default(tmp_path):
     assert os.listdir(tmp_path) == ["train"]
 
 
-def test_tensorboard_writes_every_batch_and_goes_on_counting_in_the_next_fit(tmp_path):
-    board, model = training.TensorBoard(tmp_path, update_freq="batch"), regressor()
+@pytest.mark.parametrize("update_freq", ["batch", 1])
+def test_tensorboard_writes_every_batch_and_goes_on_counting_in_the_next_fit(tmp_path, update_freq):
+    board, model = training.TensorBoard(tmp_path, update_freq=update_freq), regressor()
     for _ in range(2):
         run([board], model=model, epochs=1)
     assert [step for step, _ in scalars(tmp_path / "train", "batch_loss")] == [1, 2, 3, 4]

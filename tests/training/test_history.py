@@ -106,7 +106,7 @@ def test_the_figure_is_known_to_pyplot_except_in_a_notebook(figure, monkeypatch)
 def test_a_learning_rate_that_falls_far_is_drawn_on_a_logarithmic_axis():
     from symgrad.training.plot import figure
 
-    rates = (0.5, 0.125, 0.1, 0.09, 0.01, 0.0)
+    rates = (0.5, 0.125, 0.1, 0.095, 0.01, 0.0)
     scales = [figure(history([{"learning_rate": 1.0}, {"learning_rate": last}])).axes[0].get_yscale() for last in rates]
     assert scales == ["linear", "linear", "linear", "log", "log", "linear"]  # more than a factor of ten
 
