@@ -45,7 +45,10 @@ class _Listed(Module):
         return module
 
     def _renumber(self, modules: Iterable[Module]) -> None:
-        object.__setattr__(self, "_modules", {str(i): module for i, module in enumerate(modules)})
+        """Name the modules by their positions, in the same dictionary: its changes bump the guard epoch."""
+        renamed = {str(i): module for i, module in enumerate(modules)}
+        self._modules.clear()
+        self._modules.update(renamed)
 
     def _name(self, index: Any) -> str:
         """The name of the module at a position."""

@@ -8,6 +8,7 @@ import pytest
 
 import symgrad as sg
 from symgrad import nn
+from symgrad.mode import guard_epoch
 
 
 def test_sequential_is_a_sequence():
@@ -188,3 +189,85 @@ def test_names_that_a_parameter_dict_refuses(key, error):
     with pytest.raises(error, match=r"string|contain|exists"):
         params[key] = sg.ones(1)
     assert list(params) == []
+
+
+# --- changes that compiled functions must notice
+
+
+class Times(nn.Module):
+    def __init__(self, factor):
+        super().__init__()
+        self.factor = factor
+
+    def forward(self, input):
+        return input * self.factor
+
+
+CHANGES = {
+    "append": lambda net, new: net.append(new),
+    "extend": lambda net, new: net.extend([new]),
+    "insert first": lambda net, new: net.insert(0, new),
+    "insert last": lambda net, new: net.insert(len(net), new),
+    "insert from the end": lambda net, new: net.insert(-1, new),
+    "replace": lambda net, new: net.__setitem__(1, new),
+    "delete": lambda net, new: net.__delitem__(0),
+    "delete some": lambda net, new: net.__delitem__(slice(0, 2)),
+    "pop": lambda net, new: net.pop(),
+    "pop first": lambda net, new: net.pop(0),
+}
+
+
+@pytest.mark.parametrize("kind", [nn.Sequential, nn.ModuleList])
+@pytest.mark.parametrize("change", CHANGES)
+def test_every_change_of_a_list_counts_as_a_change_of_guards(kind, change):
+    parts, new = [Times(2.0), Times(3.0), Times(5.0)], Times(7.0)
+    net = kind(*parts) if kind is nn.Sequential else kind(parts)
+    for _ in range(2):  # again, for what the first change has left
+        before = guard_epoch.count
+        CHANGES[change](net, new)
+        assert guard_epoch.count > before
+        assert list(net._modules) == [str(i) for i in range(len(net))]
+        if not len(net) or change == "delete some":
+            break
+
+
+def test_a_compiled_function_sees_a_module_that_is_inserted():
+    net, new = nn.Sequential(Times(2.0), Times(3.0)), Times(5.0)
+    f = sg.compile(lambda x: net(x))
+    assert f(sg.ones(1)).item() == 6
+    net.insert(1, new)
+    assert f(sg.ones(1)).item() == 30
+    del net[0]
+    assert f(sg.ones(1)).item() == 15
+
+
+def test_places_at_which_a_module_may_be_inserted():
+    for index, wanted in ((0, [9, 1, 2]), (2, [1, 2, 9]), (-1, [1, 9, 2]), (-2, [9, 1, 2])):
+        net = nn.Sequential(Times(1), Times(2))
+        assert net.insert(index, Times(9)) is net
+        assert [part.factor for part in net] == wanted
+        assert nn.ModuleList(net).insert(0, Times(9)) is None
+    for index in (3, -3):
+        with pytest.raises(IndexError, match=f"Index out of range: {index}"):
+            nn.Sequential(Times(1), Times(2)).insert(index, Times(9))
+
+
+def test_values_are_kept_and_handed_out_by_the_dictionaries():
+    parts = {"b": nn.Linear(1, 1), "a": nn.ReLU()}
+    held = nn.ModuleDict(parts)
+    assert held.pop("b") is parts["b"]
+    assert (list(held), len(held), "b" in held, "a" in held) == (["a"], 1, False, True)
+    tensors = nn.ParameterDict({"b": sg.ones(1), "a": sg.zeros(2)})
+    assert list(tensors) == ["a", "b"]
+    assert list(reversed(tensors)) == ["b", "a"]
+    assert tensors.get("c", 3) == 3
+    assert tensors.setdefault("c", sg.ones(3)) is tensors["c"]
+    assert tensors.popitem()[0] == "c"
+    both = tensors | nn.ParameterDict({"a": sg.ones(4)})
+    assert (both["a"].shape, both["b"] is tensors["b"]) == ((4,), True)
+    assert tensors.fromkeys(["x", "y"], 5)["y"] == 5
+    assert tensors.copy()["a"] is tensors["a"]
+    tensors.clear()
+    assert (len(tensors), list(tensors.parameters())) == (0, [])
+    with pytest.raises(KeyError, match="dictionary is empty"):
+        tensors.popitem()

@@ -246,3 +246,100 @@ def test_without_recording_backward_hooks_cost_nothing():
     with sg.no_grad():
         assert layer(x) is x
     assert seen[1] is x  # there is no gate in between
+
+
+# --- flags, order, removal
+
+
+@pytest.mark.parametrize(
+    ("kind", "group"),
+    [
+        ("forward_pre", "_forward_pre_hooks"), ("forward", "_forward_hooks"), ("full_backward_pre", "_backward_pre_hooks"),
+        ("full_backward", "_backward_hooks"), ("backward", "_backward_hooks"),
+    ],
+)  # fmt: skip
+def test_hooks_are_registered_in_order_and_removed(kind, group):
+    layer, seen = nn.Linear(1, 1), []
+    register = getattr(layer, f"register_{kind}_hook")
+    handles = [register(lambda *_: seen.append("second"))]
+    if kind != "backward":
+        handles.append(register(lambda *_: seen.append("first"), prepend=True))
+    layer(sg.ones(1, requires_grad=True)).backward()
+    assert seen == ["first", "second"][2 - len(handles) :]
+    for handle in handles:
+        handle.remove()
+    assert not layer._forward_hooks
+    assert not getattr(layer, group)
+    layer(sg.ones(1, requires_grad=True)).backward()
+    assert len(seen) == len(handles)
+
+
+def test_flags_belong_to_their_hook_alone():
+    module, seen = Scaled(), []
+    module.register_forward_pre_hook(lambda m, args: seen.append(len(args)))
+    module.register_forward_pre_hook(lambda m, args, kwargs: seen.append(kwargs), with_kwargs=True)
+    module.register_forward_hook(lambda m, args, out: seen.append(out.item()))
+    module.register_forward_hook(lambda m, args, kwargs, out: seen.append(kwargs), with_kwargs=True)
+    module(sg.ones(1), factor=3)
+    assert seen == [1, {"factor": 3}, 3.0, {"factor": 3}]
+
+
+def test_a_pre_hook_may_return_one_value():
+    module = Scaled()
+    module.register_forward_pre_hook(lambda m, args: args[0] + 1)
+    assert module(sg.ones(1), factor=2).item() == 4
+
+
+def test_a_hook_of_all_modules_that_is_always_called():
+    seen = []
+    handles = [
+        everywhere.register_module_forward_hook(lambda m, args, out: seen.append(out), always_call=True),
+        everywhere.register_module_forward_hook(lambda m, args, out: seen.append("never")),
+    ]
+    try:
+        with pytest.raises(TypeError):
+            Scaled()()
+    finally:
+        for handle in handles:
+            handle.remove()
+    assert seen == [None]
+    Scaled()(sg.ones(1))
+    assert (seen, len(ANYWHERE)) == ([None], 0)
+
+
+def test_hooks_of_registration_are_removed():
+    handles = [
+        everywhere.register_module_parameter_registration_hook(lambda m, name, p: nn.Parameter(p.detach().double())),
+        everywhere.register_module_module_registration_hook(lambda m, name, sub: nn.Identity()),
+    ]
+    net = nn.Sequential(nn.Linear(1, 1))
+    layer = nn.Linear(2, 2)
+    for handle in handles:
+        handle.remove()
+    assert isinstance(net[0], nn.Identity)
+    assert (layer.weight.dtype, nn.Linear(1, 1).weight.dtype) == (sg.float64, sg.float32)
+    assert isinstance(nn.Sequential(nn.Linear(1, 1))[0], nn.Linear)
+
+
+def test_without_gradients_of_inputs_none_may_be_returned_for_each():
+    layer = nn.Linear(3, 2)
+    layer.register_full_backward_hook(lambda m, gi, go: (None,))
+    with pytest.warns(UserWarning, match="Full backward hook is firing"):
+        layer(sg.ones(3)).sum().backward()
+    assert layer.bias.grad.tolist() == [1, 1]
+    only_before = nn.Linear(3, 2)
+    only_before.register_full_backward_pre_hook(lambda m, go: None)
+    only_before(sg.ones(3)).sum().backward()  # nothing fires that could be warned of
+    assert only_before.bias.grad.tolist() == [1, 1]
+
+
+def test_gates_leave_what_needs_no_gradient_alone():
+    class Both(nn.Module):
+        def forward(self, x, y):
+            self.given = y
+            return x * 2, y
+
+    module, y = Both(), sg.ones(1)
+    module.register_full_backward_hook(lambda *_: None)
+    first, second = module(sg.ones(1, requires_grad=True), y)
+    assert (first.requires_grad, second.requires_grad, module.given.requires_grad) == (True, False, False)

@@ -113,7 +113,9 @@ def test_counts_of_poisson_by_hand():
 
 
 def test_variances_of_a_gaussian():
-    each = lambda v: 0.5 * (np.log(v) + (x.numpy() - y.numpy()) ** 2 / v)
+    def each(v):
+        return 0.5 * (np.log(v) + (x.numpy() - y.numpy()) ** 2 / v)
+
     by_row = sg.tensor([2.0, 3.0])
     for var, wide in ((2.0, 2.0), (by_row, by_row.numpy()[:, None]), (by_row.unsqueeze(1), by_row.numpy()[:, None])):
         np.testing.assert_allclose(F.gaussian_nll_loss(x, y, var, reduction="none").numpy(), each(wide), rtol=1e-5)
@@ -145,8 +147,8 @@ def test_dropout_of_nothing_and_of_everything(name):
 @pytest.mark.parametrize(
     ("name", "shape", "of_one_draw"),
     [
-        ("dropout1d", (40, 5), (1,)), ("dropout1d", (8, 5, 6), (2,)), ("dropout2d", (8, 5, 3, 2), (2, 3)), ("dropout3d", (40, 2, 3, 2), (1, 2, 3)),
-        ("dropout3d", (8, 5, 2, 3, 2), (2, 3, 4)), ("feature_alpha_dropout", (8, 5, 3), (2,)),
+        ("dropout1d", (40, 5), (1,)), ("dropout1d", (8, 5, 6), (2,)), ("dropout2d", (8, 5, 3, 2), (2, 3)),
+        ("dropout3d", (40, 2, 3, 2), (1, 2, 3)), ("dropout3d", (8, 5, 2, 3, 2), (2, 3, 4)), ("feature_alpha_dropout", (8, 5, 3), (2,)),
     ],
 )  # fmt: skip
 def test_whole_channels_are_dropped(name, shape, of_one_draw):

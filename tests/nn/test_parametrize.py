@@ -208,3 +208,110 @@ def test_the_older_spectral_norm():
     with pytest.raises(ValueError, match="Expected n_power_iterations to be positive"):
         nn.utils.spectral_norm(layer, n_power_iterations=0)
     assert isinstance(layer.weight, nn.Parameter)
+
+
+# --- modes, steps of power iteration, flags
+
+
+@pytest.mark.parametrize("training", [True, False])
+def test_a_parametrization_takes_the_mode_of_its_module(training):
+    layer = nn.Linear(2, 2).train(training)
+    part = Twice().train(not training)
+    parametrize.register_parametrization(layer, "weight", part)
+    assert part.training is training
+    second = Twice().train(not training)
+    parametrize.register_parametrization(layer, "weight", second)
+    assert second.training is training
+
+
+def vectors(layer):
+    part = layer.parametrizations.weight[0]
+    return part._u.clone(), part._v.clone()
+
+
+@pytest.mark.parametrize("steps", [1, 3])
+def test_power_iteration_by_hand(steps):
+    sg.manual_seed(0)
+    layer = parametrizations.spectral_norm(nn.Linear(3, 4).double(), n_power_iterations=steps)
+    matrix = layer.parametrizations.weight.original.detach().numpy()
+    layer.parametrizations.weight[0]._v.copy_(sg.tensor([1.0, 2.0, 2.0]) / 3)
+    u, v = (x.numpy() for x in vectors(layer))
+    for _ in range(steps):
+        u = matrix @ v / np.linalg.norm(matrix @ v)
+        v = matrix.T @ u / np.linalg.norm(matrix.T @ u)
+    np.testing.assert_allclose(layer.weight.detach().numpy(), matrix / (u @ matrix @ v), rtol=1e-9)
+    np.testing.assert_allclose([*vectors(layer.eval())[0].numpy()], u, rtol=1e-9)
+    layer.weight  # noqa: B018  (reads it, without a step outside of training)
+    np.testing.assert_allclose(vectors(layer)[0].numpy(), u, rtol=1e-9)
+
+
+def test_the_older_power_iteration_by_hand():
+    layer = nn.utils.spectral_norm(nn.Linear(3, 4).double(), n_power_iterations=2)
+    matrix = layer.weight_orig.detach().numpy()
+    u = layer.weight_u.clone().numpy()
+    for _ in range(2):
+        v = matrix.T @ u / np.linalg.norm(matrix.T @ u)
+        u = matrix @ v / np.linalg.norm(matrix @ v)
+    layer(sg.ones(3, dtype=sg.float64))
+    np.testing.assert_allclose(layer.weight.detach().numpy(), matrix / (u @ matrix @ v), rtol=1e-9)
+    layer.eval()(sg.ones(3, dtype=sg.float64))
+    np.testing.assert_allclose(layer.weight_u.numpy(), u, rtol=1e-9)
+    transposed = nn.utils.spectral_norm(nn.ConvTranspose1d(2, 5, 3))
+    assert (transposed.weight_u.shape, transposed.weight_v.shape) == ((5,), (6,))
+    assert nn.utils.spectral_norm(nn.Linear(3, 4), dim=1).weight_u.shape == (3,)
+
+
+def test_the_spectral_norm_of_a_vector_is_its_length():
+    layer = nn.Module()
+    layer.weight = nn.Parameter(sg.tensor([3.0, 4.0]))
+    parametrizations.spectral_norm(layer)
+    assert layer.weight.tolist() == pytest.approx([0.6, 0.8])
+    other = nn.Module()
+    other.weight = nn.Parameter(sg.ones(2))
+    with pytest.raises(IndexError, match=r"expected to be in range of \[-1, 0\] but got 1"):
+        parametrizations.spectral_norm(other, dim=1)
+    with pytest.raises(ValueError, match="has no parameter or buffer with name 'zero'"):
+        parametrizations.spectral_norm(nn.Linear(2, 2), "zero")
+
+
+def test_unsafe_is_remembered_once_it_was_said():
+    layer = parametrize.register_parametrization(nn.Linear(2, 2), "weight", Twice())
+    assert layer.parametrizations.weight.unsafe is False
+    parametrize.register_parametrization(layer, "weight", FirstRow(), unsafe=True)
+    assert layer.parametrizations.weight.unsafe is True
+    parametrize.register_parametrization(layer, "weight", Twice())
+    assert layer.parametrizations.weight.unsafe is True
+    assert layer.weight.shape == (1, 2)
+
+
+def test_a_second_parametrization_that_changes_the_shape_is_refused():
+    layer = parametrize.register_parametrization(nn.Linear(2, 2), "weight", Twice())
+    with pytest.raises(ValueError, match="may not change the shape"):
+        parametrize.register_parametrization(layer, "weight", FirstRow())
+    assert len(layer.parametrizations.weight) == 1
+
+
+def test_buffers_can_be_parametrized_and_stay_buffers():
+    layer = nn.BatchNorm1d(2)
+    parametrize.register_parametrization(layer, "running_mean", Twice())
+    assert "original" in layer.parametrizations.running_mean._buffers
+    assert parametrize.type_before_parametrizations(layer) is nn.BatchNorm1d
+    parametrize.remove_parametrizations(layer, "running_mean")
+    assert "running_mean" in layer._buffers
+    assert parametrize.type_before_parametrizations(layer) is nn.BatchNorm1d is type(layer)
+
+
+def test_frozen_weights_are_split_into_frozen_tensors():
+    layer = nn.Linear(2, 2).requires_grad_(False)
+    parametrizations.weight_norm(layer)
+    assert [p.requires_grad for p in layer.parameters()] == [False] * 3
+    parametrize.remove_parametrizations(layer, "weight")
+    assert not layer.weight.requires_grad
+
+
+def test_the_cache_is_emptied_after_an_error():
+    layer = parametrize.register_parametrization(nn.Linear(2, 2), "weight", Twice())
+    seen = []
+    with pytest.raises(TypeError), parametrize.cached():
+        layer(seen.append(layer.weight))
+    assert layer.weight is not seen[0]

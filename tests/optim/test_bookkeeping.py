@@ -12,6 +12,7 @@ import pytest
 import symgrad as sg
 from symgrad import optim
 from symgrad.mode import guard_epoch
+from symgrad.optim.holdings import OptimizerGuard
 
 NAMES = ("SGD", "Adam", "AdamW", "Adagrad", "Adadelta", "Adamax", "ASGD", "NAdam", "RAdam", "RMSprop", "Rprop")
 
@@ -34,9 +35,9 @@ def stepped(optimizer, *params):
     ("name", "options"),
     [
         ("SGD", {"lr": 0.0, "momentum": 0, "weight_decay": 0.0}), ("SGD", {"lr": sg.tensor([0.0])}), ("Adam", {"betas": (0.0, 0.0)}),
-        ("SGD", {"nesterov": True, "momentum": 0.1}), ("Adam", {"eps": 0.0}),
+        ("SGD", {"nesterov": True, "momentum": 0.1}), ("Adam", {"eps": 0.0}), ("Adam", {"lr": sg.ones(1)}),
         ("Adam", {"lr": sg.ones(()), "foreach": True, "capturable": True}),
-        ("Adam", {"lr": sg.ones(1)}), ("Adam", {"foreach": True, "differentiable": True}), ("Adam", {"fused": True}),
+        ("Adam", {"foreach": True, "differentiable": True}), ("Adam", {"fused": True}),
         ("Adadelta", {"rho": 0.0}), ("Adadelta", {"rho": 1.0}), ("Adadelta", {"eps": 0.0}), ("Adagrad", {"lr_decay": 0.0}),
         ("Adagrad", {"initial_accumulator_value": 0.0}), ("Adamax", {"eps": 0.0, "betas": (0.0, 0.5)}), ("NAdam", {"momentum_decay": 0.0}),
         ("RMSprop", {"alpha": 0.0, "momentum": 0.0}), ("RAdam", {"betas": (0.0, 0.9)}), ("Rprop", {"etas": (0.99, 1.01)}),
@@ -268,6 +269,59 @@ def test_changes_count_as_changes_of_guards(change, bumps):
     before = guard_epoch.count
     change(optimizer, p)
     assert (guard_epoch.count > before) is bumps
+
+
+GUARDED = [  # a change, and what the guard of a traced step says of it
+    (lambda o, p: None, None),
+    (lambda o, p: o.param_groups[0].update(lr=0.25, momentum=0.25), None),
+    (lambda o, p: o.param_groups[0].update(lr=sg.tensor(0.5)), "optimizer, lr: 0.5 -> 0.5"),
+    (lambda o, p: o.param_groups[0].update(momentum=0), "optimizer, momentum: 0.5 -> 0"),
+    (lambda o, p: o.param_groups[0].update(maximize=True), "optimizer, maximize: False -> True"),
+    (lambda o, p: o.param_groups[0].update(new=3), "optimizer, new: None -> 3"),
+    (lambda o, p: o.param_groups[0]["params"].append(start()), "optimizer: other parameters in a group"),
+    (lambda o, p: o.param_groups[0]["params"].__setitem__(0, start()), "optimizer: other parameters in a group"),
+    (lambda o, p: o.add_param_group({"params": start()}), "SGD: other state, or other groups of parameters"),
+    (lambda o, p: o.param_groups.pop(), "SGD: other state, or other groups of parameters"),
+    (lambda o, p: o.load_state_dict(o.state_dict()), "SGD: other state, or other groups of parameters"),
+    (lambda o, p: o.state.clear(), "SGD: other state, or other groups of parameters"),
+    (lambda o, p: o.state[p].update(momentum_buffer=sg.ones(3)), "SGD: other state, or other groups of parameters"),
+    (lambda o, p: o.state[p].update(more=1), "SGD: other state, or other groups of parameters"),
+    (lambda o, p: o.register_step_pre_hook(print), "SGD: other hooks of its steps"),
+    (lambda o, p: o.register_step_post_hook(print), "SGD: other hooks of its steps"),
+    (lambda o, p: o.register_state_dict_pre_hook(print), None),
+]
+
+
+@pytest.mark.parametrize(("change", "words"), GUARDED)
+def test_the_guard_of_a_traced_step_tells_what_has_changed(change, words):
+    p = start()
+    optimizer = stepped(optim.SGD([p], lr=0.5, momentum=0.5), p)
+    guard = OptimizerGuard(optimizer)
+    assert (guard.explain_failure(), guard.tensors()) == (None, [])
+    change(optimizer, p)
+    assert guard.explain_failure() == words
+
+
+def test_the_state_that_the_first_step_makes_is_expected():
+    p = start()
+    optimizer = optim.SGD([p], lr=0.5, momentum=0.5)
+    guard = OptimizerGuard(optimizer)
+    stepped(optimizer, p)
+    assert guard.explain_failure() == "SGD: other state, or other groups of parameters"
+    guard.finalize()
+    assert guard.explain_failure() is None
+
+
+def test_betas_are_inputs_of_a_traced_step_unless_it_is_differentiable():
+    for options, words in (({}, None), ({"differentiable": True}, "optimizer, betas: (0.9, 0.999) -> (0.8, 0.9)")):
+        optimizer = optim.Adam([start()], **options)
+        guard = OptimizerGuard(optimizer)
+        optimizer.param_groups[0]["betas"] = (0.8, 0.9)
+        assert guard.explain_failure() == words
+    optimizer = optim.Adam([start()])
+    guard = OptimizerGuard(optimizer)
+    optimizer.param_groups[0]["betas"] = (sg.tensor(0.9), sg.tensor(0.999))
+    assert "betas" in guard.explain_failure()
 
 
 def test_missing_state_is_an_empty_dictionary_that_stays():

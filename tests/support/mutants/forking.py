@@ -1,8 +1,8 @@
 """Runs faults in forks of one process that has collected the suite: a pytest plugin (`-p mutants.forking`).
 
 A fresh pytest takes seconds to import JAX and to collect the suite, a fork takes milliseconds. `MUTANTS_REQUESTS` and `MUTANTS_ANSWERS` are
-descriptors of pipes. The first answer says that all is loaded. A request is a line of JSON with the file, its text without the fault,
-and the tests to run; the answer is the first test that fails, or that the fault needs a fresh process. The fork replaces the code of functions
+descriptors of pipes. The first answer says that all is loaded. A request is a line of JSON with the file, its text without the fault, and
+the tests to run; the answer is the first test that fails, or that the fault needs a fresh process. The fork replaces the code of functions
 that are loaded already. The faulty file itself is in the tree, for modules that are imported later and for tests that start processes.
 """
 
