@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -19,6 +19,9 @@ from symgrad.ops.namespace import namespace
 from symgrad.ops.promotion import FLOAT32, FLOAT64, kind
 from symgrad.ops.spec import Row
 from symgrad.tensor import Tensor, refresh, version_cell, wrap
+
+if TYPE_CHECKING:
+    from symgrad.ops.signatures import Namespace
 
 ndarray, asarray = np.ndarray, np.asarray
 new: Any = Tensor.__new__
@@ -306,4 +309,4 @@ def _binary_with_number(row: Row) -> Callable[..., Any]:
     return op
 
 
-tensors: Any = namespace(recorded)
+tensors: Namespace[Tensor] = namespace(recorded)

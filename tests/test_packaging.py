@@ -41,6 +41,11 @@ def test_types_are_shipped():
     assert (ROOT / "symgrad" / "py.typed").is_file()
 
 
+def test_stubs_are_shipped():
+    data = PYPROJECT["tool"]["setuptools"]["package-data"]
+    assert {package for package, patterns in data.items() if "*.pyi" in patterns} == set(folders_with("*.pyi"))
+
+
 def test_compiler_is_linked_into_symgrad():
     link = ROOT / "symgrad" / "compiler"
     assert link.is_symlink()

@@ -7,7 +7,7 @@ changes type, and a literal in the compute type where an operand is a Python num
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -22,6 +22,9 @@ from symgrad.ops.spec import Meta, Row
 from symgrad.ops.symbolic_scalar import SymbolicScalar, is_symbolic_scalar
 from symgrad.ops.table import TABLE
 from symgrad.ops.variants import is_half, rounds_number
+
+if TYPE_CHECKING:
+    from symgrad.ops.signatures import Namespace
 
 _WIDE = {bool: np.dtype(bool), int: np.dtype(np.int64), float: np.dtype(np.float64), complex: np.dtype(np.complex128)}
 """The type in which a program computes with Python numbers that are its inputs."""
@@ -178,5 +181,5 @@ def _build(row: Row) -> Callable[..., Any]:
     return op
 
 
-xp: Any = namespace(_build)
+xp: Namespace[Value] = namespace(_build)
 install(Value, xp)

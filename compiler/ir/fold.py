@@ -7,13 +7,16 @@ already cast, so a value that it returns needs at most an `expand` to the shape 
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from symgrad.compiler.ir.graph import Value, is_literal, literal
 from symgrad.ops.promotion import kind
 from symgrad.ops.shapes import normalize_axis
 from symgrad.ops.spec import Meta
 from symgrad.ops.writing import write_parts
+
+if TYPE_CHECKING:
+    from symgrad.ops.signatures import Namespace
 
 Fold = Callable[..., Value | None]
 FOLDS: dict[str, Fold] = {}
@@ -37,7 +40,7 @@ def number(x: Any) -> Any:
     return x.value if is_literal(x) else None
 
 
-def filled(xp: Any, value: Any, meta: Meta) -> Value:
+def filled(xp: Namespace[Value], value: Any, meta: Meta) -> Value:
     """Return a value of type `meta` filled with one number."""
     return xp.expand(literal(value, meta.dtype), shape=meta.shape)  # type: ignore[no-any-return]
 
@@ -53,7 +56,7 @@ def _is_exact_zero(value: Any, meta: Meta) -> bool:
 
 
 @fold("add")
-def _add(xp: Any, args: Any, meta: Meta) -> Value | None:
+def _add(xp: Namespace[Value], args: tuple[Value, ...], meta: Meta) -> Value | None:
     x, y = args
     a, b = number(x), number(y)
     if b == 0:  # x + 0 -> x
@@ -66,7 +69,7 @@ def _add(xp: Any, args: Any, meta: Meta) -> Value | None:
 
 
 @fold("sub")
-def _sub(xp: Any, args: Any, meta: Meta) -> Value | None:
+def _sub(xp: Namespace[Value], args: tuple[Value, ...], meta: Meta) -> Value | None:
     x, y = args
     a, b = number(x), number(y)
     if b == 0:  # x - 0 -> x
@@ -79,12 +82,12 @@ def _sub(xp: Any, args: Any, meta: Meta) -> Value | None:
 
 
 @fold("rsub")
-def _rsub(xp: Any, args: Any, meta: Meta) -> Value | None:
+def _rsub(xp: Namespace[Value], args: tuple[Value, ...], meta: Meta) -> Value | None:
     return xp.sub(args[1], args[0])  # type: ignore[no-any-return]
 
 
 @fold("mul")
-def _mul(xp: Any, args: Any, meta: Meta) -> Value | None:
+def _mul(xp: Namespace[Value], args: tuple[Value, ...], meta: Meta) -> Value | None:
     x, y = args
     a, b = number(x), number(y)
     if _is_exact_zero(a, meta) or _is_exact_zero(b, meta):  # 0 * x -> 0
@@ -99,7 +102,7 @@ def _mul(xp: Any, args: Any, meta: Meta) -> Value | None:
 
 
 @fold("div")
-def _div(xp: Any, args: Any, meta: Meta) -> Value | None:
+def _div(xp: Namespace[Value], args: tuple[Value, ...], meta: Meta) -> Value | None:
     x, y = args
     a, b = number(x), number(y)
     if b == 1:  # x / 1 -> x
@@ -112,7 +115,7 @@ def _div(xp: Any, args: Any, meta: Meta) -> Value | None:
 
 
 @fold("neg")
-def _neg(xp: Any, args: Any, meta: Meta) -> Value | None:
+def _neg(xp: Namespace[Value], args: tuple[Value, ...], meta: Meta) -> Value | None:
     (x,) = args
     if x.op == "neg":  # -(-x) -> x
         return x.args[0]  # type: ignore[no-any-return]
@@ -121,20 +124,20 @@ def _neg(xp: Any, args: Any, meta: Meta) -> Value | None:
 
 
 @fold("tanh_backward")
-def _tanh_backward(xp: Any, args: Any, meta: Meta) -> Value | None:
+def _tanh_backward(xp: Namespace[Value], args: tuple[Value, ...], meta: Meta) -> Value | None:
     g, y = args
     return 1 - y * y if number(g) == 1 and y.shape == meta.shape else None
 
 
 @fold("power")
-def _power(xp: Any, args: Any, meta: Meta, *, exponent: Any) -> Value | None:
+def _power(xp: Namespace[Value], args: tuple[Value, ...], meta: Meta, *, exponent: Any) -> Value | None:
     if exponent == 1:  # x ** 1 -> x
         return args[0]  # type: ignore[no-any-return]
     return filled(xp, 1, meta) if exponent == 0 else None  # x ** 0 -> 1
 
 
 @fold("where")
-def _where(xp: Any, args: Any, meta: Meta) -> Value | None:
+def _where(xp: Namespace[Value], args: tuple[Value, ...], meta: Meta) -> Value | None:
     c, x, y = args
     if x is y or number(c) is True:  # where(c, x, x) -> x, where(True, x, y) -> x
         return xp.expand(x, shape=meta.shape)  # type: ignore[no-any-return]
@@ -142,7 +145,7 @@ def _where(xp: Any, args: Any, meta: Meta) -> Value | None:
 
 
 @fold("cast")
-def _cast(xp: Any, args: Any, meta: Meta, *, dtype: Any) -> Value | None:
+def _cast(xp: Namespace[Value], args: tuple[Value, ...], meta: Meta, *, dtype: Any) -> Value | None:
     (x,) = args
     if x.dtype == meta.dtype:
         return x  # type: ignore[no-any-return]
@@ -155,13 +158,13 @@ def _cast(xp: Any, args: Any, meta: Meta, *, dtype: Any) -> Value | None:
 
 
 @fold("detach")
-def _detach(xp: Any, args: Any, meta: Meta) -> Value | None:
+def _detach(xp: Namespace[Value], args: tuple[Value, ...], meta: Meta) -> Value | None:
     (x,) = args
     return x if x.op == "detach" or number(x) is not None or kind(x.dtype) in "bi" else None
 
 
 @fold("reshape")
-def _reshape(xp: Any, args: Any, meta: Meta, *, shape: tuple[int, ...]) -> Value | None:
+def _reshape(xp: Namespace[Value], args: tuple[Value, ...], meta: Meta, *, shape: tuple[int, ...]) -> Value | None:
     (x,) = args
     if x.shape == meta.shape:
         return x  # type: ignore[no-any-return]
@@ -171,7 +174,7 @@ def _reshape(xp: Any, args: Any, meta: Meta, *, shape: tuple[int, ...]) -> Value
 
 
 @fold("expand")
-def _expand(xp: Any, args: Any, meta: Meta, *, shape: tuple[int, ...]) -> Value | None:
+def _expand(xp: Namespace[Value], args: tuple[Value, ...], meta: Meta, *, shape: tuple[int, ...]) -> Value | None:
     (x,) = args
     if x.shape == meta.shape:
         return x  # type: ignore[no-any-return]
@@ -179,7 +182,7 @@ def _expand(xp: Any, args: Any, meta: Meta, *, shape: tuple[int, ...]) -> Value 
 
 
 @fold("transpose")
-def _transpose(xp: Any, args: Any, meta: Meta, *, dim0: int, dim1: int) -> Value | None:
+def _transpose(xp: Namespace[Value], args: tuple[Value, ...], meta: Meta, *, dim0: int, dim1: int) -> Value | None:
     (x,) = args
     if dim0 == dim1:
         return x  # type: ignore[no-any-return]
@@ -189,12 +192,12 @@ def _transpose(xp: Any, args: Any, meta: Meta, *, dim0: int, dim1: int) -> Value
 
 
 @fold("t")
-def _t(xp: Any, args: Any, meta: Meta) -> Value | None:
+def _t(xp: Namespace[Value], args: tuple[Value, ...], meta: Meta) -> Value | None:
     return xp.transpose(args[0], dim0=0, dim1=1) if args[0].ndim == 2 else args[0]  # type: ignore[no-any-return]
 
 
 @fold("permute")
-def _permute(xp: Any, args: Any, meta: Meta, *, axes: tuple[int, ...]) -> Value | None:
+def _permute(xp: Namespace[Value], args: tuple[Value, ...], meta: Meta, *, axes: tuple[int, ...]) -> Value | None:
     (x,) = args
     moved = [i for i, axis in enumerate(axes) if axis % x.ndim != i]
     if not moved:
@@ -203,32 +206,32 @@ def _permute(xp: Any, args: Any, meta: Meta, *, axes: tuple[int, ...]) -> Value 
 
 
 @fold("squeeze", "unsqueeze")
-def _squeeze(xp: Any, args: Any, meta: Meta, **attrs: Any) -> Value | None:
+def _squeeze(xp: Namespace[Value], args: tuple[Value, ...], meta: Meta, **attrs: Any) -> Value | None:
     return xp.reshape(args[0], shape=meta.shape)  # type: ignore[no-any-return]
 
 
 @fold("embed")
-def _embed(xp: Any, args: Any, meta: Meta, *, shape: tuple[int, ...], index: tuple[Any, ...]) -> Value | None:
+def _embed(xp: Namespace[Value], args: tuple[Value, ...], meta: Meta, *, shape: tuple[int, ...], index: tuple[Any, ...]) -> Value | None:
     (x,) = args
     turned = any(isinstance(i, slice) and i.step is not None and i.step < 0 for i in index)
     return xp.reshape(x, shape=shape) if x.size == Value.size.fget(meta) and not turned else None  # type: ignore[attr-defined]  # x fills the result
 
 
 @fold("view_write")
-def _view_write(xp: Any, args: Any, meta: Meta, *, path: Any) -> Value | None:
+def _view_write(xp: Namespace[Value], args: tuple[Value, ...], meta: Meta, *, path: Any) -> Value | None:
     """Split a write through a view of another type, such as z.real, into writes that change no type."""
     base, value = args
     return write_parts(xp, base, value, path)  # type: ignore[no-any-return]
 
 
 @fold("amax", "amin")
-def _amax(xp: Any, args: Any, meta: Meta, *, axis: tuple[int, ...], keepdims: bool) -> Value | None:
+def _amax(xp: Namespace[Value], args: tuple[Value, ...], meta: Meta, *, axis: tuple[int, ...], keepdims: bool) -> Value | None:
     (x,) = args
     return xp.reshape(x, shape=meta.shape) if all(x.shape[i] == 1 for i in axis) else None  # the extreme of one element
 
 
 @fold("sum")
-def _sum(xp: Any, args: Any, meta: Meta, *, axis: tuple[int, ...], keepdims: bool) -> Value | None:
+def _sum(xp: Namespace[Value], args: tuple[Value, ...], meta: Meta, *, axis: tuple[int, ...], keepdims: bool) -> Value | None:
     (x,) = args
     if all(x.shape[i] == 1 for i in axis) and x.dtype == meta.dtype:
         return xp.reshape(x, shape=meta.shape)  # type: ignore[no-any-return]
@@ -237,7 +240,7 @@ def _sum(xp: Any, args: Any, meta: Meta, *, axis: tuple[int, ...], keepdims: boo
 
 
 @fold("matmul")
-def _matmul(xp: Any, args: Any, meta: Meta) -> Value | None:
+def _matmul(xp: Namespace[Value], args: tuple[Value, ...], meta: Meta) -> Value | None:
     if any(_is_exact_zero(number(x), meta) for x in args):  # 0 @ x -> 0
         return filled(xp, 0, meta)
     x, y = args
@@ -283,7 +286,7 @@ def normal_attrs(name: str, args: tuple[Any, ...], attrs: dict[str, Any], meta: 
 
 
 @fold("inv")
-def _inv(xp: Any, args: Any, meta: Meta, check: bool) -> Value | None:
+def _inv(xp: Namespace[Value], args: tuple[Value, ...], meta: Meta, check: bool) -> Value | None:
     (x,) = args
     if x.op == "transpose" and {normalize_axis(d, x.ndim) for d in x.attrs.values()} == {x.ndim - 2, x.ndim - 1}:  # (xᵀ)⁻¹ -> (x⁻¹)ᵀ
         return xp.transpose(xp.inv(x.args[0], check=check), **x.attrs)  # type: ignore[no-any-return]

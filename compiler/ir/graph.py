@@ -17,7 +17,7 @@ from collections.abc import Container, Iterable, Iterator, Mapping
 from functools import cached_property
 from hashlib import blake2b
 from types import MappingProxyType
-from typing import Any, cast
+from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
 
@@ -27,6 +27,13 @@ from symgrad.ops.promotion import wrapped
 from symgrad.ops.spec import Meta, Row
 from symgrad.ops.table import TABLE
 
+if TYPE_CHECKING:
+    from symgrad.ops.signatures import Operators
+
+    class ValueOperators(Operators["Value"]): ...
+else:  # `symgrad.compiler.ir.builder` installs the operators
+    ValueOperators = object
+
 INPUT, LITERAL, OUTPUT = "input", "literal", "output"
 _table: weakref.WeakValueDictionary[Any, Value] = weakref.WeakValueDictionary()
 _lock = threading.Lock()
@@ -34,7 +41,7 @@ _SHOWN_IN_NOTEBOOKS = 200
 """Largest number of boxes that a notebook draws by default; call `draw()` for larger graphs."""
 
 
-class Value:
+class Value(ValueOperators):
     """One value of a graph; create it with `intern` only. `symgrad.compiler.ir.builder` installs its operators."""
 
     __slots__ = ("__weakref__", "args", "attrs", "dtype", "legal", "op", "row", "shape")

@@ -64,9 +64,10 @@ class Buffer(Tensor, metaclass=_Marked):
     """Marks a tensor, so that a Module registers it as a buffer when it is assigned as an attribute."""
 
     mark = "_is_buffer"
+    persistent: bool
 
     def __new__(cls, data: Any = None, *, persistent: bool = True) -> Any:
         source = empty(0) if data is None else data
-        buffer = source.detach().requires_grad_(source.requires_grad)
+        buffer: Any = source.detach().requires_grad_(source.requires_grad)
         buffer._is_buffer, buffer.persistent = True, persistent
         return buffer

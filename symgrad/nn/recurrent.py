@@ -289,7 +289,8 @@ class LSTM(RNNBase):
         inputs = _by_input(data, weights, self.bias)
         if self.proj_size or is_loop(sizes):
             return stepwise(long_short_term(weights[1].t(), weights[-1] if self.proj_size else None), inputs, sizes, start, reverse)
-        out, memory, _ = ops.lstm(inputs, *start, weights[1], sizes=tuple(sizes), reverse=reverse)
+        h, c = start
+        out, memory, _ = ops.lstm(inputs, h, c, weights[1], sizes=tuple(sizes), reverse=reverse)
         return out, (after_last(out, sizes, reverse), after_last(memory, sizes, reverse))
 
     def _state_sizes(self) -> tuple[int, ...]:
@@ -327,7 +328,8 @@ class GRU(RNNBase):
         inputs = F.linear(data, weights[0], by_input)
         if is_loop(sizes):
             return looped(gated(weights[1], by_state), inputs, sizes, start, reverse)
-        out, _, _ = ops.gru(inputs, *start, weights[1], by_state, sizes=tuple(sizes), reverse=reverse)
+        (h,) = start
+        out, _, _ = ops.gru(inputs, h, weights[1], by_state, sizes=tuple(sizes), reverse=reverse)
         return out, (after_last(out, sizes, reverse),)
 
 

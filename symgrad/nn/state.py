@@ -43,7 +43,7 @@ class _Loading:
         self.missing: list[str] = []
         self.unexpected: list[str] = []
         self.errors: list[str] = []
-        self.writes: list[Callable[[], None]] = []
+        self.writes: list[Callable[[], object]] = []
         self.loaded: list[tuple[Any, IncompatibleKeys]] = []
 
     def walk(self, module: Any, entries: dict[str, Any], prefix: str) -> None:
@@ -131,7 +131,7 @@ def load_own(
     for hook in tuple(module._load_state_dict_pre_hooks.values()):
         hook(module, state_dict, prefix, local_metadata, strict, missing_keys, unexpected_keys, error_msgs)
     own = own_tensors(module)
-    writes: list[Callable[[], None]] = []
+    writes: list[Callable[[], object]] = []
     for name, target in own.items():
         key = prefix + name
         if key in state_dict:
@@ -149,7 +149,7 @@ def load_own(
 
 
 def _load_one(
-    module: Any, name: str, target: Tensor, key: str, value: Any, assign: bool | None, writes: list[Callable[[], None]], errors: list[str]
+    module: Any, name: str, target: Tensor, key: str, value: Any, assign: bool | None, writes: list[Callable[[], object]], errors: list[str]
 ) -> None:
     """Plan the loading of one tensor, or say why it does not fit."""
     if not isinstance(value, Tensor):
@@ -192,7 +192,7 @@ def _overrides(module: Any, method: str) -> bool:
     return not getattr(getattr(type(module), method), "only_raises", False)
 
 
-def _write(writes: list[Callable[[], None]], pending: list[Callable[[], None]] | None = None) -> None:
+def _write(writes: list[Callable[[], object]], pending: list[Callable[[], object]] | None = None) -> None:
     """Write now, or when all modules have said what they will write."""
     if pending is not None:
         pending.extend(writes)

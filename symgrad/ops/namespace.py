@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from types import SimpleNamespace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from symgrad.ops import (  # noqa: F401  (entering the rows)
     activation,
@@ -45,6 +45,9 @@ from symgrad.ops import (  # noqa: F401  (entering the rows)
 from symgrad.ops.spec import Row
 from symgrad.ops.table import TABLE
 
+if TYPE_CHECKING:
+    from symgrad.ops.signatures import Namespace
+
 
 def namespace(make: Callable[[Row], Any]) -> Any:
     """An object with one attribute for each row: what `make` makes of it. `xp.apply(row, *args)` is for rows that stand in no table."""
@@ -55,4 +58,4 @@ def namespace(make: Callable[[Row], Any]) -> Any:
     return SimpleNamespace(apply=apply, **{name: make(row) for name, row in TABLE.items()})
 
 
-raw: Any = namespace(lambda row: row.numpy)
+raw: Namespace[Any] = namespace(lambda row: row.numpy)

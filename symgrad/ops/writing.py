@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
 
@@ -10,6 +10,11 @@ from symgrad.ops.shapes import broadcast_shapes
 from symgrad.ops.spec import Meta
 from symgrad.ops.table import TABLE, row
 from symgrad.ops.variants import is_complex
+
+if TYPE_CHECKING:
+    from symgrad.ops.signatures import Namespace
+
+T = TypeVar("T")
 
 
 def _like(x: Any, *rest: Any, **attrs: Any) -> Meta:
@@ -32,7 +37,7 @@ def _replace(x, value):
     return out
 
 
-def follow(xp: Any, x: Any, path: Any) -> Any:
+def follow(xp: Namespace[T], x: T, path: Any) -> T:
     """Apply the view rows of a path, which is a tuple of (name, attributes as pairs)."""
     for name, attrs in path:
         x = getattr(xp, name)(x, **dict(attrs))
@@ -54,14 +59,14 @@ def _view_write(base, value, *, path):
     return out
 
 
-def write_parts(xp: Any, base: Any, value: Any, path: Any) -> Any:
+def write_parts(xp: Namespace[T], base: T, value: T, path: Any) -> T | None:
     """A write through a view of real or imaginary parts, as writes that change no type; None if the path has no such view."""
     step = next((i for i, (name, _) in enumerate(path) if name in _PARTS), None)
     if step is None:
         return None
     part, rest = follow(xp, base, path[:step]), path[step + 1 :]
     write = lambda x: xp.view_write(x, value, path=rest) if rest else value
-    whole = _PARTS[path[step][0]](xp, part, write)
+    whole: T = _PARTS[path[step][0]](xp, part, write)
     return xp.view_write(base, whole, path=path[:step]) if step else whole
 
 

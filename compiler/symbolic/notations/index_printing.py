@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from functools import cached_property
 from typing import Any
@@ -24,6 +24,7 @@ class IndexPrinter:
     taken: set[str]
     word: Any
     comma: str
+    _print: Callable[[Any], str]  # of SymPy's printer
 
     @cached_property
     def free_letters(self) -> list[str]:
