@@ -277,8 +277,8 @@ def logspace(
     """`base` raised to `steps` evenly spaced exponents from `start` to `end`."""
     target = numpy_type(dtype)
     if out is None and _any_float(start, end, base):
-        powers = apply(TABLE["pow"], (fixed(base), spaced(start, end, _steps(steps), target)), {})
-        return powers.requires_grad_(requires_grad)  # type: ignore[no-any-return]
+        raised: Tensor = apply(TABLE["pow"], (fixed(base), spaced(start, end, _steps(steps), target)), {})
+        return raised.requires_grad_(requires_grad)  # type: ignore[no-any-return]
     exponents = _spaced(_number("logspace", start), _number("logspace", end), steps, target)
     powers = local.mode.run(np.power, float(base), exponents)
     return deliver("logspace", quiet_cast(powers, target), out, dtype, device, requires_grad)

@@ -255,7 +255,7 @@ def move_to_pool(t: Tensor, buffer_slice: BufferSlice) -> None:
 
 def pooled_tensor(buffer_slice: BufferSlice) -> Tensor:
     """Return a new tensor in a slice of a pooled buffer."""
-    t: Any = allocate(PooledTensor)
+    t: Tensor = allocate(PooledTensor)
     _array_slot.__set__(t, buffer_slice)
     t._node = t._base = None
     t._requires_grad = False
@@ -275,7 +275,7 @@ def is_on_device(t: Tensor) -> bool:
 
 def tensor_from_storage(storage: Any) -> Tensor:
     """Return a new tensor around a kernel output: an array or a device buffer."""
-    t: Any = allocate(Tensor if storage.__class__ is np.ndarray else DeviceTensor)
+    t: Tensor = allocate(Tensor if storage.__class__ is np.ndarray else DeviceTensor)
     t._storage = storage
     t._node = t._base = None
     t._requires_grad = False

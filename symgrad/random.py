@@ -232,7 +232,7 @@ def multinomial(
 def _sampled(gen: generator.Generator, input: Tensor, count: int, replacement: bool) -> Tensor:
     """The same in a program that computes the weights: see `sampling.multinomial`."""
     shape, dtype = input._array.shape, input._array.dtype
-    weights: Any = ops.detach(input)
+    weights = ops.detach(input)
     if replacement and count > 1:
         single = dtype if dtype == np.float64 else np.dtype(np.float32)
         sums = ops.cumsum(ops.cast(weights, dtype=single), axis=len(shape) - 1, reverse=False)

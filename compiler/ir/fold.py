@@ -256,6 +256,8 @@ def _diagonal(x: Value) -> Value | None:
     """Return the vector d if x is d ∘ I = diag(d), else None."""
     if x.op != "mul":
         return None
+    matrix: Value
+    vector: Value
     for matrix, vector in (x.args, x.args[::-1]):
         if vector.ndim == 1 and matrix.ndim == 2:
             inner = _diagonal(matrix)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 from symgrad import dtypes
@@ -28,7 +29,7 @@ bitwise_left_shift, bitwise_right_shift = map(binary, ("bitwise_left_shift", "bi
 
 def _unary(name: str) -> Unary:
     """As function and method; a yes or no is not written into the tensor itself."""
-    op = getattr(ops, name)
+    op: Callable[..., Tensor] = getattr(ops, name)
 
     def function(input: Any, *, out: Tensor | None = None) -> Tensor:
         if input.__class__ is not Tensor and not isinstance(input, Tensor):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from fractions import Fraction
 from typing import Any, Protocol, overload
 
@@ -46,7 +47,7 @@ class Binary(Protocol):
 
 def unary(name: str, row: str | None = None, in_place: bool = True) -> Unary:
     """The row as function and method, and as in-place method where PyTorch has one. The method is the recorded op itself."""
-    op = getattr(ops, row or name)
+    op: Callable[..., Tensor] = getattr(ops, row or name)
 
     def function(input: Any, *, out: Tensor | None = None) -> Tensor:
         if input.__class__ is not Tensor and not isinstance(input, Tensor):
@@ -63,7 +64,7 @@ def unary(name: str, row: str | None = None, in_place: bool = True) -> Unary:
 
 def binary(name: str, row: str | None = None, in_place: bool = True) -> Binary:
     """The row as function and method, and as in-place method where PyTorch has one."""
-    op = getattr(ops, row or name)
+    op: Callable[..., Tensor] = getattr(ops, row or name)
 
     def function(input: Operand, other: Operand, *, out: Tensor | None = None) -> Tensor:
         try:

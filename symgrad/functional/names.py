@@ -165,9 +165,9 @@ def _fits(wanted: Any, value: Any) -> bool:
     return True
 
 
-def into(out: Any, function: Callable[..., Any], args: Any, kwargs: Any) -> Any:
+def into(out: R, function: Callable[..., R], args: Any, kwargs: Any) -> R:
     """Write what the function returns into the tensors `out`."""
-    result = function(*args, **kwargs)
+    result: Any = function(*args, **kwargs)
     targets, results = (out, result) if isinstance(out, tuple) else ((out,), (result,))
     for target, value in zip(targets, results, strict=True):
         if not isinstance(target, Tensor):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 from symgrad.dispatch import tensors as ops
@@ -13,7 +14,7 @@ from symgrad.tensor import Tensor
 __all__ = ["hardshrink", "log_softmax", "prelu", "softmax"]
 
 
-def over_axis(op: Any, input: Tensor, dim: int, dtype: Any) -> Tensor:
+def over_axis(op: Callable[..., Tensor], input: Tensor, dim: int, dtype: Any) -> Tensor:
     """A row along one dimension, after a cast if one is asked for."""
     x = input if dtype is None else input.to(dtype)
     axis = normalize_axis(dim, x.ndim)

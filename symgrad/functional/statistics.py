@@ -123,7 +123,7 @@ _TO_WHOLE = {"lower": "floor", "higher": "ceil", "nearest": "round"}
 
 
 def _at_ranks(ordered: Tensor, ranks: Tensor, interpolation: str) -> Tensor:
-    def at(place: Tensor) -> Any:
+    def at(place: Tensor) -> Tensor:
         return ops.take_along(ordered, ops.cast(place, dtype=INT64), axis=ordered.ndim - 1)
 
     if interpolation in _TO_WHOLE:

@@ -66,7 +66,8 @@ class _Layer(Module):
         self.activation = _activation(activation)
 
     def _added(self, x: Tensor, number: int, block: Callable[[Tensor], Tensor]) -> Tensor:
-        norm, dropout = getattr(self, f"norm{number}"), getattr(self, f"dropout{number}")
+        norm: Callable[[Tensor], Tensor] = getattr(self, f"norm{number}")
+        dropout: Callable[[Tensor], Tensor] = getattr(self, f"dropout{number}")
         if self.norm_first:
             return x + dropout(block(norm(x)))  # type: ignore[no-any-return]
         return norm(x + dropout(block(x)))  # type: ignore[no-any-return]
