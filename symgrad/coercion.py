@@ -150,7 +150,7 @@ def _weak(x: Any, width: np.dtype[Any]) -> Tensor:
         return finish(_weak_array(x, width))
     dtype = _weak_type(x, width)
     if is_symbolic_scalar(x):
-        return ops.cast(ops.mul(constant(np.ones((), np.asarray(x.number).dtype), 1), x), dtype=dtype)  # type: ignore[no-any-return]
+        return ops.cast(ops.mul(constant(np.ones((), np.asarray(x.number).dtype), 1), x), dtype=dtype)
     return constant(np.asarray(float(x) if isinstance(x, float) else x, dtype), x)
 
 
@@ -199,7 +199,7 @@ def _joined(data: list[Any], leaves: list[Any]) -> Tensor:
     shape = array_of(_shape_of(data), None).shape
     dtype = result_type(*(np.empty((), t._storage.dtype) for t in tensors))
     parts = [ops.reshape(t if t._storage.dtype == dtype else ops.cast(t, dtype=dtype), shape=(1,)) for t in tensors]
-    return ops.reshape(ops.cat(*parts, axis=0), shape=shape)  # type: ignore[no-any-return]
+    return ops.reshape(ops.cat(*parts, axis=0), shape=shape)
 
 
 def _shape_of(data: Any) -> Any:

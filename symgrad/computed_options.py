@@ -71,7 +71,7 @@ def known(data: Any) -> tuple[Any, list[Any]]:
 def gathered(numbers: list[Any], like: Array) -> Tensor:
     """Return numbers, some of them computed, as a tensor of the shape and dtype of `like`."""
     found = [ops.reshape(_single(x, like.dtype), shape=(1,)) for x in numbers]
-    return ops.reshape(ops.cat(*found, axis=0), shape=like.shape)  # type: ignore[no-any-return]
+    return ops.reshape(ops.cat(*found, axis=0), shape=like.shape)
 
 
 def spaced(start: Any, end: Any, count: int, dtype: np.dtype[Any]) -> Tensor:
@@ -82,7 +82,7 @@ def spaced(start: Any, end: Any, count: int, dtype: np.dtype[Any]) -> Tensor:
     ahead = ops.add(first, ops.mul(_constant(indices.astype(compute)), step))
     behind = ops.sub(last, ops.mul(_constant((count - 1 - indices).astype(compute)), step))
     values = ops.where(_constant(indices < count // 2 + (count == 1)), ahead, behind)
-    return ops.cast(values, dtype=dtype)  # type: ignore[no-any-return]
+    return ops.cast(values, dtype=dtype)
 
 
 def stepped(start: Any, end: Any, step: Any, dtype: np.dtype[Any]) -> Tensor:
@@ -100,4 +100,4 @@ def stepped(start: Any, end: Any, step: Any, dtype: np.dtype[Any]) -> Tensor:
     if count < 0:
         raise RuntimeError("upper bound and lower bound inconsistent with step sign")
     values = ops.add(_single(start, FLOAT64), ops.mul(_constant(np.arange(count).astype(FLOAT64)), _single(step, FLOAT64)))
-    return ops.cast(values, dtype=dtype)  # type: ignore[no-any-return]
+    return ops.cast(values, dtype=dtype)

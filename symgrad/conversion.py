@@ -91,7 +91,7 @@ def parse_to(args: tuple[Any, ...], dtype: Any = None, device: Any = None, copy:
 def _cast(x: Tensor, dtype: np.dtype[Any], copy: bool = False) -> Tensor:
     if x._array.dtype == dtype:
         return ops.clone(x) if copy else x
-    return ops.cast(x, dtype=dtype)  # type: ignore[no-any-return]
+    return ops.cast(x, dtype=dtype)
 
 
 def _caster(name: str, dtype: dtypes.dtype) -> Callable[..., Tensor]:
@@ -393,7 +393,7 @@ def _imag(self: Tensor) -> Tensor:
     """A view of the imaginary parts."""
     if not is_complex(self):
         raise RuntimeError("imag is not implemented for tensors with non-complex dtypes.")
-    return ops.imag(self)  # type: ignore[no-any-return]
+    return ops.imag(self)
 
 
 for _name, _attribute in {"type": type_, "real": property(_real), "imag": property(_imag)}.items():

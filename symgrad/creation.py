@@ -278,7 +278,7 @@ def logspace(
     target = numpy_type(dtype)
     if out is None and _any_float(start, end, base):
         raised: Tensor = apply(TABLE["pow"], (fixed(base), spaced(start, end, _steps(steps), target)), {})
-        return raised.requires_grad_(requires_grad)  # type: ignore[no-any-return]
+        return raised.requires_grad_(requires_grad)
     exponents = _spaced(_number("logspace", start), _number("logspace", end), steps, target)
     powers = local.mode.run(np.power, float(base), exponents)
     return deliver("logspace", quiet_cast(powers, target), out, dtype, device, requires_grad)

@@ -261,7 +261,7 @@ def pooled_tensor(buffer_slice: BufferSlice) -> Tensor:
     t._requires_grad = False
     t._version_cell = []
     t.__dict__["_writes"] = -buffer_slice.parent.pool_state.runs
-    return t  # type: ignore[no-any-return]
+    return t
 
 
 def has_grad(t: Tensor) -> bool:
@@ -280,7 +280,7 @@ def tensor_from_storage(storage: Any) -> Tensor:
     t._node = t._base = None
     t._requires_grad = False
     t._version_cell = []
-    return t  # type: ignore[no-any-return]
+    return t
 
 
 def to_device(t: Tensor, buffer: Any) -> None:

@@ -42,7 +42,7 @@ def _complex(x: Tensor) -> Tensor:
     if x._array.dtype.kind == "c":
         return x
     dtype = x._array.dtype if kind(x._array.dtype) == "f" else default_float()
-    return ops.cast(x, dtype=complex_type_of(dtype))  # type: ignore[no-any-return]
+    return ops.cast(x, dtype=complex_type_of(dtype))
 
 
 def _real(x: Tensor, name: str) -> Tensor:
@@ -59,7 +59,7 @@ def _sized(x: Tensor, n: int | None, dim: int) -> Tensor:
     require(wanted >= 1, f"Invalid number of data points ({wanted}) specified")
     if wanted > size:
         widths = tuple((0, wanted - size if i == dim else 0) for i in range(x.ndim))
-        return ops.pad(x, widths=widths, value=0)  # type: ignore[no-any-return]
+        return ops.pad(x, widths=widths, value=0)
     return x if wanted == size else narrow(x, dim, 0, wanted)
 
 
@@ -78,7 +78,7 @@ def _to_real(x: Tensor, n: int | None, dim: int, norm: str | None) -> Tensor:
     half = _sized(x, n // 2 + 1, dim)
     rest = (n - 1) // 2
     whole = cat([half, ops.conj(flip(narrow(half, dim, 1, rest), [dim]))], dim) if rest else half
-    return ops.real(_transform(whole, n, dim, norm, True))  # type: ignore[no-any-return]
+    return ops.real(_transform(whole, n, dim, norm, True))
 
 
 @public
@@ -117,7 +117,7 @@ def hfft(input: Tensor, n: int | None = None, dim: int = -1, norm: str | None = 
 def ihfft(input: Tensor, n: int | None = None, dim: int = -1, norm: str | None = None) -> Tensor:
     """The inverse of hfft."""
     require(norm in _SWAPPED, f'Invalid normalization mode: "{norm}"')
-    return ops.conj(rfft(input, n, dim, _SWAPPED[norm]))  # type: ignore[no-any-return]
+    return ops.conj(rfft(input, n, dim, _SWAPPED[norm]))
 
 
 def _plan(x: Tensor, s: Sizes, dim: Dims) -> list[tuple[int | None, int]]:
@@ -198,7 +198,7 @@ def fftfreq(n: int, d: float = 1.0, **options: Any) -> Tensor:
 
 def rfftfreq(n: int, d: float = 1.0, **options: Any) -> Tensor:
     """The frequencies of the numbers that rfft gives."""
-    return ops.div(arange(n // 2 + 1, **{"dtype": default_float(), **options}), n * d)  # type: ignore[no-any-return]
+    return ops.div(arange(n // 2 + 1, **{"dtype": default_float(), **options}), n * d)
 
 
 def _shifts(x: Tensor, dim: Dims, sign: int) -> Tensor:

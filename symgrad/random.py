@@ -205,7 +205,7 @@ def _likely(gen: generator.Generator, p: Tensor, shape: tuple[int, ...], dtype: 
     """1 with probability p, else 0, in a program that computes p: numbers are drawn, and compared with it."""
     wide = p._array.dtype == np.float64
     numbers = wrap(record_draw(lambda: unit(gen, math.prod(shape), wide).reshape(shape), gen))
-    return ops.cast(ops.lt(numbers, ops.detach(p)), dtype=dtype)  # type: ignore[no-any-return]
+    return ops.cast(ops.lt(numbers, ops.detach(p)), dtype=dtype)
 
 
 def _given_to(out: Tensor | None, result: Tensor) -> Tensor:
@@ -238,11 +238,11 @@ def _sampled(gen: generator.Generator, input: Tensor, count: int, replacement: b
         sums = ops.cumsum(ops.cast(weights, dtype=single), axis=len(shape) - 1, reverse=False)
         below = ops.cast(sums[..., :-1] / sums[..., -1:], dtype=np.dtype(np.float64))
         points = wrap(record_draw(lambda: unit(gen, math.prod(shape[:-1]) * count, wide=True).reshape(*shape[:-1], count), gen))
-        return (below.unsqueeze(-2) < points.unsqueeze(-1)).sum(-1)  # type: ignore[no-any-return]
+        return (below.unsqueeze(-2) < points.unsqueeze(-1)).sum(-1)
     scores = weights / wrap(record_draw(lambda: sampling.exponential(gen, shape, dtype), gen))
     if count == 1:
-        return scores.argmax(-1, keepdim=True)  # type: ignore[no-any-return]
-    return (-scores).argsort(-1, stable=True)[..., :count]  # type: ignore[no-any-return]
+        return scores.argmax(-1, keepdim=True)
+    return (-scores).argsort(-1, stable=True)[..., :count]
 
 
 def _draw_into(x: Tensor, draw: Callable[[], Array], gen: generator.Generator) -> Tensor:

@@ -33,22 +33,22 @@ expit, gammaln, psi = sigmoid, lgamma, digamma
 @public
 def xlog1py(input: Operand, other: Operand) -> Tensor:
     """input · log(1 + other), 0 where input is 0."""
-    return ops.xlog1py(input, other)  # type: ignore[no-any-return]
+    return ops.xlog1py(input, other)
 
 
 @public
 def ndtr(input: Tensor) -> Tensor:
     """The area under the standard normal density up to the input."""
-    return ops.mul(ops.erfc(ops.mul(input, -math.sqrt(0.5))), 0.5)  # type: ignore[no-any-return]
+    return ops.mul(ops.erfc(ops.mul(input, -math.sqrt(0.5))), 0.5)
 
 
 @public
 def ndtri(input: Tensor) -> Tensor:
     """The inverse of ndtr."""
-    return ops.ndtri(input)  # type: ignore[no-any-return]
+    return ops.ndtri(input)
 
 
 @public
 def entr(input: Tensor) -> Tensor:
     """-input · log(input): 0 at 0, -inf below."""
-    return ops.entr(input)  # type: ignore[no-any-return]
+    return ops.entr(input)

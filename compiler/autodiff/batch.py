@@ -77,7 +77,7 @@ def align_batched(value: Value, has: bool, ndim: int) -> Value:
     if not has or value.ndim == ndim + 1:
         return value
     first, *rest = value.shape
-    return xp.reshape(value, shape=(first, *(1,) * (ndim - len(rest)), *rest))  # type: ignore[no-any-return]
+    return xp.reshape(value, shape=(first, *(1,) * (ndim - len(rest)), *rest))
 
 
 def _elementwise(v: Value, args: Any, size: int) -> Any:

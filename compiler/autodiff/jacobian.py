@@ -72,12 +72,12 @@ def _column(graph: Graph, y: Value, x: Value) -> Value:
     else:
         (column,) = batched(pushed.outputs, {tangent: units(x)}, x.size)
     flat = xp.reshape(column, shape=(x.size, y.size))
-    return xp.reshape(xp.transpose(flat, dim0=0, dim1=1), shape=(*y.shape, *x.shape))  # type: ignore[no-any-return]
+    return xp.reshape(xp.transpose(flat, dim0=0, dim1=1), shape=(*y.shape, *x.shape))
 
 
 def units(v: Value) -> Value:
     """Return all unit vectors of a value's shape, in order, stacked."""
-    return xp.reshape(xp.eye(rows=v.size, columns=v.size, dtype=v.dtype), shape=(v.size, *v.shape))  # type: ignore[no-any-return]
+    return xp.reshape(xp.eye(rows=v.size, columns=v.size, dtype=v.dtype), shape=(v.size, *v.shape))
 
 
 def hvp(graph: Graph, wrt: Sequence[int] | None = None) -> Graph:

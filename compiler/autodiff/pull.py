@@ -72,7 +72,7 @@ def is_differentiable(value: Value, i: int) -> bool:
 
 
 def _receive(pending: dict[Value, Value], value: Value, g: Value) -> None:
-    pending[value] = pending[value] + g if value in pending else g  # type: ignore[operator]
+    pending[value] = pending[value] + g if value in pending else g
 
 
 def _pull_one(value: Value, pending: dict[Value, Value], on_the_way: set[Value]) -> None:

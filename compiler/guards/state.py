@@ -226,7 +226,7 @@ class BufferGuard(ArrayGuard):
         self.title, self.value, self.content = title, value, bytes(value)
 
     def __call__(self) -> bool:
-        return bytes(self.value) == self.content
+        return bool(bytes(self.value) == self.content)
 
 
 class LargeArrayGuard(ArrayGuard):

@@ -47,12 +47,12 @@ def _batched_body(body: Graph, found: Sequence[int], outputs: Sequence[Value], s
 
 def _with_batch_axis(arg: Arg, size: int) -> Value:
     value, has = arg
-    return value if has else xp.expand(value, shape=(size, *value.shape))  # type: ignore[no-any-return]
+    return value if has else xp.expand(value, shape=(size, *value.shape))
 
 
 def _swapped(x: Value) -> Value:
     """Swap the batch dimension and that of the steps."""
-    return xp.transpose(x, dim0=0, dim1=1)  # type: ignore[no-any-return]
+    return xp.transpose(x, dim0=0, dim1=1)
 
 
 def _scan(v: Value, args: list[Arg], size: int) -> tuple[Value, ...]:

@@ -18,7 +18,7 @@ from symgrad.ops.exact import PI, Exact
 from symgrad.ops.table import TABLE
 
 
-class Kinked(sp.Function):  # type: ignore[misc]
+class Kinked(sp.Function):
     """A function whose derivative SymPy would write in a form that cannot be computed; `fdiff` defines it instead."""
 
     @classmethod

@@ -130,7 +130,7 @@ class _Printer(MatrixPrinter):
         return self.named(e)
 
 
-class TextPrinter(_Printer, IndexText, StrPrinter):  # type: ignore[misc]
+class TextPrinter(_Printer, IndexText, StrPrinter):
     """Plain text: `2 xᵀ ((x w - y) ∘ H(x w))`."""
 
     bracket, circle, slash, ones = "(%s)", " ∘ ", " ⊘ ", "𝟏"
@@ -282,7 +282,7 @@ class TextPrinter(_Printer, IndexText, StrPrinter):  # type: ignore[misc]
         return self._print(e) if precedence(e) > PRECEDENCE["Mul"] else f"({self._print(e)})"
 
 
-class FormulaLatexPrinter(_Printer, IndexLatex, LatexPrinter):  # type: ignore[misc]
+class FormulaLatexPrinter(_Printer, IndexLatex, LatexPrinter):
     bracket, circle, slash, ones = r"\left(%s\right)", r" \circ ", r" \oslash ", r"\mathbf{1}"
 
     def label(self, text: str) -> str:

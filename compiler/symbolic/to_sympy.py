@@ -66,7 +66,7 @@ def truth(symbol: Any, dtype: Any) -> Any:
     return sp.Ne(symbol, 0) if dtype.kind == "b" else symbol
 
 
-class Same(BooleanFunction):  # type: ignore[misc]
+class Same(BooleanFunction):
     """x = y, unevaluated, since SymPy would rearrange it: x + 1 = max(x + 1) holds in floating point, x = max(x + 1) - 1 may not."""
 
     def _eval_as_set(self) -> Any:

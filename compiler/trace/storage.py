@@ -55,7 +55,7 @@ class TracedStorage:
         root, path = self.root()
         if root.grad_value is None:
             return self.current()
-        return follow(xp, revalued(root.value, root.grad_value), path)  # type: ignore[no-any-return]
+        return follow(xp, revalued(root.value, root.grad_value), path)
 
     def write(self, value: Value, quiet: bool = False) -> TracedStorage:
         """Write `value` into the root storage, where views may overlap, and return the root. A `quiet` write has no history."""

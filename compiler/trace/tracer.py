@@ -389,7 +389,7 @@ class Capture(GuardRecorder, GradRecorder, RngRecorder):
         if storage is not None and leaf is not None:
             return revalued(storage.current(), xp.cast(self.value(leaf), dtype=t._array.dtype))
         if storage is not None:  # the same storage without its history: detach()
-            return xp.detach(storage.current())  # type: ignore[no-any-return]
+            return xp.detach(storage.current())
         return self.captured_value(t)
 
     def captured_value(self, t: Tensor) -> Value:

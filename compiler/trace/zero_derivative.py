@@ -25,4 +25,4 @@ def _like(x: Value, value: Value) -> Value:
     """`x` summed and expanded to the shape of `value`, if that differs, and cast to its dtype."""
     if x.shape != value.shape:
         x = xp.expand(xp.sum(x, axis=tuple(range(x.ndim)), keepdims=False), shape=value.shape)
-    return xp.cast(x, dtype=value.dtype)  # type: ignore[no-any-return]
+    return xp.cast(x, dtype=value.dtype)

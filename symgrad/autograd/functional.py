@@ -171,7 +171,7 @@ def _stacked(found: list[Tensor], shape: tuple[int, ...], x: Tensor, create_grap
         return _zeros(shape, x)
     if not create_graph and local.mode.capture is None:
         return wrap(np.stack([g._array for g in found]).reshape(shape))
-    return ops.reshape(ops.stack(*found, axis=0), shape=shape)  # type: ignore[no-any-return]
+    return ops.reshape(ops.stack(*found, axis=0), shape=shape)
 
 
 def _gradients(ys: Sequence[Any], xs: Sequence[Any], vs: Any, create_graph: bool) -> tuple[Any, ...]:

@@ -23,7 +23,7 @@ __all__ = [
 @method
 def clone(input: Tensor, *, memory_format: Any = None) -> Tensor:
     """A copy, recorded."""
-    return ops.clone(input)  # type: ignore[no-any-return]
+    return ops.clone(input)
 
 
 def contiguous(input: Tensor, memory_format: Any = None) -> Tensor:
@@ -37,7 +37,7 @@ def flip(input: Tensor, *dims: Any, **named: Any) -> Tensor:
     axes = tuple(normalize_axis(d, input._array.ndim) for d in sizes(dims, named, "dims"))
     if len(set(axes)) < len(axes):
         raise RuntimeError(f"dim {next(a for a in axes if axes.count(a) > 1)} appears multiple times in the list of dims")
-    return ops.flip(input, axes=axes if input._array.ndim else ())  # type: ignore[no-any-return]
+    return ops.flip(input, axes=axes if input._array.ndim else ())
 
 
 @method
@@ -86,7 +86,7 @@ def roll(input: Tensor, shifts: int | Sequence[int], dims: int | Sequence[int] |
     if given and not input._array.ndim:
         raise IndexError(f"roll: Dimension specified as {given[0]} but tensor has no dimensions")
     axes = tuple(normalize_axis(d, input._array.ndim) for d in given)
-    return ops.roll(input, shifts=moves, axes=axes)  # type: ignore[no-any-return]
+    return ops.roll(input, shifts=moves, axes=axes)
 
 
 def repeat(input: Tensor, *repeats: Any, **named: Any) -> Tensor:
@@ -96,7 +96,7 @@ def repeat(input: Tensor, *repeats: Any, **named: Any) -> Tensor:
         raise RuntimeError("Number of dimensions of repeat dims can not be smaller than number of dimensions of tensor")
     if any(r < 0 for r in reps):
         raise RuntimeError(f"Trying to create tensor with negative dimension {min(reps)}: {list(reps)}")
-    return ops.tile(input, reps=reps)  # type: ignore[no-any-return]
+    return ops.tile(input, reps=reps)
 
 
 @method
@@ -139,7 +139,7 @@ def _interleaved(input: Tensor, repeats: Any, dim: int | None) -> Tensor:
         raise RuntimeError("repeats must have the same size as input along dim, but got repeats.size(0) ="
                            f" {counts.size} and input.size({axis}) = {n}")  # fmt: skip
     index = wrap(np.repeat(np.arange(n), counts))
-    return ops.index_select(input, index, axis=axis)  # type: ignore[no-any-return]
+    return ops.index_select(input, index, axis=axis)
 
 
 def _repeated(input: Tensor, repeats: Tensor, axis: int) -> Tensor:
@@ -153,7 +153,7 @@ def _repeated(input: Tensor, repeats: Tensor, axis: int) -> Tensor:
     ended = ops.scatter_along(ones, ops.minimum(ops.cast(ends, dtype=whole), total), axis=0, size=total + 1)
     ended = ops.cumsum(ended, axis=0, reverse=False)
     index = ops.minimum(ops.getitem(ended, index=((0, total, 1),)), n - 1)
-    return ops.index_select(input, index, axis=axis)  # type: ignore[no-any-return]
+    return ops.index_select(input, index, axis=axis)
 
 
 @method_inplace
@@ -161,7 +161,7 @@ def tril(input: Tensor, diagonal: int = 0) -> Tensor:
     """Zeros above a diagonal."""
     if input._array.ndim < 2:
         raise RuntimeError("tril: input tensor must have at least 2 dimensions")
-    return ops.tril(input, diagonal=integer("diagonal", diagonal, "tril"))  # type: ignore[no-any-return]
+    return ops.tril(input, diagonal=integer("diagonal", diagonal, "tril"))
 
 
 @method_inplace
@@ -169,7 +169,7 @@ def triu(input: Tensor, diagonal: int = 0) -> Tensor:
     """Zeros below a diagonal."""
     if input._array.ndim < 2:
         raise RuntimeError("triu: input tensor must have at least 2 dimensions")
-    return ops.triu(input, diagonal=integer("diagonal", diagonal, "triu"))  # type: ignore[no-any-return]
+    return ops.triu(input, diagonal=integer("diagonal", diagonal, "triu"))
 
 
 @method
@@ -181,7 +181,7 @@ def diag_embed(input: Tensor, offset: int = 0, dim1: int = -2, dim2: int = -1) -
         raise RuntimeError(f"diagonal dimensions cannot be identical {dim1}, {dim2}")
     side, rest = shape[-1] + abs(offset), iter(shape[:-1])
     full = tuple(side if i in (axis1, axis2) else next(rest) for i in range(len(shape) + 1))
-    return ops.diag_embed(input, shape=full, offset=offset, axis1=axis1, axis2=axis2)  # type: ignore[no-any-return]
+    return ops.diag_embed(input, shape=full, offset=offset, axis1=axis1, axis2=axis2)
 
 
 @method

@@ -34,10 +34,10 @@ def clamp(input: Tensor, min: Operand | None = None, max: Operand | None = None)
         raise RuntimeError("torch.clamp: At least one of 'min' or 'max' must not be None")
     min, max = _bound(input, min), _bound(input, max)
     if isinstance(min, _NUMBERS) and isinstance(max, _NUMBERS) and not is_symbolic_scalar(min) and not is_symbolic_scalar(max):
-        return ops.clamp(input, min=min, max=max)  # type: ignore[no-any-return]
+        return ops.clamp(input, min=min, max=max)
     if max is None:
-        return ops.clamp_min(input, min)  # type: ignore[no-any-return]
-    return ops.clamp_max(input, max) if min is None else ops.clamp_between(input, min, max)  # type: ignore[no-any-return]
+        return ops.clamp_min(input, min)
+    return ops.clamp_max(input, max) if min is None else ops.clamp_between(input, min, max)
 
 
 clip = clamp
@@ -46,13 +46,13 @@ clip = clamp
 @method_inplace
 def clamp_min(input: Tensor, min: Operand) -> Tensor:
     """Elements below `min` become `min`."""
-    return ops.clamp_min(input, _bound(input, min))  # type: ignore[no-any-return]
+    return ops.clamp_min(input, _bound(input, min))
 
 
 @method_inplace
 def clamp_max(input: Tensor, max: Operand) -> Tensor:
     """Elements above `max` become `max`."""
-    return ops.clamp_max(input, _bound(input, max))  # type: ignore[no-any-return]
+    return ops.clamp_max(input, _bound(input, max))
 
 
 def _condition(condition: Any) -> Tensor:

@@ -51,10 +51,10 @@ def combinations(input: Tensor, r: int = 2, with_replacement: bool = False) -> T
     if r < 0:
         raise RuntimeError(f"Expect a non-negative number, but got {r}")
     if not r:
-        return input.new_zeros(0)  # type: ignore[no-any-return]
+        return input.new_zeros(0)
     choose = itertools.combinations_with_replacement if with_replacement else itertools.combinations
     places = np.array(list(choose(range(input.numel()), r)), np.int64).reshape(-1, r)
-    return ops.index(input, wrap(places), dims=(0,))  # type: ignore[no-any-return]
+    return ops.index(input, wrap(places), dims=(0,))
 
 
 def block_diag(*tensors: Tensor) -> Tensor:
@@ -69,7 +69,7 @@ def block_diag(*tensors: Tensor) -> Tensor:
         end = start + block.shape[1]
         rows.append(ops.pad(block, widths=((0, 0), (start, width - end)), value=0))
         start = end
-    return ops.cat(*rows, axis=0)  # type: ignore[no-any-return]
+    return ops.cat(*rows, axis=0)
 
 
 @public
@@ -82,4 +82,4 @@ def vander(x: Tensor, N: int | None = None, increasing: bool = False) -> Tensor:
     ones = x.new_ones(x.numel(), 1)
     factors = ops.cat(ones, x.unsqueeze(1).expand(x.numel(), max(count - 1, 0)), axis=1)[:, :count]
     powers = ops.cumprod(factors, axis=1, reverse=False) if count else factors
-    return powers if increasing else powers.flip(1)  # type: ignore[no-any-return]
+    return powers if increasing else powers.flip(1)

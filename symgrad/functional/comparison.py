@@ -34,7 +34,7 @@ def _unary(name: str) -> Unary:
     def function(input: Any, *, out: Tensor | None = None) -> Tensor:
         if input.__class__ is not Tensor and not isinstance(input, Tensor):
             input = tensor_argument(name, input)
-        return op(input) if out is None else into(out, function, (input,), {})  # type: ignore[no-any-return]
+        return op(input) if out is None else into(out, function, (input,), {})
 
     function.__name__ = name
     function.__doc__ = op.__doc__ = f"{name} of every element."
@@ -62,7 +62,7 @@ def isclose(input: Tensor, other: Tensor, rtol: float = 1e-05, atol: float = 1e-
     elif equal_nan:
         close = ops.logical_or(close, ops.logical_and(ops.isnan(input), ops.isnan(other)))
     near = ops.le(ops.abs(ops.sub(input, other)), ops.add(ops.abs(ops.mul(other, rtol)), atol))
-    return ops.logical_or(close, ops.logical_and(ops.isfinite(other), near))  # type: ignore[no-any-return]
+    return ops.logical_or(close, ops.logical_and(ops.isfinite(other), near))
 
 
 @method

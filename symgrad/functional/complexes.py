@@ -37,19 +37,19 @@ def imag(input: Tensor) -> Tensor:
     """A view of the imaginary parts."""
     if input._array.dtype.kind != "c":
         raise RuntimeError("imag is not implemented for tensors with non-complex dtypes.")
-    return ops.imag(input)  # type: ignore[no-any-return]
+    return ops.imag(input)
 
 
 @public
 def complex(real: Tensor, imag: Tensor) -> Tensor:
     """real + i imag"""
-    return ops.complex(real, imag)  # type: ignore[no-any-return]
+    return ops.complex(real, imag)
 
 
 @public
 def polar(abs: Tensor, angle: Tensor) -> Tensor:
     """abs · (cos angle + i sin angle)"""
-    return ops.complex(ops.mul(abs, ops.cos(angle)), ops.mul(abs, ops.sin(angle)))  # type: ignore[no-any-return]
+    return ops.complex(ops.mul(abs, ops.cos(angle)), ops.mul(abs, ops.sin(angle)))
 
 
 @public
@@ -57,7 +57,7 @@ def view_as_real(input: Tensor) -> Tensor:
     """The same memory as pairs of real numbers."""
     if kind(input._array.dtype) != "c":
         raise RuntimeError("view_as_real is only supported for complex tensors")
-    return ops.view_as_real(input)  # type: ignore[no-any-return]
+    return ops.view_as_real(input)
 
 
 @public
@@ -68,4 +68,4 @@ def view_as_complex(input: Tensor) -> Tensor:
         raise RuntimeError(f"view_as_complex is only supported for tensors of floats, but got a tensor of scalar type: {word(array.dtype)}")
     if array.size and array.ndim and array.shape[-1] == 2 and array.strides[-1] != array.itemsize:
         raise RuntimeError("Tensor must have a last dimension with stride 1")
-    return ops.view_as_complex(input)  # type: ignore[no-any-return]
+    return ops.view_as_complex(input)

@@ -27,7 +27,7 @@ __all__ = [
 @method
 def matmul(input: Tensor, other: Tensor) -> Tensor:
     """The matrix product; of batches, of a matrix with a vector, of two vectors."""
-    return ops.matmul(input, other)  # type: ignore[no-any-return]
+    return ops.matmul(input, other)
 
 
 @method
@@ -35,14 +35,14 @@ def mm(input: Tensor, mat2: Tensor) -> Tensor:
     """The product of two matrices."""
     if input.ndim != 2 or mat2.ndim != 2:
         raise RuntimeError(f"{'self' if input.ndim != 2 else 'mat2'} must be a matrix")
-    return ops.matmul(input, mat2)  # type: ignore[no-any-return]
+    return ops.matmul(input, mat2)
 
 
 @method
 def bmm(input: Tensor, mat2: Tensor) -> Tensor:
     """The products of two batches of matrices."""
     _require_batches(input, mat2)
-    return ops.matmul(input, mat2)  # type: ignore[no-any-return]
+    return ops.matmul(input, mat2)
 
 
 @method
@@ -50,7 +50,7 @@ def mv(input: Tensor, vec: Tensor) -> Tensor:
     """A matrix times a vector."""
     if input.ndim != 2 or vec.ndim != 1:
         raise RuntimeError(f"vector + matrix @ vector expected, got 1, {input.ndim}, {vec.ndim}")
-    return ops.matmul(input, vec)  # type: ignore[no-any-return]
+    return ops.matmul(input, vec)
 
 
 @method
@@ -58,7 +58,7 @@ def dot(input: Tensor, tensor: Tensor) -> Tensor:
     """The sum of products of two vectors."""
     if input.ndim != 1 or tensor.ndim != 1:
         raise RuntimeError(f"1D tensors expected, but got {input.ndim}D and {tensor.ndim}D tensors")
-    return ops.matmul(input, tensor)  # type: ignore[no-any-return]
+    return ops.matmul(input, tensor)
 
 
 @method
@@ -73,7 +73,7 @@ def outer(input: Tensor, vec2: Tensor) -> Tensor:
     if input.ndim != 1 or vec2.ndim != 1:
         name, wrong = ("self", input) if input.ndim != 1 else ("vec2", vec2)
         raise RuntimeError(f"outer: Expected 1-D argument {name}, but got {wrong.ndim}-D")
-    return ops.mul(ops.reshape(input, shape=(input._array.size, 1)), vec2)  # type: ignore[no-any-return]
+    return ops.mul(ops.reshape(input, shape=(input._array.size, 1)), vec2)
 
 
 @method
@@ -86,7 +86,7 @@ def ger(input: Tensor, vec2: Tensor) -> Tensor:
 def inner(input: Tensor, other: Tensor) -> Tensor:
     """Products summed over the last dimension of both."""
     if not input.ndim or not other.ndim:
-        return ops.mul(input, other)  # type: ignore[no-any-return]
+        return ops.mul(input, other)
     shapes = f"{list(input.shape)} and {list(other.shape)}"
     require(input.shape[-1] == other.shape[-1], f"inner() the last dimension must match on both input tensors but got shapes {shapes}")
     return tensordot(input, other, ([-1], [-1]))
@@ -128,7 +128,7 @@ def kron(input: Tensor, other: Tensor) -> Tensor:
     first, second = ((1,) * (rank - t.ndim) + tuple(t.shape) for t in (input, other))
     x = ops.reshape(input, shape=tuple(n for size in first for n in (size, 1)))
     y = ops.reshape(other, shape=tuple(n for size in second for n in (1, size)))
-    return ops.reshape(ops.mul(x, y), shape=tuple(n * m for n, m in zip(first, second, strict=True)))  # type: ignore[no-any-return]
+    return ops.reshape(ops.mul(x, y), shape=tuple(n * m for n, m in zip(first, second, strict=True)))
 
 
 # --- sums with a product
@@ -182,7 +182,7 @@ def addr(input: Tensor, vec1: Tensor, vec2: Tensor, *, beta: Any = 1, alpha: Any
         product = ops.mul(product, alpha)
     if beta == 0:
         return product
-    return ops.add(input if beta == 1 else ops.mul(input, beta), product)  # type: ignore[no-any-return]
+    return ops.add(input if beta == 1 else ops.mul(input, beta), product)
 
 
 def _add_product(input: Tensor, x: Tensor, y: Tensor, beta: Any, alpha: Any) -> Tensor:
@@ -190,8 +190,8 @@ def _add_product(input: Tensor, x: Tensor, y: Tensor, beta: Any, alpha: Any) -> 
         beta, alpha = int(beta), int(alpha)
     beta, alpha = (beside(factor, input, x, y) for factor in (beta, alpha))
     if is_computed(beta) or is_computed(alpha):
-        return ops.add(ops.mul(input, fixed(beta)), ops.mul(ops.matmul(x, y), fixed(alpha)))  # type: ignore[no-any-return]
-    return ops.addmm(input, x, y, beta=beta, alpha=alpha)  # type: ignore[no-any-return]
+        return ops.add(ops.mul(input, fixed(beta)), ops.mul(ops.matmul(x, y), fixed(alpha)))
+    return ops.addmm(input, x, y, beta=beta, alpha=alpha)
 
 
 # --- chains
@@ -230,7 +230,7 @@ def multi_dot(tensors: Sequence[Tensor]) -> Tensor:
     product = _multiply_chain(chain, _best_splits([t.shape[0] for t in chain] + [chain[-1].shape[1]]), 0, count - 1)
     if not row and not column:
         return product
-    return ops.reshape(product, shape=tuple(product.shape[1 if row else 0 : 1 if column else 2]))  # type: ignore[no-any-return]
+    return ops.reshape(product, shape=tuple(product.shape[1 if row else 0 : 1 if column else 2]))
 
 
 def _best_splits(sizes: list[int]) -> dict[tuple[int, int], int]:
@@ -251,7 +251,7 @@ def _multiply_chain(chain: list[Tensor], splits: dict[tuple[int, int], int], i: 
     if i == j:
         return chain[i]
     k = splits[i, j]
-    return ops.matmul(_multiply_chain(chain, splits, i, k), _multiply_chain(chain, splits, k + 1, j))  # type: ignore[no-any-return]
+    return ops.matmul(_multiply_chain(chain, splits, i, k), _multiply_chain(chain, splits, k + 1, j))
 
 
 # --- trace, cross, transposes
@@ -261,7 +261,7 @@ def _multiply_chain(chain: list[Tensor], splits: dict[tuple[int, int], int], i: 
 def trace(input: Tensor) -> Tensor:
     """The sum of the diagonal of a matrix."""
     require(input.ndim == 2, f"trace: expected a matrix, but got tensor with dim {input.ndim}")
-    return ops.trace(input)  # type: ignore[no-any-return]
+    return ops.trace(input)
 
 
 @method
@@ -277,7 +277,7 @@ def cross(input: Tensor, other: Tensor, dim: int | None = None) -> Tensor:
 def vector_product(input: Tensor, other: Tensor, dim: int) -> Tensor:
     """The vector product along a dimension of two tensors of one rank."""
     require(input.ndim == other.ndim, "linalg.cross: inputs must have the same number of dimensions.")
-    return ops.cross(input, other, axis=normalize_axis(dim, input.ndim))  # type: ignore[no-any-return]
+    return ops.cross(input, other, axis=normalize_axis(dim, input.ndim))
 
 
 @method
@@ -292,7 +292,7 @@ def adjoint(input: Tensor) -> Tensor:
 def _mT(input: Tensor) -> Tensor:
     """Matrices transposed."""
     _require_matrices(input, "tensor.mT")
-    return ops.transpose(input, dim0=input.ndim - 2, dim1=input.ndim - 1)  # type: ignore[no-any-return]
+    return ops.transpose(input, dim0=input.ndim - 2, dim1=input.ndim - 1)
 
 
 def _mH(input: Tensor) -> Tensor:
@@ -312,8 +312,8 @@ def _T(input: Tensor) -> Tensor:
     if input.ndim < 2:
         return input
     if input.ndim == 2:
-        return ops.transpose(input, dim0=0, dim1=1)  # type: ignore[no-any-return]
-    return ops.permute(input, axes=tuple(reversed(range(input.ndim))))  # type: ignore[no-any-return]
+        return ops.transpose(input, dim0=0, dim1=1)
+    return ops.permute(input, axes=tuple(reversed(range(input.ndim))))
 
 
 def _H(input: Tensor) -> Tensor:

@@ -35,14 +35,14 @@ def contract(equation: str, *operands: Tensor) -> Tensor:
     """A canonical equation: a product of matrices is recorded as one, which is faster, and is one in a formula."""
     product = _as_product(equation) if len(operands) == 2 else None
     if product is None:
-        return ops.einsum(*operands, equation=equation)  # type: ignore[no-any-return]
+        return ops.einsum(*operands, equation=equation)
     x, y = operands
     turn_x, turn_y, turn_out = product
     if x._array.shape[-2 if turn_x else -1] != y._array.shape[-1 if turn_y else -2]:  # a size of 1 that stretches, or an error
-        return ops.einsum(x, y, equation=equation)  # type: ignore[no-any-return]
+        return ops.einsum(x, y, equation=equation)
     if turn_out:  # (x y)ᵀ = yᵀ xᵀ
         x, y, turn_x, turn_y = y, x, not turn_y, not turn_x
-    return ops.matmul(x.mT if turn_x else x, y.mT if turn_y else y)  # type: ignore[no-any-return]
+    return ops.matmul(x.mT if turn_x else x, y.mT if turn_y else y)
 
 
 @lru_cache(maxsize=1024)

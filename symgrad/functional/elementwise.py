@@ -52,7 +52,7 @@ def unary(name: str, row: str | None = None, in_place: bool = True) -> Unary:
     def function(input: Any, *, out: Tensor | None = None) -> Tensor:
         if input.__class__ is not Tensor and not isinstance(input, Tensor):
             input = tensor_argument(name, input)
-        return op(input) if out is None else into(out, function, (input,), {})  # type: ignore[no-any-return]
+        return op(input) if out is None else into(out, function, (input,), {})
 
     function.__name__ = name
     function.__doc__ = op.__doc__ = f"{name} of every element."
@@ -68,7 +68,7 @@ def binary(name: str, row: str | None = None, in_place: bool = True) -> Binary:
 
     def function(input: Operand, other: Operand, *, out: Tensor | None = None) -> Tensor:
         try:
-            return op(input, other) if out is None else into(out, function, (input, other), {})  # type: ignore[no-any-return]
+            return op(input, other) if out is None else into(out, function, (input, other), {})
         except TypeError as error:
             accepted = coerced(function, (input, other), {})
             if accepted is None:
@@ -131,13 +131,13 @@ METHODS["__pos__"] = positive
 @method_inplace
 def round(input: Tensor, *, decimals: int = 0) -> Tensor:
     """To the nearest integer, or to so many decimals; halves go to the even neighbour."""
-    return ops.round_to(input, decimals=integer("decimals", decimals, "round")) if decimals else ops.round(input)  # type: ignore[no-any-return]
+    return ops.round_to(input, decimals=integer("decimals", decimals, "round")) if decimals else ops.round(input)
 
 
 @method_inplace
 def logit(input: Tensor, eps: float | None = None) -> Tensor:
     """log(x / (1 - x)), with x clamped to [eps, 1 - eps] if eps is given."""
-    return ops.logit(input, eps=eps)  # type: ignore[no-any-return]
+    return ops.logit(input, eps=eps)
 
 
 @public
@@ -146,7 +146,7 @@ def polygamma(n: int, input: Tensor) -> Tensor:
     n = integer("n", n, "polygamma")
     if n < 0:
         raise RuntimeError(f"polygamma(n, x) does not support negative n, got {n}")
-    return ops.polygamma(input, n=n) if n else ops.digamma(input)  # type: ignore[no-any-return]
+    return ops.polygamma(input, n=n) if n else ops.digamma(input)
 
 
 METHODS["polygamma"] = lambda self, n: polygamma(n, self)
@@ -162,7 +162,7 @@ def nan_to_num(input: Tensor, nan: float | None = None, posinf: float | None = N
     largest = _HALF_MAX.get(input._array.dtype.name)
     if largest is not None:
         posinf, neginf = largest if posinf is None else posinf, -largest if neginf is None else neginf
-    return ops.nan_to_num(input, nan=nan or 0, posinf=posinf, neginf=neginf)  # type: ignore[no-any-return]
+    return ops.nan_to_num(input, nan=nan or 0, posinf=posinf, neginf=neginf)
 
 
 # --- arithmetic
@@ -184,19 +184,19 @@ def _scaled(name: str, input: Any, other: Any, alpha: Scalar) -> Any:
 @method
 def add(input: Operand, other: Operand, *, alpha: Scalar = 1) -> Tensor:
     """input + alpha * other"""
-    return ops.add(input, _scaled("add", input, other, alpha))  # type: ignore[no-any-return]
+    return ops.add(input, _scaled("add", input, other, alpha))
 
 
 @method
 def sub(input: Operand, other: Operand, *, alpha: Scalar = 1) -> Tensor:
     """input - alpha * other"""
-    return ops.sub(input, _scaled("sub", input, other, alpha))  # type: ignore[no-any-return]
+    return ops.sub(input, _scaled("sub", input, other, alpha))
 
 
 @public
 def rsub(input: Operand, other: Operand, *, alpha: Scalar = 1) -> Tensor:
     """other - alpha * input"""
-    return ops.rsub(_scaled("rsub", other, input, alpha), other)  # type: ignore[no-any-return]
+    return ops.rsub(_scaled("rsub", other, input, alpha), other)
 
 
 mul = binary("mul")
@@ -206,10 +206,10 @@ mul = binary("mul")
 def div(input: Operand, other: Operand, *, rounding_mode: str | None = None) -> Tensor:
     """input / other, rounded towards zero ("trunc") or down ("floor") if asked."""
     if rounding_mode is None:
-        return ops.div(input, other)  # type: ignore[no-any-return]
+        return ops.div(input, other)
     if rounding_mode not in ("trunc", "floor"):
         raise RuntimeError(f"div expected rounding_mode to be one of None, 'trunc', or 'floor' but found '{rounding_mode}'")
-    return ops.div_rounded(input, other, rounding_mode=rounding_mode)  # type: ignore[no-any-return]
+    return ops.div_rounded(input, other, rounding_mode=rounding_mode)
 
 
 _add_, _sub_, _mul_, _div_ = (inplace_ufunc(TABLE[name]) for name in ("add", "sub", "mul", "div"))
@@ -272,7 +272,7 @@ METHODS |= {"__iadd__": _add_, "__isub__": _sub_, "__imul__": _mul_, "__itruediv
 @method_inplace
 def true_divide(input: Operand, other: Operand) -> Tensor:
     """Another name for `div` without rounding."""
-    return ops.div(input, other)  # type: ignore[no-any-return]
+    return ops.div(input, other)
 
 
 subtract, multiply, divide = sub, mul, div
@@ -287,8 +287,8 @@ def addcmul(input: Tensor, tensor1: Operand, tensor2: Operand, *, value: Scalar 
         whole = all(isinstance(t, Tensor) and kind(t._array.dtype) in "bi" for t in (input, tensor1, tensor2))
         number: Any = value
         factor = int(number) if whole else fixed(value)  # integers stay integers
-        return ops.add(input, ops.mul(ops.mul(tensor1, tensor2), factor))  # type: ignore[no-any-return]
-    return ops.addcmul(input, tensor1, tensor2, value=value)  # type: ignore[no-any-return]
+        return ops.add(input, ops.mul(ops.mul(tensor1, tensor2), factor))
+    return ops.addcmul(input, tensor1, tensor2, value=value)
 
 
 @method_inplace
@@ -296,8 +296,8 @@ def addcdiv(input: Tensor, tensor1: Operand, tensor2: Operand, *, value: Scalar 
     """input + value * tensor1 / tensor2"""
     value = beside(value, input, tensor1, tensor2)
     if is_computed(value):
-        return ops.add(input, ops.mul(ops.div(tensor1, tensor2), fixed(value)))  # type: ignore[no-any-return]
-    return ops.addcdiv(input, tensor1, tensor2, value=value)  # type: ignore[no-any-return]
+        return ops.add(input, ops.mul(ops.div(tensor1, tensor2), fixed(value)))
+    return ops.addcdiv(input, tensor1, tensor2, value=value)
 
 
 @method_inplace
@@ -308,7 +308,7 @@ def lerp(input: Tensor, end: Operand, weight: Operand) -> Tensor:
             raise RuntimeError(f"lerp: expected dtype {input.dtype.name} for `{name}` but got dtype {other.dtype.name}")
     if kind(input._array.dtype) in "bi":
         raise NotImplementedError(f"\"lerp\" not implemented for '{word(input._array.dtype)}'")
-    return ops.lerp(input, end, beside(weight, input, end))  # type: ignore[no-any-return]
+    return ops.lerp(input, end, beside(weight, input, end))
 
 
 # --- powers
@@ -320,7 +320,7 @@ def pow(input: Operand, exponent: Operand) -> Tensor:
     if isinstance(input, Tensor):
         power: Tensor = input**exponent
         return power
-    return ops.pow(input, exponent)  # type: ignore[no-any-return]
+    return ops.pow(input, exponent)
 
 
 @method
@@ -348,7 +348,7 @@ def ldexp(input: Tensor, other: Operand) -> Tensor:
     """input * 2 ** other"""
     if isinstance(other, Tensor) and kind(other._array.dtype) == "i" and kind(input._array.dtype) == "f":
         other = ops.cast(other, dtype=input._array.dtype)
-    return ops.mul(input, ops.exp2(other))  # type: ignore[no-any-return]
+    return ops.mul(input, ops.exp2(other))
 
 
 # --- functions of two tensors
@@ -362,7 +362,7 @@ def heaviside(input: Tensor, values: Tensor) -> Tensor:
     """0 left of 0, 1 right of it, the given values at 0."""
     if input._array.dtype != values._array.dtype:
         raise RuntimeError("heaviside is not yet implemented for tensors with different dtypes.")
-    return ops.heaviside(input, values)  # type: ignore[no-any-return]
+    return ops.heaviside(input, values)
 
 
 maximum, minimum, fmax, fmin, logaddexp, logaddexp2 = (

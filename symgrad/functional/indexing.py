@@ -47,7 +47,7 @@ def _none_of(x: Tensor, dim: int, shape: tuple[int, ...]) -> Tensor:
     """No element of `x`, in a shape of size 0."""
     normalize_axis(dim, max(x._array.ndim, 1))
     empty = ops.getitem(ops.reshape(x, shape=(x._array.size,)), index=((0, 0, 1),))
-    return ops.reshape(empty, shape=shape)  # type: ignore[no-any-return]
+    return ops.reshape(empty, shape=shape)
 
 
 # --- along a dimension, with an index of the same rank --------------------------------------------------------------------
@@ -89,7 +89,7 @@ def _scatter(name: str, input: Tensor, dim: int, index: Tensor, src: Any) -> Ten
         if fits and src._array.shape != places._array.shape and all(n >= m for n, m in zip(src.shape, places.shape, strict=True)):
             src = ops.getitem(src, index=tuple((0, n, 1) for n in places._array.shape))
     if not places._array.size and {places._array.ndim, *([src.ndim] if isinstance(src, Tensor) else [])} != {x._array.ndim}:
-        return input.clone()  # type: ignore[no-any-return]
+        return input.clone()
     scatter_type(x._array, src._array if isinstance(src, Tensor) else src, places._array, axis=axis)
     return _as_given(getattr(ops, name)(x, src, places, axis=axis), input)
 
@@ -236,7 +236,7 @@ def index_put(input: Tensor, indices: Sequence[Tensor], values: Tensor, accumula
     """`input` with `values` at (or added at) `input[indices]`."""
     _match(input, values)
     parsed = parse(tuple(indices), input._array.shape)
-    return ops.index_put(input, values, *parsed.arrays, dims=parsed.dims, accumulate=accumulate)  # type: ignore[no-any-return]
+    return ops.index_put(input, values, *parsed.arrays, dims=parsed.dims, accumulate=accumulate)
 
 
 @checked
@@ -256,7 +256,7 @@ def take(input: Tensor, index: Tensor) -> Tensor:
     if array.size and (array.min() < -size or array.max() >= size):
         bad = int(array.max() if array.max() >= size else array.min())
         raise IndexError(f"out of range: tried to access index {bad} on a tensor of {size} elements.")
-    return ops.index(ops.reshape(input, shape=(size,)), index, dims=(0,))  # type: ignore[no-any-return]
+    return ops.index(ops.reshape(input, shape=(size,)), index, dims=(0,))
 
 
 # --- masks ----------------------------------------------------------------------------------------------------------------
@@ -277,7 +277,7 @@ def _check_fill(mask: Tensor, value: Any) -> None:
 def masked_fill(input: Tensor, mask: Tensor, value: Any) -> Tensor:
     """`input` with one value where the mask is true."""
     _check_fill(mask, value)
-    return ops.masked_fill(input, mask, stored(value, input._array.dtype))  # type: ignore[no-any-return]
+    return ops.masked_fill(input, mask, stored(value, input._array.dtype))
 
 
 @checked
@@ -300,7 +300,7 @@ def masked_select(input: Tensor, mask: Tensor) -> Tensor:
     parsed = parse(where, x._array.shape)
     if not x._array.ndim:
         x = ops.reshape(x, shape=(1,))
-    return ops.index(x, *parsed.arrays, dims=parsed.dims)  # type: ignore[no-any-return]
+    return ops.index(x, *parsed.arrays, dims=parsed.dims)
 
 
 @method_inplace
@@ -334,7 +334,7 @@ def nonzero(input: Tensor, *, as_tuple: bool = False) -> Any:
 @method
 def argwhere(input: Tensor) -> Tensor:
     """The indices of the elements that are not 0, one row for each."""
-    return ops.nonzero(input)  # type: ignore[no-any-return]
+    return ops.nonzero(input)
 
 
 # --- a region replaced ----------------------------------------------------------------------------------------------------
@@ -348,7 +348,7 @@ def _replaced(input: Tensor, src: Tensor, row: str, **attrs: Any) -> Tensor:
             f"expected src to have a size equal to the slice of self. src size = {list(src.shape)}, slice size = {list(wanted)}"
         )
     source = src if src._array.dtype == input._array.dtype else ops.cast(src, dtype=input._array.dtype)
-    return ops.view_write(input, source, path=place)  # type: ignore[no-any-return]
+    return ops.view_write(input, source, path=place)
 
 
 @method

@@ -37,14 +37,14 @@ def cat(tensors: Sequence[Tensor], dim: int = 0) -> Tensor:
         if not t._array.ndim:
             raise RuntimeError(f"zero-dimensional tensor (at position {i}) cannot be concatenated")
     kept = [t for t in given if t._array.shape != (0,)] or given[:1]
-    return ops.cat(*kept, axis=normalize_axis(dim, kept[0]._array.ndim))  # type: ignore[no-any-return]
+    return ops.cat(*kept, axis=normalize_axis(dim, kept[0]._array.ndim))
 
 
 @public
 def stack(tensors: Sequence[Tensor], dim: int = 0) -> Tensor:
     """Join along a new dimension."""
     given = _listed("stack", tensors)
-    return ops.stack(*given, axis=normalize_axis(dim, given[0]._array.ndim + 1))  # type: ignore[no-any-return]
+    return ops.stack(*given, axis=normalize_axis(dim, given[0]._array.ndim + 1))
 
 
 @public
@@ -84,14 +84,14 @@ def split(tensor: Tensor, split_size_or_sections: int | Sequence[int], dim: int 
         if any(size < 0 for size in pieces):
             raise RuntimeError(f"split_with_sizes expects split_sizes have only non-negative entries, but got split_sizes={list(pieces)}")
         split_type(tensor._array, axis=axis, sizes=pieces)
-        return ops.split_with_sizes(tensor, axis=axis, sizes=pieces)  # type: ignore[no-any-return]
+        return ops.split_with_sizes(tensor, axis=axis, sizes=pieces)
     size, n = operator.index(split_size_or_sections), shape[axis]  # type: ignore[arg-type]
     if size < 0:
         raise RuntimeError(f"split expects split_size be non-negative, but got split_size={size}")
     if size == 0 and n:
         raise RuntimeError(f"split_size can only be 0 if dimension size is 0, but got dimension size of {n}")
     pieces = (size,) * (n // size) + ((n % size,) if n % size else ()) if n else (0,)
-    return ops.split(tensor, axis=axis, sizes=pieces)  # type: ignore[no-any-return]
+    return ops.split(tensor, axis=axis, sizes=pieces)
 
 
 @method
@@ -104,7 +104,7 @@ def chunk(input: Tensor, chunks: int, dim: int = 0) -> tuple[Tensor, ...]:
     axis = normalize_axis(dim, input._array.ndim)
     n = input._array.shape[axis]
     if not n:
-        return ops.split(input, axis=axis, sizes=(0,) * chunks)  # type: ignore[no-any-return]
+        return ops.split(input, axis=axis, sizes=(0,) * chunks)
     return split(input, -(-n // chunks), axis)
 
 
@@ -153,7 +153,7 @@ def unbind(input: Tensor, dim: int = 0) -> tuple[Tensor, ...]:
     """Views of all elements of a dimension."""
     if not input._array.ndim:
         raise IndexError("Dimension specified as 0 but tensor has no dimensions")
-    return ops.unbind(input, axis=normalize_axis(dim, input._array.ndim))  # type: ignore[no-any-return]
+    return ops.unbind(input, axis=normalize_axis(dim, input._array.ndim))
 
 
 def iterate(input: Tensor) -> Any:

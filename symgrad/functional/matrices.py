@@ -24,7 +24,7 @@ __all__ = ["cdist", "cholesky_inverse", "cholesky_solve", "det", "inverse", "log
 @public
 def inv(A: Tensor) -> Tensor:
     """The inverses of square matrices."""
-    return ops.inv(A, check=True)  # type: ignore[no-any-return]
+    return ops.inv(A, check=True)
 
 
 @method
@@ -36,7 +36,7 @@ def inverse(input: Tensor) -> Tensor:
 @method
 def det(input: Tensor) -> Tensor:
     """The determinants of square matrices."""
-    return ops.det(input)  # type: ignore[no-any-return]
+    return ops.det(input)
 
 
 @method
@@ -56,8 +56,8 @@ def logdet(input: Tensor) -> Tensor:
     require_square("logdet", input)
     sign, logarithm = ops.slogdet(input)
     if sign._array.dtype.kind == "c":
-        return ops.add(logarithm, ops.log(sign))  # type: ignore[no-any-return]
-    return ops.where(ops.lt(sign, 0), float("nan"), logarithm)  # type: ignore[no-any-return]
+        return ops.add(logarithm, ops.log(sign))
+    return ops.where(ops.lt(sign, 0), float("nan"), logarithm)
 
 
 @public
@@ -68,14 +68,14 @@ def pinv(A: Tensor, rcond: Any = None, hermitian: bool = False, *, atol: Any = N
     rtol = rcond if rtol is None else rtol
     usual = max(A.shape[-2:]) * _epsilon(A)
     if atol is None or (not isinstance(atol, Tensor) and atol == 0):
-        return ops.pinv(A, usual if rtol is None else _bound(rtol))  # type: ignore[no-any-return]
+        return ops.pinv(A, usual if rtol is None else _bound(rtol))
     if 0 in A.shape:
-        return ops.pinv(A, 0.0)  # type: ignore[no-any-return]
+        return ops.pinv(A, 0.0)
     atol, largest = _bound(atol), svdvals(A.detach())[..., 0]
     if rtol is None:
         rtol = ops.where(atol > 0, 0.0, usual) if isinstance(atol, Tensor) else 0.0
     relative = ops.where(largest > 0, atol / largest, 0.0)
-    return ops.pinv(A, ops.maximum(relative, _bound(rtol)))  # type: ignore[no-any-return]
+    return ops.pinv(A, ops.maximum(relative, _bound(rtol)))
 
 
 def _bound(x: Any) -> Any:
@@ -104,10 +104,10 @@ def solve(A: Tensor, B: Tensor, *, left: bool = True) -> Tensor:
             raise RuntimeError("linalg.solve: Vector broadcasting of the left hand side is not supported for left=False. In this case"
                                " linalg.solve is equivalent to B / A.squeeze(-1)")  # fmt: skip
         x = ops.solve(A, ops.reshape(B, shape=(*B.shape, 1)))
-        return ops.reshape(x, shape=tuple(x.shape[:-1]))  # type: ignore[no-any-return]
+        return ops.reshape(x, shape=tuple(x.shape[:-1]))
     if not left:
         return mT(ops.solve(mT(A), mT(B)))
-    return ops.solve(A, B)  # type: ignore[no-any-return]
+    return ops.solve(A, B)
 
 
 @public
@@ -117,7 +117,7 @@ def solve_triangular(A: Tensor, B: Tensor, *, upper: bool, left: bool = True, un
     require_matrix("linalg.solve_triangular", B, "B")
     if not left:
         return mT(ops.solve_triangular(mT(A), mT(B), upper=not upper, unitriangular=unitriangular))
-    return ops.solve_triangular(A, B, upper=upper, unitriangular=unitriangular)  # type: ignore[no-any-return]
+    return ops.solve_triangular(A, B, upper=upper, unitriangular=unitriangular)
 
 
 @public
@@ -125,7 +125,7 @@ def cholesky(A: Tensor, *, upper: bool = False) -> Tensor:
     """L of A = L Lᴴ, or Lᴴ with upper=True, for positive-definite matrices; the upper triangle is not read."""
     if upper:
         return mH(ops.cholesky(mH(A)))
-    return ops.cholesky(A)  # type: ignore[no-any-return]
+    return ops.cholesky(A)
 
 
 @method
@@ -135,7 +135,7 @@ def cholesky_solve(input: Tensor, L: Tensor, upper: bool = False) -> Tensor:
     require(L.ndim >= 2, f"u should have at least 2 dimensions, but has {L.ndim} dimensions instead")
     factor = mH(L) if upper else L
     half = ops.solve_triangular(factor, input, upper=False, unitriangular=False)
-    return ops.solve_triangular(mH(factor), half, upper=True, unitriangular=False)  # type: ignore[no-any-return]
+    return ops.solve_triangular(mH(factor), half, upper=True, unitriangular=False)
 
 
 @method
@@ -166,7 +166,7 @@ def eig(A: Tensor) -> return_types.linalg_eig:
 def eigvals(A: Tensor) -> Tensor:
     """Eigenvalues of square matrices: complex, and in no order."""
     require_square("linalg.eigvals", A)
-    return ops.eig(A)[0]  # type: ignore[no-any-return]
+    return ops.eig(A)[0]
 
 
 @public
@@ -208,7 +208,7 @@ def matrix_power(input: Tensor, n: int) -> Tensor:
         require_square("linalg.matrix_power", input)
     if n == 0:
         size = input.shape[-1]
-        return ops.expand(ops.eye(rows=size, columns=size, dtype=input._array.dtype), shape=tuple(input.shape)).clone()  # type: ignore[no-any-return]
+        return ops.expand(ops.eye(rows=size, columns=size, dtype=input._array.dtype), shape=tuple(input.shape)).clone()
     square, result = inv(input) if n < 0 else input, None
     n = abs(n)
     while n:
@@ -243,16 +243,16 @@ def cdist(x1: Tensor, x2: Tensor, p: float = 2.0, compute_mode: str | None = "us
         products = None if compute_mode is None else _COMPUTE_MODES[compute_mode]
         if products is None:
             products = max(x1.shape[-2], x2.shape[-2]) > 25
-        return ops.euclidean_distance(x1, x2, products=products)  # type: ignore[no-any-return]
+        return ops.euclidean_distance(x1, x2, products=products)
     first = ops.reshape(x1, shape=(*x1.shape[:-1], 1, columns[0]))
     second = ops.reshape(x2, shape=(*x2.shape[:-2], 1, *x2.shape[-2:]))
     gap = ops.sub(first, second)
-    return ops.vector_norm(gap, ord=p, axis=(gap.ndim - 1,), keepdims=False)  # type: ignore[no-any-return]
+    return ops.vector_norm(gap, ord=p, axis=(gap.ndim - 1,), keepdims=False)
 
 
 def mT(x: Tensor) -> Tensor:
-    return x.mT  # type: ignore[no-any-return]
+    return x.mT
 
 
 def mH(x: Tensor) -> Tensor:
-    return x.mH  # type: ignore[no-any-return]
+    return x.mH

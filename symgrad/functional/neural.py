@@ -18,7 +18,7 @@ def over_axis(op: Callable[..., Tensor], input: Tensor, dim: int, dtype: Any) ->
     """A row along one dimension, after a cast if one is asked for."""
     x = input if dtype is None else input.to(dtype)
     axis = normalize_axis(dim, x.ndim)
-    return op(x, axis=(axis,) if x.ndim else ())  # type: ignore[no-any-return]
+    return op(x, axis=(axis,) if x.ndim else ())
 
 
 @method
@@ -36,7 +36,7 @@ def log_softmax(input: Tensor, dim: int, dtype: Any = None) -> Tensor:
 @method
 def hardshrink(input: Tensor, lambd: float = 0.5) -> Tensor:
     """0 in [-lambd, lambd], x elsewhere."""
-    return ops.hardshrink(input, lambd=lambd)  # type: ignore[no-any-return]
+    return ops.hardshrink(input, lambd=lambd)
 
 
 @method
@@ -55,4 +55,4 @@ def prelu(input: Tensor, weight: Tensor) -> Tensor:
     if weight.ndim > 1:
         raise RuntimeError(f"prelu: Expected `weight` to be a scalar or 1D tensor, but got: ndim = {weight.ndim}")
     shape = (1, -1, *(1,) * (input.ndim - 2)) if input.ndim > 1 and weight.numel() > 1 else (1,) * input.ndim
-    return ops.prelu(input, ops.reshape(weight, shape=shape))  # type: ignore[no-any-return]
+    return ops.prelu(input, ops.reshape(weight, shape=shape))

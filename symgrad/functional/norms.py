@@ -26,7 +26,7 @@ def vector_norm(x: Tensor, ord: Any = 2, dim: Dims = None, keepdim: bool = False
     if not isinstance(ord, (int, float)):
         raise TypeError(f"linalg_vector_norm(): argument 'ord' (position 2) must be Number, not {ord.__class__.__name__}")
     x = _floating("linalg.vector_norm", x, dtype)
-    return ops.vector_norm(x, ord=ord, axis=normalize_axes(dim, x.ndim), keepdims=keepdim)  # type: ignore[no-any-return]
+    return ops.vector_norm(x, ord=ord, axis=normalize_axes(dim, x.ndim), keepdims=keepdim)
 
 
 @public
@@ -38,7 +38,7 @@ def matrix_norm(A: Tensor, ord: Any = "fro", dim: Sequence[int] = (-2, -1), keep
     rows, columns = (normalize_axis(d, A.ndim) for d in dim)
     require(rows != columns, f"linalg.matrix_norm: dims must be different. Got ({dim[0]}, {dim[1]})")
     if ord == "fro":
-        return ops.vector_norm(A, ord=2, axis=(rows, columns), keepdims=keepdim)  # type: ignore[no-any-return]
+        return ops.vector_norm(A, ord=2, axis=(rows, columns), keepdims=keepdim)
     if ord == "nuc" or ord in (2, -2):
         return _spectral_norm(A, ord, rows, columns, keepdim)
     inf = float("inf")
@@ -46,7 +46,7 @@ def matrix_norm(A: Tensor, ord: Any = "fro", dim: Sequence[int] = (-2, -1), keep
     summed, compared = (columns, rows) if abs(ord) == inf else (rows, columns)
     sums = ops.sum(ops.abs(A), axis=(summed,), keepdims=keepdim)
     compared -= summed < compared and not keepdim
-    return (ops.amax if ord > 0 else ops.amin)(sums, axis=(compared,), keepdims=keepdim)  # type: ignore[no-any-return]
+    return (ops.amax if ord > 0 else ops.amin)(sums, axis=(compared,), keepdims=keepdim)
 
 
 def _spectral_norm(A: Tensor, ord: Any, rows: int, columns: int, keepdim: bool) -> Tensor:
@@ -57,7 +57,7 @@ def _spectral_norm(A: Tensor, ord: Any, rows: int, columns: int, keepdim: bool) 
     else:
         result = (ops.amax if ord > 0 else ops.amin)(values, axis=last, keepdims=False)
     shape = reduced_shape(tuple(A.shape), (rows, columns), True)
-    return ops.reshape(result, shape=shape) if keepdim else result  # type: ignore[no-any-return]
+    return ops.reshape(result, shape=shape) if keepdim else result
 
 
 @public

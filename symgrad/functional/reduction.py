@@ -63,7 +63,7 @@ def _require_inexact(input: Tensor, message: str) -> None:
 def sum(input: Tensor, dim: Dims = None, keepdim: bool = False, *, dtype: Any = None) -> Tensor:
     """Sum over all elements, or over the dimensions `dim`; booleans and integers are summed in int64."""
     if dtype is None:
-        return ops.sum(input, axis=axes("sum", dim, input._array.ndim), keepdims=keepdim)  # type: ignore[no-any-return]
+        return ops.sum(input, axis=axes("sum", dim, input._array.ndim), keepdims=keepdim)
     return in_type(ops.sum(in_type(input, dtype), axis=axes("sum", dim, input._array.ndim), keepdims=keepdim), dtype)
 
 
@@ -74,7 +74,7 @@ def mean(input: Tensor, dim: Dims = None, keepdim: bool = False, *, dtype: Any =
     _require_inexact(
         input, "mean(): could not infer output dtype. Input dtype must be either a floating point or complex dtype. Got: {}"
     )
-    return ops.mean(input, axis=axes("mean", dim, input._array.ndim), keepdims=keepdim)  # type: ignore[no-any-return]
+    return ops.mean(input, axis=axes("mean", dim, input._array.ndim), keepdims=keepdim)
 
 
 @method
@@ -99,7 +99,7 @@ def nanmean(input: Tensor, dim: Dims = None, keepdim: bool = False, *, dtype: An
     if dtype is not None and kind(dtypes.numpy_type(dtype)) not in "fc":
         raise RuntimeError(f"nanmean(): expected dtype to be a floating point or complex type, got {dtype}")
     axis = axes("nanmean", dim, input._array.ndim)
-    return nansum(input, dim, keepdim, dtype=dtype) / ops.sum(ops.eq(input, input), axis=axis, keepdims=keepdim)  # type: ignore[no-any-return]
+    return nansum(input, dim, keepdim, dtype=dtype) / ops.sum(ops.eq(input, input), axis=axis, keepdims=keepdim)
 
 
 def _refuse_complex(name: str, input: Tensor) -> None:
@@ -111,14 +111,14 @@ def _refuse_complex(name: str, input: Tensor) -> None:
 def amax(input: Tensor, dim: Dims = (), keepdim: bool = False) -> Tensor:
     """Largest value; equal ones share the gradient."""
     _refuse_complex("amax", input)
-    return ops.amax(input, axis=axes("amax", dim or None if dim.__class__ is tuple else dim, input._array.ndim), keepdims=keepdim)  # type: ignore[no-any-return]
+    return ops.amax(input, axis=axes("amax", dim or None if dim.__class__ is tuple else dim, input._array.ndim), keepdims=keepdim)
 
 
 @method
 def amin(input: Tensor, dim: Dims = (), keepdim: bool = False) -> Tensor:
     """Smallest value; equal ones share the gradient."""
     _refuse_complex("amin", input)
-    return ops.amin(input, axis=axes("amin", dim or None if dim.__class__ is tuple else dim, input._array.ndim), keepdims=keepdim)  # type: ignore[no-any-return]
+    return ops.amin(input, axis=axes("amin", dim or None if dim.__class__ is tuple else dim, input._array.ndim), keepdims=keepdim)
 
 
 @method
@@ -190,19 +190,19 @@ def _index(name: str, input: Tensor, dim: Any, keepdim: bool) -> Tensor:
 @method
 def all(input: Tensor, dim: Dims = None, keepdim: bool = False) -> Tensor:
     """Whether every element is true (not zero)."""
-    return ops.all(input, axis=axes("all", dim, input._array.ndim), keepdims=keepdim)  # type: ignore[no-any-return]
+    return ops.all(input, axis=axes("all", dim, input._array.ndim), keepdims=keepdim)
 
 
 @method
 def any(input: Tensor, dim: Dims = None, keepdim: bool = False) -> Tensor:
     """Whether some element is true (not zero)."""
-    return ops.any(input, axis=axes("any", dim, input._array.ndim), keepdims=keepdim)  # type: ignore[no-any-return]
+    return ops.any(input, axis=axes("any", dim, input._array.ndim), keepdims=keepdim)
 
 
 @method
 def count_nonzero(input: Tensor, dim: Dims = None) -> Tensor:
     """How many elements are not zero."""
-    return ops.count_nonzero(input, axis=axes("count_nonzero", dim, input._array.ndim), keepdims=False)  # type: ignore[no-any-return]
+    return ops.count_nonzero(input, axis=axes("count_nonzero", dim, input._array.ndim), keepdims=False)
 
 
 @method
@@ -210,7 +210,7 @@ def logsumexp(input: Tensor, dim: int | tuple[int, ...] | list[int], keepdim: bo
     """log(sum(exp(input))), without overflow."""
     if dim is None:
         raise TypeError("logsumexp(): argument 'dim' must be tuple of ints, not NoneType")
-    return ops.logsumexp(input, axis=axes("logsumexp", dim, input._array.ndim), keepdims=keepdim)  # type: ignore[no-any-return]
+    return ops.logsumexp(input, axis=axes("logsumexp", dim, input._array.ndim), keepdims=keepdim)
 
 
 def _spread(
@@ -266,7 +266,7 @@ def std_mean(
 def vector_norm(input: Tensor, ord: float, dim: Any, keepdim: bool, dtype: Any) -> Tensor:
     input = in_type(input, dtype)
     _require_inexact(input, "linalg.vector_norm: Expected a floating point or complex tensor as input. Got {}")
-    return ops.vector_norm(input, ord=ord, axis=axes("norm", dim, input._array.ndim), keepdims=keepdim)  # type: ignore[no-any-return]
+    return ops.vector_norm(input, ord=ord, axis=axes("norm", dim, input._array.ndim), keepdims=keepdim)
 
 
 def _check_order(p: Any) -> None:

@@ -40,7 +40,7 @@ def sizes(given: tuple[Any, ...], named: dict[str, Any], word: str) -> tuple[Any
 @method
 def reshape(input: Tensor, *shape: Any, **named: Any) -> Tensor:
     """The same elements in another shape: a view if the strides allow it, else a copy."""
-    return ops.reshape(input, shape=infer_shape("reshape", input._array.size, sizes(shape, named, "shape")))  # type: ignore[no-any-return]
+    return ops.reshape(input, shape=infer_shape("reshape", input._array.size, sizes(shape, named, "shape")))
 
 
 def view(input: Tensor, *shape: Any, **named: Any) -> Tensor:
@@ -53,7 +53,7 @@ def view(input: Tensor, *shape: Any, **named: Any) -> Tensor:
             np.reshape(input._array, target, copy=False)
         except ValueError:
             raise RuntimeError(NOT_VIEWABLE) from None
-    return ops.reshape(input, shape=target)  # type: ignore[no-any-return]
+    return ops.reshape(input, shape=target)
 
 
 def _reinterpret(input: Tensor, dtype: Any) -> Tensor:
@@ -88,19 +88,19 @@ def flatten(input: Tensor, start_dim: int = 0, end_dim: int = -1) -> Tensor:
     if start > end:
         raise RuntimeError("flatten() has invalid args: start_dim cannot come after end_dim")
     if not shape:
-        return ops.reshape(input, shape=(1,))  # type: ignore[no-any-return]
+        return ops.reshape(input, shape=(1,))
     if start == end:
         return input
     joined = 1
     for n in shape[start : end + 1]:
         joined *= n
-    return ops.reshape(input, shape=(*shape[:start], joined, *shape[end + 1 :]))  # type: ignore[no-any-return]
+    return ops.reshape(input, shape=(*shape[:start], joined, *shape[end + 1 :]))
 
 
 @method
 def ravel(input: Tensor) -> Tensor:
     """All elements in one dimension, a view where that is possible."""
-    return ops.reshape(input, shape=(input._array.size,)).contiguous()  # type: ignore[no-any-return]
+    return ops.reshape(input, shape=(input._array.size,)).contiguous()
 
 
 @method
@@ -116,14 +116,14 @@ def unflatten(input: Tensor, dim: int, sizes: Sequence[int]) -> Tensor:
         raise RuntimeError(
             f"unflatten: Provided sizes {list(sizes)} don't multiply up to the size of dim {axis} ({shape[axis]}) in the input tensor"
         ) from None
-    return ops.reshape(input, shape=(*shape[:axis], *inner, *shape[axis + 1 :]))  # type: ignore[no-any-return]
+    return ops.reshape(input, shape=(*shape[:axis], *inner, *shape[axis + 1 :]))
 
 
 @method
 def transpose(input: Tensor, dim0: int, dim1: int) -> Tensor:
     """A view with two dimensions exchanged."""
     ndim = input._array.ndim
-    return ops.transpose(input, dim0=normalize_axis(dim0, ndim), dim1=normalize_axis(dim1, ndim))  # type: ignore[no-any-return]
+    return ops.transpose(input, dim0=normalize_axis(dim0, ndim), dim1=normalize_axis(dim1, ndim))
 
 
 @method
@@ -131,7 +131,7 @@ def t(input: Tensor) -> Tensor:
     """The transpose of a matrix; vectors and scalars as they are."""
     if input._array.ndim > 2:
         raise RuntimeError(f"t() expects a tensor with <= 2 dimensions, but self is {input._array.ndim}D")
-    return ops.t(input)  # type: ignore[no-any-return]
+    return ops.t(input)
 
 
 @method
@@ -141,7 +141,7 @@ def permute(input: Tensor, *dims: Any, **named: Any) -> Tensor:
     axes = tuple(normalize_axis(d, ndim) for d in order)
     if len(axes) == ndim and len(set(axes)) < ndim:
         raise RuntimeError("permute(): duplicate dims are not allowed.")
-    return ops.permute(input, axes=axes)  # type: ignore[no-any-return]
+    return ops.permute(input, axes=axes)
 
 
 @method
@@ -161,26 +161,26 @@ def movedim(input: Tensor, source: int | Sequence[int], destination: int | Seque
     rest = iter([d for d in range(ndim) if d not in sources])
     moved = dict(zip(targets, sources, strict=True))
     axes = tuple(moved[i] if i in moved else next(rest) for i in range(ndim))
-    return ops.permute(input, axes=axes)  # type: ignore[no-any-return]
+    return ops.permute(input, axes=axes)
 
 
 @method
 def squeeze(input: Tensor, dim: Dims = None) -> Tensor:
     """Without the dimensions of size 1, or those of them in `dim`."""
     if dim is None:
-        return ops.squeeze(input, axes=None)  # type: ignore[no-any-return]
+        return ops.squeeze(input, axes=None)
     given = tuple(dim) if isinstance(dim, (tuple, list)) else (dim,)
     axes = tuple(normalize_axis(d, input._array.ndim) for d in given)
     if len(set(axes)) < len(axes):
         raise RuntimeError(f"dim {next(a for a in axes if axes.count(a) > 1)} appears multiple times in the list of dims")
     shape = input._array.shape
-    return ops.squeeze(input, axes=tuple(a for a in axes if shape and shape[a] == 1))  # type: ignore[no-any-return]
+    return ops.squeeze(input, axes=tuple(a for a in axes if shape and shape[a] == 1))
 
 
 @method
 def unsqueeze(input: Tensor, dim: int) -> Tensor:
     """With a new dimension of size 1 at `dim`."""
-    return ops.unsqueeze(input, axis=normalize_axis(dim, input._array.ndim + 1))  # type: ignore[no-any-return]
+    return ops.unsqueeze(input, axis=normalize_axis(dim, input._array.ndim + 1))
 
 
 def expand(input: Tensor, *size: Any, **named: Any) -> Tensor:
@@ -188,7 +188,7 @@ def expand(input: Tensor, *size: Any, **named: Any) -> Tensor:
     wanted, shape = sizes(size, named, "size"), input._array.shape
     if -1 not in wanted:
         try:
-            return ops.expand(input, shape=wanted)  # type: ignore[no-any-return]
+            return ops.expand(input, shape=wanted)
         except RuntimeError:
             pass  # PyTorch's words for it follow
     lead = len(wanted) - len(shape)
@@ -212,7 +212,7 @@ def expand(input: Tensor, *size: Any, **named: Any) -> Tensor:
                 f" {i}.  Target sizes: {list(wanted)}.  Tensor sizes: {list(shape)}"
             )
         target.append(int(n))
-    return ops.expand(input, shape=tuple(target))  # type: ignore[no-any-return]
+    return ops.expand(input, shape=tuple(target))
 
 
 def type_text(input: Tensor) -> str:
@@ -252,7 +252,7 @@ def diagonal(input: Tensor, offset: int = 0, dim1: int = 0, dim2: int = 1) -> Te
     axis1, axis2 = normalize_axis(dim1, ndim), normalize_axis(dim2, ndim)
     if axis1 == axis2:
         raise RuntimeError(f"diagonal dimensions cannot be identical {dim1}, {dim2}")
-    return ops.diagonal(input, offset=offset, axis1=axis1, axis2=axis2)  # type: ignore[no-any-return]
+    return ops.diagonal(input, offset=offset, axis1=axis1, axis2=axis2)
 
 
 @method
@@ -273,7 +273,7 @@ def narrow(input: Tensor, dim: int, start: Any, length: int) -> Tensor:
     if start + length > n:
         raise RuntimeError(f"start ({start}) + length ({length}) exceeds dimension size ({n}).")
     index = (*((0, m, 1) for m in shape[:axis]), (start, start + length, 1))
-    return ops.getitem(input, index=index)  # type: ignore[no-any-return]
+    return ops.getitem(input, index=index)
 
 
 @method
@@ -286,15 +286,15 @@ def select(input: Tensor, dim: int, index: int) -> Tensor:
     if not -shape[axis] <= place < shape[axis]:
         raise IndexError(f"select(): index {index} out of range for tensor of size {list(shape)} at dimension {dim}")
     place += shape[axis] if place < 0 else 0
-    return ops.getitem(input, index=(*((0, n, 1) for n in shape[:axis]), place))  # type: ignore[no-any-return]
+    return ops.getitem(input, index=(*((0, n, 1) for n in shape[:axis]), place))
 
 
 def unfold(input: Tensor, dimension: int, size: int, step: int) -> Tensor:
     """Windows of `size` elements of a dimension, `step` apart, as a view; the last dimension runs inside a window."""
     axis = normalize_axis(dimension, input._array.ndim)
     if not input._array.ndim:  # one window on a vector of one element, which is a view, too
-        return ops.getitem(ops.unfold(ops.reshape(input, shape=(1,)), axis=0, size=size, step=step), index=(0,))  # type: ignore[no-any-return]
-    return ops.unfold(input, axis=axis, size=size, step=step)  # type: ignore[no-any-return]
+        return ops.getitem(ops.unfold(ops.reshape(input, shape=(1,)), axis=0, size=size, step=step), index=(0,))
+    return ops.unfold(input, axis=axis, size=size, step=step)
 
 
 def _each(tensors: tuple[Any, ...], one: Any) -> Any:

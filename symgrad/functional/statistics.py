@@ -84,7 +84,7 @@ def _quantile(name: str, input: Tensor, q: Any, dim: int | None, keepdim: bool, 
     shape = tuple(result.shape[1:])
     if keepdim and ndim:
         shape = (1,) * ndim if dim is None else _with_one(shape, normalize_axis(dim, ndim))
-    return ops.reshape(result, shape=(*levels.shape, *shape))  # type: ignore[no-any-return]
+    return ops.reshape(result, shape=(*levels.shape, *shape))
 
 
 def _levels(name: str, input: Tensor, q: Any, interpolation: str) -> Tensor:
@@ -115,8 +115,8 @@ def _ranks(name: str, lines: Tensor, levels: Tensor) -> Tensor:
     n, levels = lines._array.shape[-1], ops.reshape(levels, shape=(levels._array.size,))
     nans = ops.sum(ops.ne(lines, lines), axis=(lines.ndim - 1,), keepdims=True)
     if name == "nanquantile":
-        return ops.mul(ops.maximum(n - 1 - nans, 0), levels)  # type: ignore[no-any-return]
-    return ops.where(nans > 0, n - 1, ops.mul(levels, n - 1))  # type: ignore[no-any-return]
+        return ops.mul(ops.maximum(n - 1 - nans, 0), levels)
+    return ops.where(nans > 0, n - 1, ops.mul(levels, n - 1))
 
 
 _TO_WHOLE = {"lower": "floor", "higher": "ceil", "nearest": "round"}
@@ -127,10 +127,10 @@ def _at_ranks(ordered: Tensor, ranks: Tensor, interpolation: str) -> Tensor:
         return ops.take_along(ordered, ops.cast(place, dtype=INT64), axis=ordered.ndim - 1)
 
     if interpolation in _TO_WHOLE:
-        return at(getattr(ops, _TO_WHOLE[interpolation])(ranks))  # type: ignore[no-any-return]
+        return at(getattr(ops, _TO_WHOLE[interpolation])(ranks))
     below = ops.floor(ranks)
     weight = 0.5 if interpolation == "midpoint" else ops.sub(ranks, below)
-    return ops.lerp(at(below), at(ops.ceil(ranks)), weight)  # type: ignore[no-any-return]
+    return ops.lerp(at(below), at(ops.ceil(ranks)), weight)
 
 
 def _with_one(shape: tuple[int, ...], axis: int) -> tuple[int, ...]:
@@ -148,7 +148,7 @@ def diff(input: Tensor, n: int = 1, dim: int = -1, prepend: Tensor | None = None
     if any(t.ndim != input.ndim for t in parts):
         raise RuntimeError("diff expects prepend or append to be the same dimension as input")
     if not n:
-        return input.clone()  # type: ignore[no-any-return]
+        return input.clone()
     x = input if len(parts) == 1 else cat(parts, dim)
     boolean = x._array.dtype.kind == "b"
     for _ in range(n):
@@ -192,4 +192,4 @@ def bincount(input: Tensor, weights: Tensor | None = None, minlength: int = 0) -
         raise RuntimeError(
             f"weights should be 1-d and have the same length as input (bincount: {list(weights.shape)} for {list(input.shape)})"
         )
-    return ops.bincount(input, weights, minlength=minlength)  # type: ignore[no-any-return]
+    return ops.bincount(input, weights, minlength=minlength)

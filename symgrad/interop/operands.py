@@ -95,7 +95,7 @@ def cast(t: Tensor, dtype: Any, casting: str) -> Tensor:
     """A tensor in a dtype of NumPy's, where its rule allows that."""
     if not np.can_cast(t._array.dtype, np.dtype(dtype), casting):  # type: ignore[arg-type]
         raise TypeError(f"Cannot cast array data from {t._array.dtype} to {np.dtype(dtype)} according to casting={casting!r}")
-    return t.to(as_dtype(dtype))  # type: ignore[no-any-return]
+    return t.to(as_dtype(dtype))
 
 
 def inexact(name: str, t: Tensor, dtype: Any) -> Tensor:
@@ -104,7 +104,7 @@ def inexact(name: str, t: Tensor, dtype: Any) -> Tensor:
         return t
     if kind(np.dtype(dtype)) != kind(t._array.dtype):
         raise option(name, f"does not take dtype={np.dtype(dtype).name} for {t._array.dtype.name}")
-    return t.to(as_dtype(dtype))  # type: ignore[no-any-return]
+    return t.to(as_dtype(dtype))
 
 
 def given(value: Any) -> bool:

@@ -100,4 +100,4 @@ class GRUCell(RNNCellBase):
         rows, (h,) = self._batched(input, () if hx is None else (hx,), ("hidden",))
         by_input = F.linear(rows, self.weight_ih, self.bias_ih)
         out, _, _ = ops.gru(by_input, h, self.weight_hh, self.bias_hh, sizes=(rows.shape[0],), reverse=False)
-        return out if input.ndim == 2 else out.squeeze(0)  # type: ignore[no-any-return]
+        return out if input.ndim == 2 else out.squeeze(0)

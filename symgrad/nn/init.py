@@ -50,13 +50,13 @@ _calculate_fan_in_and_fan_out = fans  # the name by which PyTorch's users know i
 def uniform_(tensor: Tensor, a: float = 0.0, b: float = 1.0, generator: Generator | None = None) -> Tensor:
     """Fill with numbers drawn evenly from [a, b]."""
     with no_grad():
-        return tensor.uniform_(a, b, generator=generator)  # type: ignore[no-any-return]
+        return tensor.uniform_(a, b, generator=generator)
 
 
 def normal_(tensor: Tensor, mean: float = 0.0, std: float = 1.0, generator: Generator | None = None) -> Tensor:
     """Fill with normally distributed numbers."""
     with no_grad():
-        return tensor.normal_(mean, std, generator=generator)  # type: ignore[no-any-return]
+        return tensor.normal_(mean, std, generator=generator)
 
 
 @no_grad()
@@ -73,7 +73,7 @@ def trunc_normal_(
     while rejected.any():
         again, rejected_again = propose()
         result, rejected = where(rejected, again, result), rejected & rejected_again
-    return tensor.copy_(result)  # type: ignore[no-any-return]
+    return tensor.copy_(result)
 
 
 Proposal = Callable[[], tuple[Tensor, Tensor]]
@@ -105,7 +105,7 @@ def _even_proposal(tensor: Tensor, mean: float, std: float, a: float, b: float, 
 def constant_(tensor: Tensor, val: float) -> Tensor:
     """Fill with one number."""
     with no_grad():
-        return tensor.fill_(val)  # type: ignore[no-any-return]
+        return tensor.fill_(val)
 
 
 def ones_(tensor: Tensor) -> Tensor:
@@ -123,7 +123,7 @@ def eye_(tensor: Tensor) -> Tensor:
     if tensor.ndim != 2:
         raise ValueError("Only tensors with 2 dimensions are supported")
     with no_grad():
-        return tensor.copy_(identity(*tensor.shape, dtype=tensor.dtype))  # type: ignore[no-any-return]
+        return tensor.copy_(identity(*tensor.shape, dtype=tensor.dtype))
 
 
 @no_grad()
@@ -199,7 +199,7 @@ def orthogonal_(tensor: Tensor, gain: float = 1, generator: Generator | None = N
     wide = rows < drawn.shape[1]
     q, r = qr(drawn.t() if wide else drawn)
     q = q * r.diag().sign()  # of all factorisations the one that makes q evenly distributed
-    return tensor.copy_((q.t() if wide else q).reshape(tensor.shape)).mul_(gain)  # type: ignore[no-any-return]
+    return tensor.copy_((q.t() if wide else q).reshape(tensor.shape)).mul_(gain)
 
 
 @no_grad()

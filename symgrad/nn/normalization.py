@@ -153,7 +153,7 @@ class _InstanceNorm(_Tracked):
             self._refuse_channels(channels, input.shape[channels])
         if channels:
             return self._normalized(input)
-        return self._normalized(input.unsqueeze(0)).squeeze(0)  # type: ignore[no-any-return]
+        return self._normalized(input.unsqueeze(0)).squeeze(0)
 
     def _refuse_channels(self, dim: int, size: int) -> None:
         if self.affine:

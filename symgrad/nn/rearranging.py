@@ -27,7 +27,7 @@ class Flatten(Options):
     end_dim: int = -1
 
     def forward(self, input: Tensor) -> Tensor:
-        return input.flatten(self.start_dim, self.end_dim)  # type: ignore[no-any-return]
+        return input.flatten(self.start_dim, self.end_dim)
 
 
 @dataclass(eq=False, repr=False)
@@ -47,7 +47,7 @@ class Unflatten(Options):
                 raise TypeError(f"unflattened_size must be tuple of ints, but found element of type {class_name(size)} at pos {place}")
 
     def forward(self, input: Tensor) -> Tensor:
-        return input.unflatten(self.dim, self.unflattened_size)  # type: ignore[no-any-return]
+        return input.unflatten(self.dim, self.unflattened_size)
 
 
 @dataclass(eq=False, repr=False)

@@ -22,7 +22,7 @@ def after_last(states: Tensor, sizes: list[int], reverse: bool) -> Tensor:
     if sizes[0] == sizes[-1]:
         return states[-sizes[0] :] if sizes[0] else states
     ends = [(sum(sizes[:step]), size, after) for step, (size, after) in enumerate(zip(sizes, [*sizes[1:], 0], strict=True))]
-    return states.index_select(0, tensor([start + i for start, size, after in reversed(ends) for i in range(after, size)]))  # type: ignore[no-any-return]
+    return states.index_select(0, tensor([start + i for start, size, after in reversed(ends) for i in range(after, size)]))
 
 
 def is_loop(sizes: list[int]) -> bool:

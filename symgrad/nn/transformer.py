@@ -69,8 +69,8 @@ class _Layer(Module):
         norm: Callable[[Tensor], Tensor] = getattr(self, f"norm{number}")
         dropout: Callable[[Tensor], Tensor] = getattr(self, f"dropout{number}")
         if self.norm_first:
-            return x + dropout(block(norm(x)))  # type: ignore[no-any-return]
-        return norm(x + dropout(block(x)))  # type: ignore[no-any-return]
+            return x + dropout(block(norm(x)))
+        return norm(x + dropout(block(x)))
 
     def _inner(self, x: Tensor) -> Tensor:
         return self.linear2(self.dropout(self.activation(self.linear1(x))))  # type: ignore[no-any-return]
@@ -237,7 +237,7 @@ class Transformer(Module):
     @staticmethod
     def generate_square_subsequent_mask(sz: int, device: Any = None, dtype: Any = None) -> Tensor:
         """0 where a position may attend to itself and those before it, -inf elsewhere."""
-        return full((sz, sz), -math.inf, device=device, dtype=dtype).triu(1)  # type: ignore[no-any-return]
+        return full((sz, sz), -math.inf, device=device, dtype=dtype).triu(1)
 
     def _reset_parameters(self) -> None:
         for p in self.parameters():

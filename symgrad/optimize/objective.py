@@ -108,7 +108,7 @@ def scalar(name: str) -> Callable[[Any], Tensor]:
             raise TypeError(f"{user_line()}: {name} must return a tensor with one number, got {describe(result)}")
         if result.numel() != 1:
             raise ValueError(f"{user_line()}: {name} must return one number to be minimized, got {describe(result)}; sum or average it")
-        return result.reshape(())  # type: ignore[no-any-return]
+        return result.reshape(())
 
     return check
 

@@ -116,7 +116,7 @@ def _floating(x: Any, label: str) -> Tensor:
         return t
     if isinstance(x, Tensor) or kind(t._array.dtype) not in "bi":
         raise TypeError(f"{label} is {describe(x)}: an optimizer changes floating-point numbers; pass x0.double()")
-    return t.double()  # type: ignore[no-any-return]
+    return t.double()
 
 
 def _like(part: Any, made: type, dtype: Any) -> Any:

@@ -20,7 +20,7 @@ def matched(prediction: Tensor, target: Tensor) -> Tensor:
     """Targets in the type of the prediction; (N,) beside (N, 1), or the other way round, in its shape."""
     if target.shape != prediction.shape and _without_last_one(target) == _without_last_one(prediction):
         target = target.reshape(prediction.shape)
-    return target.to(prediction.dtype)  # type: ignore[no-any-return]
+    return target.to(prediction.dtype)
 
 
 def _without_last_one(x: Tensor) -> tuple[int, ...]:
@@ -31,10 +31,10 @@ def _without_last_one(x: Tensor) -> tuple[int, ...]:
 def classes(prediction: Tensor, target: Tensor) -> Tensor:
     """Class numbers as int64 (N, ...), also from (N, 1, ...); probabilities, which have the prediction's shape, in its type."""
     if target.shape == prediction.shape and prediction.ndim > 1:
-        return target.to(prediction.dtype)  # type: ignore[no-any-return]
+        return target.to(prediction.dtype)
     if target.ndim == prediction.ndim and target.ndim > 1 and target.shape[1] == 1:
         target = target.squeeze(1)
-    return target.to(int64)  # type: ignore[no-any-return]
+    return target.to(int64)
 
 
 def _by_element(function: Loss) -> Loss:
@@ -64,7 +64,7 @@ def _of_probabilities(prediction: Tensor, target: Tensor, reduction: str = "mean
     logs = (prediction / total).clamp(1e-7, 1 - 1e-7).log()
     if target.shape == prediction.shape:
         value = -(logs * target.to(prediction.dtype)).sum(1 if prediction.ndim > 1 else 0)
-        return value.mean() if reduction == "mean" else value.sum() if reduction == "sum" else value  # type: ignore[no-any-return]
+        return value.mean() if reduction == "mean" else value.sum() if reduction == "sum" else value
     return F.nll_loss(logs, classes(prediction, target), reduction=reduction)
 
 
@@ -127,7 +127,7 @@ def weighted(loss: Loss, prediction: Any, target: Any, weight: Tensor) -> Tensor
     each = each.reshape(each.shape[0], -1).mean(1)
     if weight.shape != each.shape:
         raise ValueError(f"sample_weight must have one number for each of {each.shape[0]} examples, got {describe(weight)}")
-    return (each * weight.to(each.dtype)).mean()  # type: ignore[no-any-return]
+    return (each * weight.to(each.dtype)).mean()
 
 
 def _unreduced(loss: Loss) -> Loss:

@@ -70,7 +70,7 @@ class Accuracy(Mean):
     def _right(self, prediction: Tensor, target: Tensor) -> Tensor:
         if prediction.ndim < 2 or prediction.shape[1] == 1:
             return _same_side(prediction, target, self.threshold)
-        return prediction.argmax(1) == _numbers(prediction, target)  # type: ignore[no-any-return]
+        return prediction.argmax(1) == _numbers(prediction, target)
 
 
 class BinaryAccuracy(Mean):
@@ -90,7 +90,7 @@ class TopKAccuracy(Mean):
 
     def _among(self, prediction: Tensor, target: Tensor) -> Tensor:
         best = prediction.topk(min(self.k, prediction.shape[1]), 1).indices
-        return (best == _numbers(prediction, target).unsqueeze(1)).any(1)  # type: ignore[no-any-return]
+        return (best == _numbers(prediction, target).unsqueeze(1)).any(1)
 
 
 class RootMeanSquaredError(Mean):

@@ -58,7 +58,7 @@ class _Builder(GraphRebuilder):
         _, role = loop.place[v]
         stack, t = self.stacks[loop, role], self.position(v)
         if sum(self.read[loop, role].values()) <= _FEW:
-            return xp.getitem(stack, index=region(stack.shape, 0, t))  # type: ignore[no-any-return]
+            return xp.getitem(stack, index=region(stack.shape, 0, t))
         if stack not in self.rows:
             self.rows[stack] = xp.unbind(stack, axis=0)
         return self.rows[stack][t]

@@ -94,7 +94,7 @@ class Binder:
         return patterns != (sp.Piecewise,) and bool(super().has(*patterns))  # type: ignore[misc]
 
 
-class Sigma(Binder, sp.Sum):  # type: ignore[misc]
+class Sigma(Binder, sp.Sum):
     """A sum that stays as it is: SymPy's own Sum would move conditions out of it, which can take forever."""
 
     precedence = PRECEDENCE["Mul"]  # in a product it needs brackets, unless it comes last
@@ -105,7 +105,7 @@ class Sigma(Binder, sp.Sum):  # type: ignore[misc]
         return sum_
 
 
-class Fold(Binder, sp.Expr):  # type: ignore[misc]
+class Fold(Binder, sp.Expr):
     """max, min, prod, logsumexp, all or any of a body over an index: name, body, (index, first, last)."""
 
     is_commutative = True
@@ -121,7 +121,7 @@ class Fold(Binder, sp.Expr):  # type: ignore[misc]
         return self.args[1].free_symbols - {index} | {s for e in ends for s in e.free_symbols}
 
 
-class Within(sp.Function):  # type: ignore[misc]
+class Within(sp.Function):
     """[low ≤ e < high]: 1 or 0."""
 
     is_real = True
@@ -133,7 +133,7 @@ class Within(sp.Function):  # type: ignore[misc]
         return None if found is None else sp.Integer(found)
 
 
-class Quotient(sp.Function):  # type: ignore[misc]
+class Quotient(sp.Function):
     """Integer division e // n: SymPy's floor(e/n) would be computed with fractions, which round."""
 
     is_integer = True
@@ -145,7 +145,7 @@ class Quotient(sp.Function):  # type: ignore[misc]
         return sp.Integer(0) if _lies(e, 0, n) else None
 
 
-class Element(sp.Expr):  # type: ignore[misc]
+class Element(sp.Expr):
     """One element of a tensor that is the result of an opaque row: sort(x)[i]."""
 
     is_commutative = True
@@ -224,7 +224,7 @@ def _solved(factor: Any, k: Any) -> Any:
     return -rest / scale if scale in (1, -1) and k not in rest.free_symbols else None
 
 
-class Last(Binder, sp.Expr):  # type: ignore[misc]
+class Last(Binder, sp.Expr):
     """The value at the last index where the bracket is 1, or a default if there is none: value, bracket, default, *limits."""
 
     is_commutative = True

@@ -61,20 +61,20 @@ class IndexPrinter:
             self.letters = before
 
     def places(self, at: Any) -> str:
-        return self.comma.join(self._print(i) for i in at)  # type: ignore[attr-defined]
+        return self.comma.join(self._print(i) for i in at)
 
     def limits(self, limits: Any, *bodies: Any) -> str:
         return self.comma.join(self.limit(*limit, is_said=_is_said(limit[0], bodies)) for limit in limits)
 
     def limit(self, k: Any, first: Any, last: Any, *, is_said: bool) -> str:
         """Return `k`, or for a partial range `k ≤ i`, `k ≥ i`; with the end of the range unless the size of a tensor determines it."""
-        name, end = self._print(k), self._print(sp.Integer(index_algebra.size(k)))  # type: ignore[attr-defined]
-        start = "" if first == 0 else f"{self._print(first)} {self.at_most} "  # type: ignore[attr-defined]
+        name, end = self._print(k), self._print(sp.Integer(index_algebra.size(k)))
+        start = "" if first == 0 else f"{self._print(first)} {self.at_most} "
         if last != index_algebra.size(k) - 1:
-            return f"{start}{name} {self.at_most} {self._print(last)}"  # type: ignore[attr-defined]
+            return f"{start}{name} {self.at_most} {self._print(last)}"
         if not is_said:
             return f"{start}{name} < {end}"
-        return name if first == 0 else f"{name} {self.at_least} {self._print(first)}"  # type: ignore[attr-defined]
+        return name if first == 0 else f"{name} {self.at_least} {self._print(first)}"
 
     at_most: str
     at_least: str
@@ -83,14 +83,14 @@ class IndexPrinter:
         """Return the part of a bracket that does not follow from the ranges of its indices."""
         place, low, high = e.args
         ends = index_algebra.interval(place)
-        text = self._print(place)  # type: ignore[attr-defined]
+        text = self._print(place)
         above = ends is not None and ends[0] >= low
         below = ends is not None and ends[1] < high
         if above:
-            return f"{text} < {self._print(high)}"  # type: ignore[attr-defined]
+            return f"{text} < {self._print(high)}"
         if below:
-            return f"{text} {self.at_least} {self._print(low)}"  # type: ignore[attr-defined]
-        return f"{self._print(low)} {self.at_most} {text} < {self._print(high)}"  # type: ignore[attr-defined]
+            return f"{text} {self.at_least} {self._print(low)}"
+        return f"{self._print(low)} {self.at_most} {text} < {self._print(high)}"
 
 
 class IndexText(IndexPrinter):
@@ -99,21 +99,21 @@ class IndexText(IndexPrinter):
     comma, at_most, at_least = ", ", "≤", "≥"
 
     def _print_Indexed(self, e: Any) -> str:
-        return f"{self._print(e.base)}[{self.places(e.indices)}]"  # type: ignore[attr-defined]
+        return f"{self._print(e.base)}[{self.places(e.indices)}]"
 
     def _print_Element(self, e: Any) -> str:
-        return f"{self._print(e.args[0])}[{self.places(e.args[1:])}]"  # type: ignore[attr-defined]
+        return f"{self._print(e.args[0])}[{self.places(e.args[1:])}]"
 
     def _print_KroneckerDelta(self, e: Any) -> str:
         if "δ" in self.taken:
-            return f"[{' = '.join(self._print(i) for i in e.args)}]"  # type: ignore[attr-defined]
+            return f"[{' = '.join(self._print(i) for i in e.args)}]"
         return f"δ[{self.places(e.args)}]"
 
     def _print_Within(self, e: Any) -> str:
         return f"[{self.bounds(e)}]"
 
     def _print_Quotient(self, e: Any) -> str:
-        return f"⌊({self._print(e.args[0])})/{self._print(e.args[1])}⌋"  # type: ignore[attr-defined]
+        return f"⌊({self._print(e.args[0])})/{self._print(e.args[1])}⌋"
 
     def _print_Sigma(self, e: Any) -> str:
         with self.scope(e, [limit[0] for limit in e.limits]):
@@ -127,14 +127,14 @@ class IndexText(IndexPrinter):
     def _print_Last(self, e: Any) -> str:
         value, hit, default, *limits = e.args
         with self.scope(e, [limit[0] for limit in limits]):
-            shown = [self._print(part) for part in (value, hit, default)]  # type: ignore[attr-defined]
+            shown = [self._print(part) for part in (value, hit, default)]
             return f"(last_{self._under(self.limits(limits, value, hit))} {shown[0]} where {shown[1]} = 1, else {shown[2]})"
 
     def _under(self, text: str) -> str:
         return text if len(text) == 1 else f"{{{text}}}"
 
     def _body(self, e: Any) -> str:
-        text = self._print(e)  # type: ignore[attr-defined]
+        text = self._print(e)
         return f"({text})" if isinstance(e, sp.Add) or (isinstance(e, sp.Mul) and "/" in text and _big_factor(e) is not None) else text
 
     def _print_Mul(self, e: Any) -> str:
@@ -143,10 +143,10 @@ class IndexText(IndexPrinter):
             return super()._print_Mul(e)  # type: ignore[misc, no-any-return]
         rest = e / big
         if rest == -1:
-            return f"-{self._print(big)}"  # type: ignore[attr-defined]
+            return f"-{self._print(big)}"
         if sp.fraction(rest)[1] != 1 or isinstance(rest, sp.Add):
             return super()._print_Mul(e)  # type: ignore[misc, no-any-return]
-        return f"{self._print(rest)}*{self._print(big)}"  # type: ignore[attr-defined]
+        return f"{self._print(rest)}*{self._print(big)}"
 
 
 class IndexLatex(IndexPrinter):
@@ -155,21 +155,21 @@ class IndexLatex(IndexPrinter):
     comma, at_most, at_least = ", ", r"\le", r"\ge"
 
     def _print_Indexed(self, e: Any) -> str:
-        return f"{self._subscripted(self._print(e.base))}_{{{self.places(e.indices)}}}"  # type: ignore[attr-defined]
+        return f"{self._subscripted(self._print(e.base))}_{{{self.places(e.indices)}}}"
 
     def _subscripted(self, text: str) -> str:
         return f"{{{text}}}" if "_" in text else text
 
     def _print_Element(self, e: Any) -> str:
-        return f"{self._print(e.args[0])}_{{{self.places(e.args[1:])}}}"  # type: ignore[attr-defined]
+        return f"{self._print(e.args[0])}_{{{self.places(e.args[1:])}}}"
 
     def _print_KroneckerDelta(self, e: Any, exp: Any = None) -> str:
         if r"\delta" in self.taken:
-            return rf"\left[{' = '.join(self._print(i) for i in e.args)}\right]"  # type: ignore[attr-defined]
+            return rf"\left[{' = '.join(self._print(i) for i in e.args)}\right]"
         return rf"\delta_{{{self.places(e.args)}}}"
 
     def _print_Quotient(self, e: Any, exp: Any = None) -> str:
-        return rf"\left\lfloor \frac{{{self._print(e.args[0])}}}{{{self._print(e.args[1])}}} \right\rfloor"  # type: ignore[attr-defined]
+        return rf"\left\lfloor \frac{{{self._print(e.args[0])}}}{{{self._print(e.args[1])}}} \right\rfloor"
 
     def _print_Within(self, e: Any, exp: Any = None) -> str:
         return rf"\left[{self.bounds(e)}\right]"
@@ -187,12 +187,12 @@ class IndexLatex(IndexPrinter):
     def _print_Last(self, e: Any) -> str:
         value, hit, default, *limits = e.args
         with self.scope(e, [limit[0] for limit in limits]):
-            shown = [self._print(part) for part in (value, hit, default)]  # type: ignore[attr-defined]
+            shown = [self._print(part) for part in (value, hit, default)]
             sign = rf"\operatorname*{{last}}_{{{self.limits(limits, value, hit)}}}"
             return rf"\begin{{cases}} {sign} {shown[0]} & {shown[1]} = 1 \\ {shown[2]} & \text{{otherwise}} \end{{cases}}"
 
     def _body(self, e: Any) -> str:
-        text = self._print(e)  # type: ignore[attr-defined]
+        text = self._print(e)
         return rf"\left({text}\right)" if isinstance(e, sp.Add) else text
 
     def _needs_mul_brackets(self, expr: Any, first: bool = False, last: bool = False) -> bool:

@@ -8,7 +8,7 @@ import sympy as sp
 from sympy.printing.precedence import PRECEDENCE
 
 
-class Elementwise(sp.MatrixExpr):  # type: ignore[misc]
+class Elementwise(sp.MatrixExpr):
     """f(A, B, ...) element by element; the first argument is f as a Lambda."""
 
     def __new__(cls, function: Any, *matrices: Any) -> Any:
@@ -30,7 +30,7 @@ class Elementwise(sp.MatrixExpr):  # type: ignore[misc]
         return self.function(*(m[i, j] for m in self.matrices))
 
 
-class Total(sp.Expr):  # type: ignore[misc]
+class Total(sp.Expr):
     """The sum of all elements of a matrix."""
 
     is_commutative = True
@@ -40,7 +40,7 @@ class Total(sp.Expr):  # type: ignore[misc]
         return super().__new__(cls, matrix)
 
 
-class Entry(sp.Expr):  # type: ignore[misc]
+class Entry(sp.Expr):
     """The only element of a 1×1 matrix, such as xᵀy."""
 
     is_commutative = True
@@ -51,7 +51,7 @@ class Entry(sp.Expr):  # type: ignore[misc]
         return super().__new__(cls, matrix)
 
 
-class Det(sp.Expr):  # type: ignore[misc]
+class Det(sp.Expr):
     """The determinant, a real number."""
 
     is_commutative = True
@@ -61,7 +61,7 @@ class Det(sp.Expr):  # type: ignore[misc]
         return super().__new__(cls, matrix)
 
 
-class Rows(sp.MatrixExpr):  # type: ignore[misc]
+class Rows(sp.MatrixExpr):
     """A function of each row: softmax, log_softmax, or logsumexp, which returns one element per row."""
 
     def __new__(cls, name: Any, matrix: Any) -> Any:

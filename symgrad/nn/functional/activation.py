@@ -59,7 +59,7 @@ def gelu(input: Tensor, approximate: str = "none") -> Tensor:
     """x Φ(x) with the normal distribution function Φ, or its approximation by tanh."""
     if approximate not in ("none", "tanh"):
         raise RuntimeError(f"approximate argument must be either none or tanh, got {approximate!r}")
-    return ops.gelu(input, approximate=approximate)  # type: ignore[no-any-return]
+    return ops.gelu(input, approximate=approximate)
 
 
 def silu(input: Tensor, inplace: bool = False) -> Tensor:
@@ -74,22 +74,22 @@ def mish(input: Tensor, inplace: bool = False) -> Tensor:
 
 def softplus(input: Tensor, beta: float = 1, threshold: float = 20) -> Tensor:
     """log(1 + exp(beta x)) / beta; x itself where beta x > threshold."""
-    return ops.softplus(input, beta=beta, threshold=threshold)  # type: ignore[no-any-return]
+    return ops.softplus(input, beta=beta, threshold=threshold)
 
 
 def logsigmoid(input: Tensor) -> Tensor:
     """log(sigmoid(x))."""
-    return ops.log_sigmoid(input)  # type: ignore[no-any-return]
+    return ops.log_sigmoid(input)
 
 
 def softsign(input: Tensor) -> Tensor:
     """x / (1 + |x|)."""
-    return input / (input.abs() + 1)  # type: ignore[no-any-return]
+    return input / (input.abs() + 1)
 
 
 def tanhshrink(input: Tensor) -> Tensor:
     """x - tanh(x)."""
-    return input - ops.tanh(input)  # type: ignore[no-any-return]
+    return input - ops.tanh(input)
 
 
 def hardtanh(input: Tensor, min_val: float = -1.0, max_val: float = 1.0, inplace: bool = False) -> Tensor:
@@ -118,7 +118,7 @@ def softshrink(input: Tensor, lambd: float = 0.5) -> Tensor:
     """x moved by lambd towards 0."""
     if lambd < 0:
         raise RuntimeError(f"lambda must be greater or equal to 0, but found to be {lambd}.")
-    return ops.softshrink(input, lambd=lambd)  # type: ignore[no-any-return]
+    return ops.softshrink(input, lambd=lambd)
 
 
 def threshold(input: Tensor, threshold: float, value: float, inplace: bool = False) -> Tensor:
@@ -145,17 +145,17 @@ def _drawn_slopes(x: Tensor, lower: float, upper: float) -> Tensor:
     bent = x <= 0
     count = int(bent.sum())
     if not count:
-        return x.new_ones(x.shape)  # type: ignore[no-any-return]
+        return x.new_ones(x.shape)
     drawn = x.new_empty(count, dtype=float64).uniform_(lower, upper).to(x.dtype)
     places = (bent.reshape(-1).cumsum(0) - 1).clamp(0, count - 1).reshape(x.shape)
-    return ops.where(bent, drawn[places], 1)  # type: ignore[no-any-return]
+    return ops.where(bent, drawn[places], 1)
 
 
 def glu(input: Tensor, dim: int = -1) -> Tensor:
     """The first half along `dim`, gated by the sigmoid of the second."""
     if input.ndim == 0:
         raise RuntimeError("glu does not support 0-dimensional tensors")
-    return ops.glu(input, axis=normalize_axis(dim, input.ndim))  # type: ignore[no-any-return]
+    return ops.glu(input, axis=normalize_axis(dim, input.ndim))
 
 
 def _axis(name: str, input: Tensor, dim: int | None) -> int:
@@ -189,17 +189,17 @@ def gumbel_softmax(logits: Tensor, tau: float = 1, hard: bool = False, eps: floa
     if not hard:
         return soft
     chosen = soft.detach().max(dim, keepdim=True)[1]
-    return soft.detach().new_zeros(soft.shape).scatter(dim, chosen, 1.0) - soft.detach() + soft  # type: ignore[no-any-return]
+    return soft.detach().new_zeros(soft.shape).scatter(dim, chosen, 1.0) - soft.detach() + soft
 
 
 def tanh(input: Tensor) -> Tensor:
     """tanh of every element."""
-    return ops.tanh(input)  # type: ignore[no-any-return]
+    return ops.tanh(input)
 
 
 def sigmoid(input: Tensor) -> Tensor:
     """1 / (1 + exp(-x)) of every element."""
-    return ops.sigmoid(input)  # type: ignore[no-any-return]
+    return ops.sigmoid(input)
 
 
 relu_, leaky_relu_, elu_, selu_, celu_, hardtanh_, threshold_, rrelu_ = (

@@ -50,7 +50,7 @@ def _laid_out_as(query: Tensor, out: Tensor) -> Tensor:
     """The result in the memory layout of the query: joining the heads again, `out.transpose(1, 2).view(...)`, then needs no copy."""
     if query.ndim != 4 or query._array.flags.c_contiguous or not query._array.swapaxes(1, 2).flags.c_contiguous:
         return out
-    return out.transpose(1, 2).contiguous().transpose(1, 2)  # type: ignore[no-any-return]
+    return out.transpose(1, 2).contiguous().transpose(1, 2)
 
 
 def _masked(scores: Tensor, mask: Tensor) -> Tensor:
@@ -88,7 +88,7 @@ def _repeated(query: Tensor, t: Tensor) -> Tensor:
     heads, own = query.shape[-3], t.shape[-3]
     if heads % own:
         raise RuntimeError(f"Number of heads in key and value must divide the number of heads in query, got {own} and {heads}")
-    return t.repeat_interleave(heads // own, -3)  # type: ignore[no-any-return]
+    return t.repeat_interleave(heads // own, -3)
 
 
 def _attention(scores: Tensor, masked: bool) -> Tensor:
@@ -96,7 +96,7 @@ def _attention(scores: Tensor, masked: bool) -> Tensor:
     if not masked:
         return softmax(scores, -1)
     nothing = (scores.detach() == -math.inf).all(-1, keepdim=True)
-    return ops.where(nothing, 0, softmax(ops.where(nothing, 0, scores), -1))  # type: ignore[no-any-return]
+    return ops.where(nothing, 0, softmax(ops.where(nothing, 0, scores), -1))
 
 
 # --- several heads
@@ -214,11 +214,11 @@ def _heads(t: Tensor, heads: int, given: Tensor | None = None, name: str = "") -
     head), in its place."""
     length, batch, width = t.shape
     if given is None:
-        return t.reshape(length, batch, heads, width // heads).permute(1, 2, 0, 3)  # type: ignore[no-any-return]
+        return t.reshape(length, batch, heads, width // heads).permute(1, 2, 0, 3)
     for dim, wanted in ((0, batch * heads), (2, width // heads)):
         if given.shape[dim] != wanted:
             raise AssertionError(f"expecting {name}.size({dim}) of {wanted}, but got {given.shape[dim]}")
-    return given.reshape(batch, heads, given.shape[1], width // heads)  # type: ignore[no-any-return]
+    return given.reshape(batch, heads, given.shape[1], width // heads)
 
 
 def _spread(mask: Tensor, batch: int, heads: int, length: int, source: int) -> Tensor:

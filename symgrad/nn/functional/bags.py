@@ -45,9 +45,9 @@ def embedding_bag(
     empty = weight.new_zeros(starts.numel(), weight.shape[1])
     total = empty.index_add(0, bags, ops.where(counted, rows, 0))
     if mode == "sum":
-        return total  # type: ignore[no-any-return]
+        return total
     sizes = starts.new_zeros(starts.numel(), 1).index_add(0, bags, counted.long())
-    return total / sizes.clamp_min(1)  # type: ignore[no-any-return]
+    return total / sizes.clamp_min(1)
 
 
 def _starts(input: Tensor, offsets: Tensor | None, include_last: bool) -> Tensor:
@@ -72,13 +72,13 @@ def _starts(input: Tensor, offsets: Tensor | None, include_last: bool) -> Tensor
         )
     if offsets.numel() and int(offsets[-1]) > input.numel():
         raise RuntimeError(f"offsets[-1] can not be greater than input's length {input.numel()} but got offsets[-1] of {int(offsets[-1])}")
-    return (offsets[:-1] if include_last else offsets).long()  # type: ignore[no-any-return]
+    return (offsets[:-1] if include_last else offsets).long()
 
 
 def _bag_numbers(starts: Tensor, count: int) -> Tensor:
     """For each element the number of its bag: how many bags have started."""
     begun = starts.new_zeros(count + 1).index_add(0, starts, starts.new_full(starts.shape, 1))
-    return begun.cumsum(0)[:count] - 1  # type: ignore[no-any-return]
+    return begun.cumsum(0)[:count] - 1
 
 
 def _largest(rows: Tensor, counted: Tensor, starts: Tensor, bags: Tensor) -> Tensor:
@@ -88,4 +88,4 @@ def _largest(rows: Tensor, counted: Tensor, starts: Tensor, bags: Tensor) -> Ten
     table = rows.new_full((starts.numel() * longest, rows.shape[1]), -math.inf)
     filled = table.index_put((bags * longest + place,), ops.where(counted, rows, -math.inf))
     largest = filled.reshape(starts.numel(), longest, -1).max(1)[0]
-    return ops.where(largest == -math.inf, 0, largest)  # type: ignore[no-any-return]
+    return ops.where(largest == -math.inf, 0, largest)

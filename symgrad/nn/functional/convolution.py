@@ -80,7 +80,7 @@ def _convolution(
     if any(p < 0 for p in pads):
         raise RuntimeError(f"{name}: negative padding is not supported, got {list(pads)}")
     out = ops.convolution(x, weight, bias, stride=strides, padding=pads, dilation=dilations, groups=groups)
-    return out if had_batch else out.squeeze(0)  # type: ignore[no-any-return]
+    return out if had_batch else out.squeeze(0)
 
 
 def conv1d(
@@ -150,7 +150,7 @@ def _cropped(full: Tensor, pads: Any, sizes: tuple[int, ...], bias: Tensor | Non
     more = [max(p + size - n, 0) for p, size, n in zip(pads, sizes, full.shape[2:], strict=True)]
     x = ops.pad(full, widths=((0, 0), (0, 0), *((0, m) for m in more)), value=0)
     out = x[(..., *(slice(p, p + size) for p, size in zip(pads, sizes, strict=True)))]
-    return out if bias is None else out + bias.reshape(-1, *(1,) * len(sizes))  # type: ignore[no-any-return]
+    return out if bias is None else out + bias.reshape(-1, *(1,) * len(sizes))
 
 
 def conv_transpose1d(

@@ -39,7 +39,7 @@ def ctc_loss(
     impossible = loss > -IMPOSSIBLE / 2
     loss = ops.where(impossible, 0.0 if zero_infinity else math.inf, loss)
     if reduction == "mean":
-        return (loss / lengths.clamp_min(1)).mean()  # type: ignore[no-any-return]
+        return (loss / lengths.clamp_min(1)).mean()
     return reduced(loss.squeeze(0) if single else loss, reduction)
 
 
@@ -48,7 +48,7 @@ def _lengths(name: str, given: Any, batch: int) -> Tensor:
     lengths = lengths.detach().to(int64).reshape(-1)
     if lengths.numel() != batch:
         raise RuntimeError(f"{name} must be of size batch_size: got {lengths.numel()} for {batch}")
-    return lengths  # type: ignore[no-any-return]
+    return lengths
 
 
 def _check(x: Tensor, times: Tensor, blank: int) -> None:
@@ -74,7 +74,7 @@ def _padded(targets: Tensor, lengths: Tensor, blank: int) -> Tensor:
         if targets.shape[1] < longest:
             raise RuntimeError(f"Expected targets to have size at least {longest} at dimension 1, but got size {list(targets.shape)}")
         rows = targets.long()[:, :longest]
-    return ops.where(line < lengths.unsqueeze(1), rows, blank)  # type: ignore[no-any-return]
+    return ops.where(line < lengths.unsqueeze(1), rows, blank)
 
 
 def _losses(x: Tensor, labels: Tensor, times: Tensor, lengths: Tensor, blank: int) -> Tensor:
@@ -98,11 +98,11 @@ def _losses(x: Tensor, labels: Tensor, times: Tensor, lengths: Tensor, blank: in
     ends = stack([2 * lengths, (2 * lengths - 1).clamp_min(0)], 1)
     last = alpha.gather(1, ends)
     last = ops.where((lengths.unsqueeze(1) == 0) & (arange(2) == 1), IMPOSSIBLE, last)
-    return -last.logsumexp(1) + _normalisation(x, times)  # type: ignore[no-any-return]
+    return -last.logsumexp(1) + _normalisation(x, times)
 
 
 def _normalisation(x: Tensor, times: Tensor) -> Tensor:
     """0 with the gradient exp(x): PyTorch's gradient is that of scores in front of a log_softmax, for which it vanishes."""
     odds = x.exp()
     counted = ops.where((arange(x.shape[0]).unsqueeze(1) < times).unsqueeze(2), odds - odds.detach(), 0)
-    return counted.sum((0, 2))  # type: ignore[no-any-return]
+    return counted.sum((0, 2))

@@ -26,8 +26,8 @@ def linear(input: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:
         raise RuntimeError(f"linear: t() expects a tensor with <= 2 dimensions, but self is {weight.ndim}D: weight {list(weight.shape)}")
     if weight.ndim == 1:
         out = ops.matmul(input, weight)
-        return out if bias is None else out + bias  # type: ignore[no-any-return]
-    return ops.linear(input, weight, bias)  # type: ignore[no-any-return]
+        return out if bias is None else out + bias
+    return ops.linear(input, weight, bias)
 
 
 def bilinear(input1: Tensor, input2: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:
@@ -39,7 +39,7 @@ def bilinear(input1: Tensor, input2: Tensor, weight: Tensor, bias: Tensor | None
         )
     left = ops.matmul(input1.unsqueeze(-2).unsqueeze(-3), weight)  # (..., out, 1, in2)
     out = ops.matmul(left, input2.unsqueeze(-1).unsqueeze(-3)).squeeze(-1).squeeze(-1)
-    return out if bias is None else out + bias  # type: ignore[no-any-return]
+    return out if bias is None else out + bias
 
 
 def embedding(
@@ -72,7 +72,7 @@ def embedding(
     if max_norm is not None:
         _renormalize(weight, input, max_norm, norm_type)
     scale = _rarities(input, weight) if scale_grad_by_freq else None
-    return ops.embedding(weight, input, scale, padding=None if padding_idx is None else padding_idx % rows)  # type: ignore[no-any-return]
+    return ops.embedding(weight, input, scale, padding=None if padding_idx is None else padding_idx % rows)
 
 
 @no_grad()
@@ -80,7 +80,7 @@ def _rarities(indices: Tensor, weight: Tensor) -> Tensor:
     """For each index, 1 / how often it occurs."""
     flat = indices.reshape(-1)
     counts = weight.new_zeros(weight.shape[0]).index_add(0, flat, weight.new_ones(flat.shape))
-    return 1 / counts[indices]  # type: ignore[no-any-return]
+    return 1 / counts[indices]
 
 
 @no_grad()
@@ -113,7 +113,7 @@ def one_hot(tensor: Tensor, num_classes: int = -1) -> Tensor:
     count = needed if num_classes == -1 else num_classes
     if count < needed:
         raise RuntimeError("Class values must be smaller than num_classes.")
-    return ops.eq(tensor.unsqueeze(-1), arange(count)).long()  # type: ignore[no-any-return]
+    return ops.eq(tensor.unsqueeze(-1), arange(count)).long()
 
 
 def pad(input: Tensor, pad: Sequence[int], mode: str = "constant", value: float | None = None) -> Tensor:
@@ -131,7 +131,7 @@ def pad(input: Tensor, pad: Sequence[int], mode: str = "constant", value: float 
     crops = tuple((max(-b, 0), max(-a, 0)) for b, a in pairs)
     out = ops.crop(input, widths=crops) if any(map(any, crops)) else input
     widths = tuple((max(b, 0), max(a, 0)) for b, a in pairs)
-    return ops.pad(out, widths=widths, value=0 if value is None else value)  # type: ignore[no-any-return]
+    return ops.pad(out, widths=widths, value=0 if value is None else value)
 
 
 def _pad_by_index(input: Tensor, pairs: list[tuple[int, int]], mode: str, length: int) -> Tensor:

@@ -37,7 +37,7 @@ def reduced(value: Tensor, reduction: str) -> Tensor:
     """The values themselves, their mean or their sum."""
     if reduction == "none":
         return value
-    return value.mean() if reduction == "mean" else value.sum()  # type: ignore[no-any-return]
+    return value.mean() if reduction == "mean" else value.sum()
 
 
 def _warn_sizes(name: str, input: Tensor, target: Tensor) -> None:
@@ -77,7 +77,7 @@ def mse_loss(
     reduction = legacy(size_average, reduce, reduction)
     _warn_sizes("mse_loss", input, target)
     if weight is None:
-        return ops.mse_loss(input, target, reduction=reduction)  # type: ignore[no-any-return]
+        return ops.mse_loss(input, target, reduction=reduction)
     _same_size(input, weight)
     return _by_weight((input - target) ** 2, weight, reduction)
 
@@ -109,7 +109,7 @@ def smooth_l1_loss(
     if beta == 0:
         return l1_loss(input, target, size_average, reduce, reduction)
     _warn_sizes("smooth_l1_loss", input, target)
-    return ops.smooth_l1_loss(input, target, reduction=legacy(size_average, reduce, reduction), beta=beta)  # type: ignore[no-any-return]
+    return ops.smooth_l1_loss(input, target, reduction=legacy(size_average, reduce, reduction), beta=beta)
 
 
 def huber_loss(input: Tensor, target: Tensor, reduction: str = "mean", delta: float = 1.0, weight: Tensor | None = None) -> Tensor:
@@ -119,7 +119,7 @@ def huber_loss(input: Tensor, target: Tensor, reduction: str = "mean", delta: fl
     _warn_sizes("huber_loss", input, target)
     reduction = legacy(None, None, reduction)
     if weight is None:
-        return ops.huber_loss(input, target, reduction=reduction, delta=delta)  # type: ignore[no-any-return]
+        return ops.huber_loss(input, target, reduction=reduction, delta=delta)
     _same_size(input, weight)
     return reduced(ops.huber_loss(input, target, reduction="none", delta=delta) * weight, reduction)
 
@@ -144,7 +144,7 @@ def binary_cross_entropy(
     if input.numel() and not (float(input._array.min()) >= 0 and float(input._array.max()) <= 1):
         raise RuntimeError("all elements of input should be between 0 and 1")
     _not_differentiated("binary_cross_entropy", weight=weight)
-    return ops.binary_cross_entropy(input, target, weight, reduction=reduction)  # type: ignore[no-any-return]
+    return ops.binary_cross_entropy(input, target, weight, reduction=reduction)
 
 
 def binary_cross_entropy_with_logits(
@@ -161,7 +161,7 @@ def binary_cross_entropy_with_logits(
     if target.shape != input.shape:
         raise ValueError(f"Target size ({target.shape}) must be the same as input size ({input.shape})")
     _not_differentiated("binary_cross_entropy_with_logits", weight=weight, pos_weight=pos_weight)
-    return ops.binary_cross_entropy_with_logits(input, target, weight, pos_weight, reduction=reduction)  # type: ignore[no-any-return]
+    return ops.binary_cross_entropy_with_logits(input, target, weight, pos_weight, reduction=reduction)
 
 
 def _check_target_shape(name: str, input: Tensor, target: Tensor) -> None:
@@ -214,7 +214,7 @@ def nll_loss(
         )
     if weight is not None and weight.dtype != input.dtype:
         raise RuntimeError(f"nll_loss: expected scalar type {word(input._array.dtype)} but found {word(weight._array.dtype)} for weight")
-    return ops.nll_loss(input, index, weight, axis=axis, ignore_index=ignore_index, reduction=reduction)  # type: ignore[no-any-return]
+    return ops.nll_loss(input, index, weight, axis=axis, ignore_index=ignore_index, reduction=reduction)
 
 
 def cross_entropy(
@@ -257,9 +257,9 @@ def _smooth_part(logs: Tensor, target: Tensor, weight: Tensor | None, ignore_ind
     if reduction != "mean":
         return reduced(value, reduction)
     if weight is None:
-        return value.sum() / counted.sum()  # type: ignore[no-any-return]
+        return value.sum() / counted.sum()
     factors = ops.embedding(weight, ops.where(counted, target, 0), None, padding=None)
-    return value.sum() / ops.where(counted, factors, 0).sum()  # type: ignore[no-any-return]
+    return value.sum() / ops.where(counted, factors, 0).sum()
 
 
 def _cross_entropy_of_probabilities(logs: Tensor, target: Tensor, weight: Tensor | None, reduction: str, smoothing: float) -> Tensor:
@@ -289,7 +289,7 @@ def kl_div(
         )
     value = target.exp() * (target - input) if log_target else ops.xlogy(target, target) - target * input
     if reduction == "batchmean":
-        return value.sum() / input.shape[0] if input.ndim else value.sum()  # type: ignore[no-any-return]
+        return value.sum() / input.shape[0] if input.ndim else value.sum()
     return reduced(value, legacy(size_average, reduce, reduction))
 
 

@@ -49,7 +49,7 @@ def soft_margin_loss(
     input: Tensor, target: Tensor, size_average: bool | None = None, reduce: bool | None = None, reduction: str = "mean"
 ) -> Tensor:
     """log(1 + exp(-target input))."""
-    return ops.soft_margin_loss(input, target, reduction=legacy(size_average, reduce, reduction))  # type: ignore[no-any-return]
+    return ops.soft_margin_loss(input, target, reduction=legacy(size_average, reduce, reduction))
 
 
 def triplet_margin_loss(

@@ -25,7 +25,7 @@ __all__ = [
 def _affine(
     input: Tensor, weight: Any, bias: Any, axes: tuple[int, ...], eps: float, title: str, shape: tuple[int, ...] | None = None
 ) -> tuple[Tensor, Tensor, Tensor]:
-    return ops.affine_norm(  # type: ignore[no-any-return]
+    return ops.affine_norm(
         input, 1 if weight is None else weight, 0 if bias is None else bias, axes=axes, eps=eps, shape=shape, title=f"{title}Backward0"
     )
 
@@ -74,11 +74,11 @@ def rms_norm(input: Tensor, normalized_shape: Sequence[int], weight: Tensor | No
     require_one_type("rms_norm", input, weight=weight)
     if is_half(input._array.dtype):  # squares leave the range of half precision
         narrow = input.dtype
-        return rms_norm(input.float(), shape, None if weight is None else weight.float(), eps).to(narrow)  # type: ignore[no-any-return]
+        return rms_norm(input.float(), shape, None if weight is None else weight.float(), eps).to(narrow)
     eps = finfo(input.dtype).eps if eps is None else eps
     axes = tuple(range(input.ndim - len(shape), input.ndim))
     out = input * ((input * input).mean(axes, True) + eps).rsqrt()
-    return out if weight is None else out * weight  # type: ignore[no-any-return]
+    return out if weight is None else out * weight
 
 
 def batch_norm(
@@ -120,14 +120,14 @@ def _as_input(out: Tensor, input: Tensor) -> Tensor:
 
 def _unchanged(input: Tensor, scale: Any, shift: Any) -> Tensor:
     """For empty inputs, which have no statistics: weight and bias get gradients of zeros."""
-    return ops.normalize_by(input, 0, 1, 1 if scale is None else scale, 0 if shift is None else shift)  # type: ignore[no-any-return]
+    return ops.normalize_by(input, 0, 1, 1 if scale is None else scale, 0 if shift is None else shift)
 
 
 def _by_statistics(input: Tensor, mean: Tensor, var: Tensor, scale: Any, shift: Any, eps: float) -> Tensor:
     shape = (mean.numel(), *(1,) * (input.ndim - 2))
     rate = ops.reshape(ops.rsqrt(var.detach() + eps), shape=shape)
     middle = ops.reshape(mean.detach(), shape=shape)
-    return ops.normalize_by(input, middle, rate, 1 if scale is None else scale, 0 if shift is None else shift)  # type: ignore[no-any-return]
+    return ops.normalize_by(input, middle, rate, 1 if scale is None else scale, 0 if shift is None else shift)
 
 
 def _track(running_mean: Any, running_var: Any, mean: Tensor, rate: Tensor, count: int, momentum: float, eps: float) -> None:
@@ -165,7 +165,7 @@ def group_norm(input: Tensor, num_groups: int, weight: Tensor | None = None, bia
                 f"Expected {name} to be a vector of size equal to the number of channels in input, but got {name} of shape"
                 f" {list(parameter.shape)} and input of shape {list(input.shape)}"
             )
-        return ops.reshape(parameter, shape=(1, num_groups, c // num_groups, *(1,) * len(rest)))  # type: ignore[no-any-return]
+        return ops.reshape(parameter, shape=(1, num_groups, c // num_groups, *(1,) * len(rest)))
 
     axes = tuple(range(2, len(shape)))
     return _affine(input, arranged("weight", weight), arranged("bias", bias), axes, eps, "NativeGroupNorm", shape)[0]
@@ -211,13 +211,13 @@ def local_response_norm(input: Tensor, size: int, alpha: float = 1e-4, beta: flo
     squares = (input * input).reshape(input.shape[0], 1, input.shape[1], -1)
     padded = ops.pad(squares, widths=((0, 0), (0, 0), (size // 2, (size - 1) // 2), (0, 0)), value=0)
     means = avg_pool2d(padded, (size, 1), 1).reshape(input.shape)
-    return input / (means * alpha + k) ** beta  # type: ignore[no-any-return]
+    return input / (means * alpha + k) ** beta
 
 
 def normalize(input: Tensor, p: float = 2.0, dim: Any = 1, eps: float = 1e-12, out: Tensor | None = None) -> Tensor:
     """Divided by the p-norm along `dim`."""
     result = input / input.norm(p, dim, True).clamp_min(eps).expand_as(input)
-    return result if out is None else out.copy_(result)  # type: ignore[no-any-return]
+    return result if out is None else out.copy_(result)
 
 
 def cosine_similarity(x1: Tensor, x2: Tensor, dim: int = 1, eps: float = 1e-8) -> Tensor:
@@ -230,14 +230,14 @@ def cosine_similarity(x1: Tensor, x2: Tensor, dim: int = 1, eps: float = 1e-8) -
     x1, x2 = (x if x._array.dtype == common else ops.cast(x, dtype=common) for x in (x1, x2))
     if x1.shape != x2.shape:  # a dimension of size 1 counts as often as it is repeated, also in the norms
         x1, x2 = broadcast_tensors(x1, x2)
-    return ((x1 / held(x1.norm(2, dim, True), eps)) * (x2 / held(x2.norm(2, dim, True), eps))).sum(dim)  # type: ignore[no-any-return]
+    return ((x1 / held(x1.norm(2, dim, True), eps)) * (x2 / held(x2.norm(2, dim, True), eps))).sum(dim)
 
 
 def held(x: Tensor, low: float) -> Tensor:
     """`x`, at least `low`; the gradient passes everywhere, as in PyTorch, which raises the values without recording it."""
-    return x + (low - x.detach()).clamp_min(0)  # type: ignore[no-any-return]
+    return x + (low - x.detach()).clamp_min(0)
 
 
 def pairwise_distance(x1: Tensor, x2: Tensor, p: float = 2.0, eps: float = 1e-6, keepdim: bool = False) -> Tensor:
     """The p-norm of x1 - x2 along the last dimension."""
-    return (x1 - x2 + eps).norm(p, -1, keepdim)  # type: ignore[no-any-return]
+    return (x1 - x2 + eps).norm(p, -1, keepdim)

@@ -114,7 +114,7 @@ def _avg_pool(n: int, input: Tensor, kernel: Any, stride: Any, padding: Any, cei
     x, had_batch = batched(name, input, n)
     window = _window(name, n, x, kernel, stride, padding, 1, ceil_mode)
     out = ops.avg_pool(x, count_include_pad=include, divisor_override=divisor, **window)
-    return out if had_batch else out.squeeze(0)  # type: ignore[no-any-return]
+    return out if had_batch else out.squeeze(0)
 
 
 def avg_pool1d(
@@ -147,7 +147,7 @@ def _lp_pool(n: int, input: Tensor, norm_type: float, kernel_size: Any, stride: 
         return -_max_pool(n, -input.abs(), kernel_size, stride, 0, 1, ceil_mode)[0]
     means = _avg_pool(n, input.pow(norm_type), kernel_size, stride, 0, ceil_mode, True, None)
     count = math.prod(spread(f"lp_pool{n}d: kernel_size", kernel_size, n))
-    return (means.sign() * relu(means.abs())).mul(count).pow(1 / norm_type)  # type: ignore[no-any-return]
+    return (means.sign() * relu(means.abs())).mul(count).pow(1 / norm_type)
 
 
 def lp_pool1d(input: Tensor, norm_type: float, kernel_size: Sizes, stride: Any = None, ceil_mode: bool = False) -> Tensor:
@@ -178,7 +178,7 @@ def _adaptive(n: int, input: Tensor, output_size: Any) -> Tensor:
     x, had_batch = batched(name, input, n)
     sizes = _adaptive_sizes(name, n, x, output_size)
     out = x.narrow(2, 0, 0).reshape(*x.shape[:2], *sizes) if 0 in sizes else ops.adaptive_avg_pool(x, output_size=sizes)
-    return out if had_batch else out.squeeze(0)  # type: ignore[no-any-return]
+    return out if had_batch else out.squeeze(0)
 
 
 def adaptive_avg_pool1d(input: Tensor, output_size: Any) -> Tensor:
@@ -218,18 +218,18 @@ def _adaptive_windows(size: int, count: int) -> Tensor:
     """The places of `count` nearly equal windows, one row for each."""
     starts, stops = (arange(count) * size) // max(count, 1), ((arange(count) + 1) * size + count - 1) // max(count, 1)
     longest = -(-size // count) + (size % count > 0) if count else 1
-    return (starts.unsqueeze(1) + arange(longest)).minimum(stops.unsqueeze(1) - 1)  # type: ignore[no-any-return]
+    return (starts.unsqueeze(1) + arange(longest)).minimum(stops.unsqueeze(1) - 1)
 
 
 def _opened(x: Tensor, dim: int, index: Tensor) -> Tensor:
     """A dimension as two: the windows, and the places in each."""
-    return x.index_select(dim, index.reshape(-1)).unflatten(dim, tuple(index.shape))  # type: ignore[no-any-return]
+    return x.index_select(dim, index.reshape(-1)).unflatten(dim, tuple(index.shape))
 
 
 def _taps_last(x: Tensor, lead: int, taps: tuple[int, ...]) -> Tensor:
     """(..., windows, taps, windows, taps, ...) with all taps in one last dimension."""
     kept = [dim for dim in range(x.ndim) if dim - lead not in taps]
-    return x.permute(*kept, *(lead + tap for tap in taps)).flatten(len(kept))  # type: ignore[no-any-return]
+    return x.permute(*kept, *(lead + tap for tap in taps)).flatten(len(kept))
 
 
 def adaptive_max_pool1d(input: Tensor, output_size: Any, return_indices: bool = False) -> Any:
@@ -266,7 +266,7 @@ def _max_unpool(
         raise RuntimeError(f"{name}: found an invalid max index, from {int(places.min())} to {int(places.max())}, for output size {sizes}")
     flat = x.new_zeros(*x.shape[:2], math.prod(sizes)).scatter(2, places, x.flatten(2))
     out = flat.reshape(*x.shape[:2], *sizes)
-    return out if had_batch else out.squeeze(0)  # type: ignore[no-any-return]
+    return out if had_batch else out.squeeze(0)
 
 
 def _unpooled_sizes(wanted: list[int], usual: list[int], strides: tuple[int, ...]) -> list[int]:

@@ -57,7 +57,7 @@ def unfold(input: Tensor, kernel_size: Sizes, dilation: Sizes = 1, padding: Size
     columns = x.flatten(2).index_select(2, places).reshape(
         x.shape[0], x.shape[1] * math.prod(kernel), math.prod(counts)
     )
-    return columns if had_batch else columns.squeeze(0)  # type: ignore[no-any-return]
+    return columns if had_batch else columns.squeeze(0)
 
 
 def fold(
@@ -107,7 +107,7 @@ def pixel_shuffle(input: Tensor, upscale_factor: int) -> Tensor:
     n = len(lead)
     parts = input.reshape(*lead, channels // r**2, r, r, height, width)
     mixed = parts.permute(*range(n), n, n + 3, n + 1, n + 4, n + 2)
-    return mixed.reshape(*lead, channels // r**2, height * r, width * r)  # type: ignore[no-any-return]
+    return mixed.reshape(*lead, channels // r**2, height * r, width * r)
 
 
 def pixel_unshuffle(input: Tensor, downscale_factor: int) -> Tensor:
@@ -124,7 +124,7 @@ def pixel_unshuffle(input: Tensor, downscale_factor: int) -> Tensor:
     n = len(lead)
     parts = input.reshape(*lead, channels, height // r, r, width // r, r)
     mixed = parts.permute(*range(n), n, n + 2, n + 4, n + 1, n + 3)
-    return mixed.reshape(*lead, channels * r**2, height // r, width // r)  # type: ignore[no-any-return]
+    return mixed.reshape(*lead, channels * r**2, height // r, width // r)
 
 
 def channel_shuffle(input: Tensor, groups: int) -> Tensor:
@@ -135,7 +135,7 @@ def channel_shuffle(input: Tensor, groups: int) -> Tensor:
         raise RuntimeError(f"Number of groups to divide channels in must be positive. Value of groups:{groups}")
     if input.shape[1] % groups:
         raise RuntimeError(f"Number of channels must be divisible by groups. Got {input.shape[1]} channels and {groups} groups.")
-    return input.unflatten(1, (groups, -1)).transpose(1, 2).flatten(1, 2)  # type: ignore[no-any-return]
+    return input.unflatten(1, (groups, -1)).transpose(1, 2).flatten(1, 2)
 
 
 # --- interpolation: along each dimension, a sum of elements times weights

@@ -63,7 +63,7 @@ def improve(matrix: Tensor, u: Tensor, v: Tensor, times: int, eps: float) -> Non
 
 def as_matrix(weight: Tensor, dim: int) -> Tensor:
     """A weight with one row for each output."""
-    return weight.movedim(dim, 0).flatten(1)  # type: ignore[no-any-return]
+    return weight.movedim(dim, 0).flatten(1)
 
 
 def first_vectors(matrix: Tensor, eps: float) -> list[Tensor]:
@@ -73,7 +73,7 @@ def first_vectors(matrix: Tensor, eps: float) -> list[Tensor]:
 
 def divided(weight: Tensor, matrix: Tensor, u: Tensor, v: Tensor) -> Tensor:
     """A weight over its largest singular value. The vectors are copied, since the next forward changes them in place."""
-    return weight / u.clone().vdot(matrix.mv(v.clone()))  # type: ignore[no-any-return]
+    return weight / u.clone().vdot(matrix.mv(v.clone()))
 
 
 def outputs_of(module: Module) -> int:

@@ -86,7 +86,7 @@ def invert_permutation(permutation: Tensor | None) -> Tensor | None:
     """Where each element went: the inverse of a permutation given by indices."""
     if permutation is None:
         return None
-    return empty_like(permutation).scatter_(0, permutation, arange(permutation.numel()))  # type: ignore[no-any-return]
+    return empty_like(permutation).scatter_(0, permutation, arange(permutation.numel()))
 
 
 def _check_lengths(lengths: list[int], batch: int, steps: int) -> None:

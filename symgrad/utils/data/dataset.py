@@ -65,6 +65,7 @@ def _rows(position: int, data: Any) -> Tensor:
         data = as_tensor(data)
     if not data.ndim:
         raise TypeError(f"TensorDataset: argument {position} has no dimensions, and the first one counts the samples")
+    assert isinstance(data, Tensor)
     return data
 
 
