@@ -14,6 +14,7 @@ from scipy.optimize import isotonic_regression
 from symgrad.compiler.autodiff.pull import grad
 from symgrad.compiler.drawing.boxes import sketch
 from symgrad.compiler.drawing.layout import Node, _crossings, _settle, lay_out
+from symgrad.compiler.drawing.svg import _title, svg
 from symgrad.compiler.ir.builder import xp
 from symgrad.compiler.ir.graph import Graph, input_value
 
@@ -265,3 +266,16 @@ def test_an_empty_picture_has_only_margins():
     assert (found.nodes, found.routes, found.tags, found.width, found.height) == ([], [], {}, 28, 28)
     root = ElementTree.fromstring(Graph([], []).draw())
     assert (root.get("width"), root.get("height"), len(root)) == ("28", "28", 0)
+
+
+def test_wide_characters_take_the_room_of_two():
+    narrow, wide = (sketch(Graph([X], [xp.sin(X)], [label]), 9) for label in ("x" * 20, "数" * 10))
+    widths = [float(ElementTree.fromstring(svg(s)).find(f"{SVG}g/{SVG}rect").get("width")) for s in (narrow, wide)]
+    assert widths[0] == widths[1]
+
+
+def test_notes_keep_their_lines_and_lose_control_characters():
+    graph = Graph([X], [xp.exp(xp.sin(X))], ["a\x07b"])
+    titles = [t.text for t in ElementTree.fromstring(svg(sketch(graph, 3))).iter(f"{SVG}title")]
+    assert titles[1] == "%1 = sin(%0) : float64[2, 3]\n%2 = exp(%1) : float64[2, 3]"
+    assert _title("a\x07b\n") == "<title>a\N{REPLACEMENT CHARACTER}b\n</title>"

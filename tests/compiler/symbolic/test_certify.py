@@ -10,7 +10,18 @@ from symgrad.compiler.ir.builder import apply, xp
 from symgrad.compiler.ir.control_flow import SCAN, WHILE
 from symgrad.compiler.ir.graph import Graph, input_value
 from symgrad.compiler.symbolic import certify as module
-from symgrad.compiler.symbolic.certify import Certificate, Comparison, _along, _Bounds, _complex_step, _definite, _difference, _length
+from symgrad.compiler.symbolic.certify import (
+    Certificate,
+    Comparison,
+    _along,
+    _Bounds,
+    _complex_step,
+    _definite,
+    _difference,
+    _eager,
+    _inside,
+    _length,
+)
 
 X = input_value(0, (), np.float64)
 
@@ -160,3 +171,25 @@ def test_symmetric_directions_are_used_where_one_triangle_is_read():
     a = np.random.default_rng(3).normal(size=(3, 3))
     certificate = compared(lambda a: (sg.linalg.eigvalsh(a) * sg.tensor([1.0, 2.0, 3.0], dtype=sg.float64)).sum(), sg.tensor(a + a.T))
     assert certificate.ok, certificate
+
+
+def test_matrices_for_which_a_function_has_no_value_anywhere_are_kept():
+    a = np.ones((2, 2))
+    source = Source(lambda a: a * float("nan"))
+    assert _inside(source, [a], symmetric=False)[0] is a
+    assert _inside(source, [a], symmetric=True)[0] is a
+    shifted = Source(lambda a: (a - 1.5).log())  # a value for A Aᵀ + I = [[3, 2], [2, 3]] only
+    np.testing.assert_array_equal(_inside(shifted, [a], symmetric=False)[0], [[3, 2], [2, 3]])
+
+
+def test_the_derivative_of_a_constant_is_zero():
+    for f, wrt in ((lambda x: x.floor() + 1, (0,)), (lambda x: x + 1, (0, 0))):
+        found = _eager(Source(f), [np.array([1.5, 2.5])], wrt, (np.ones(2),) * len(wrt))
+        assert np.asarray(found).tolist() == [0, 0]
+
+
+def test_differences_of_large_values_may_lose_digits():
+    """A value of 1e9 beside a slope of 1: its rounding errors, divided by h, are 10 eps / h * 1e9 of the slope."""
+    bounds = _Bounds(Graph([X], [X]), Source(lambda x: x), [np.array(1.0)], single=False)
+    found = bounds.comparison("f", "central differences", np.array(2.0), np.array(2.0), lambda arrays: arrays[0], np.array(1e9))
+    assert found.limit == pytest.approx(1e-5 + 10 * np.finfo(float).eps / 1e-3 * 1e9 / 2, rel=1e-9)
