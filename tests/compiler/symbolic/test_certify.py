@@ -193,3 +193,25 @@ def test_differences_of_large_values_may_lose_digits():
     bounds = _Bounds(Graph([X], [X]), Source(lambda x: x), [np.array(1.0)], single=False)
     found = bounds.comparison("f", "central differences", np.array(2.0), np.array(2.0), lambda arrays: arrays[0], np.array(1e9))
     assert found.limit == pytest.approx(1e-5 + 10 * np.finfo(float).eps / 1e-3 * 1e9 / 2, rel=1e-9)
+
+
+LINEAR = {"x + 1": lambda x: x + 1, "3 x": lambda x: 3 * x, "x + x": lambda x: x + x, "sum": lambda x: (2 * x).sum()}
+LINEAR |= {"floor": lambda x: x.floor()}
+
+
+@pytest.mark.parametrize("order", [2, 3])
+@pytest.mark.parametrize("name", LINEAR)
+def test_higher_derivatives_of_linear_functions_are_certified(name, order):
+    for x in (sg.tensor([0.3, 0.6]), sg.tensor(0.4)):
+        assert compared(LINEAR[name], x, order=order)
+
+
+def test_a_wrong_second_derivative_of_a_linear_function_is_not_certified(monkeypatch):
+    derivation = sg.derive(lambda x: 3 * x, order=2)(sg.tensor(0.4))
+    own = type(derivation).evaluate
+    monkeypatch.setattr(type(derivation), "evaluate", lambda *args, **options: [*own(*args, **options)[:2], np.array(1.0)])
+    assert [c.formula for c in derivation.certify().comparisons if not c.ok] == ["∂²f/∂x∂x"]
+
+
+def test_mixed_derivatives_that_vanish_are_certified():
+    assert compared(lambda x, y: x * x + y, sg.tensor(0.4), sg.tensor(0.3), order=2)
