@@ -267,3 +267,121 @@ def test_ways_to_convert(convert):
     assert convert(layer) is layer
     assert {p.dtype for p in layer.parameters()} == {sg.float64}
     assert layer.to("cpu").cpu().weight.dtype is sg.float64
+
+
+@pytest.mark.parametrize("name", ARGUMENTS)
+def test_a_seed_makes_the_same_layer(name):
+    layers = []
+    for _ in range(2):
+        sg.manual_seed(3)
+        layers.append(getattr(nn, name)(*ARGUMENTS[name]))
+    pairs = zip(layers[0].parameters(), layers[1].parameters(), strict=True)
+    assert all(np.array_equal(a.detach().numpy(), b.detach().numpy()) for a, b in pairs)
+    if hasattr(layers[0], "reset_parameters"):
+        first = [p.tolist() for p in layers[0].parameters()]
+        with sg.no_grad():
+            for p in layers[0].parameters():
+                p.fill_(99.0)
+        sg.manual_seed(3)
+        layers[0].reset_parameters()
+        assert [p.tolist() for p in layers[0].parameters()] == first
+
+
+# --- a single example
+
+
+SINGLE = {  # and the shape of one example
+    "Conv1d(2, 3, 2)": (2, 5), "Conv2d(2, 3, 2)": (2, 5, 4), "Conv3d(2, 3, 2)": (2, 3, 4, 5), "ConvTranspose1d(2, 3, 2)": (2, 5),
+    "ConvTranspose2d(2, 3, 2, 2, output_padding=1)": (2, 5, 4), "ConvTranspose3d(2, 3, 2)": (2, 3, 2, 2), "MaxPool1d(2)": (2, 6),
+    "MaxPool2d(2)": (2, 6, 4), "MaxPool3d(2)": (2, 4, 4, 6), "AvgPool1d(2)": (2, 6), "AvgPool2d(2)": (2, 6, 4),
+    "AvgPool3d(2)": (2, 4, 4, 6),
+    "LPPool1d(2, 2)": (2, 6), "LPPool2d(2, 2)": (2, 6, 4), "AdaptiveAvgPool1d(2)": (2, 5), "AdaptiveAvgPool2d(2)": (2, 5, 4),
+    "AdaptiveAvgPool3d(2)": (2, 3, 4, 5), "AdaptiveMaxPool1d(2)": (2, 5), "AdaptiveMaxPool2d(2)": (2, 5, 4),
+    "AdaptiveMaxPool3d(2)": (2, 3, 4, 5), "Unfold(2)": (2, 5, 4), "Fold((3, 4), 2)": (8, 6), "InstanceNorm1d(2)": (2, 5),
+    "InstanceNorm2d(2)": (2, 5, 4), "ReflectionPad1d(1)": (2, 5), "ReplicationPad2d(1)": (2, 5, 4), "CircularPad3d(1)": (2, 3, 4, 5),
+    "MaxPool2d(2, return_indices=True)": (2, 6, 4), "AdaptiveMaxPool2d(2, return_indices=True)": (2, 5, 4),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("text", SINGLE)
+def test_one_example_is_a_batch_of_one_without_its_dimension(text):
+    sg.manual_seed(0)
+    layer, data = eval(f"nn.{text}", {"nn": nn}), sg.randn(SINGLE[text])
+    alone, batch = layer(data), layer(data.unsqueeze(0))
+    several = isinstance(alone, tuple)
+    for one, many in zip(alone if several else [alone], batch if several else [batch], strict=True):
+        assert many.shape == (1, *one.shape)
+        np.testing.assert_allclose(one.detach().numpy(), many[0].detach().numpy(), rtol=1e-6)
+
+
+def test_one_sequence_of_labels():
+    log_probs = sg.randn(6, 4).log_softmax(1)
+    for reduction in ("none", "sum", "mean"):
+        alone = F.ctc_loss(log_probs, sg.tensor([1, 2]), sg.tensor(6), sg.tensor(2), reduction=reduction)
+        batch = F.ctc_loss(log_probs.unsqueeze(1), sg.tensor([[1, 2]]), [6], [2], reduction=reduction)
+        assert alone.shape == ()
+        assert alone.item() == pytest.approx(batch.sum().item())
+
+
+def test_an_output_padding_of_a_stride_holds_the_bias():
+    data, weight, bias = sg.ones(1, 1, 2), sg.ones(1, 1, 1), sg.tensor([0.5])
+    assert F.conv_transpose1d(data, weight, bias, stride=1, dilation=2, output_padding=1).tolist() == [[[1.5, 1.5, 0.5]]]
+    assert F.conv_transpose1d(data, weight, None, stride=1, dilation=2, output_padding=1).tolist() == [[[1, 1, 0]]]
+
+
+# --- the functions at the top
+
+
+def test_norms_at_the_top_take_weights_first():
+    data = sg.randn(4, 6, 3)
+    weight, bias, mean, var = (sg.arange(6.0) + n for n in range(1, 5))
+    wanted = F.batch_norm(data, mean, var, weight, bias, False, 0.1, 0.25)
+    assert sg.batch_norm(data, weight, bias, mean, var, False, 0.1, 0.25).tolist() == wanted.tolist()
+    wanted = F.instance_norm(data, mean, var, weight, bias, False, 0.1, 0.25)
+    assert sg.instance_norm(data, weight, bias, mean, var, False, 0.1, 0.25).tolist() == wanted.tolist()
+    assert sg.group_norm(data, 3, weight, bias, 0.25).tolist() == F.group_norm(data, 3, weight, bias, 0.25).tolist()
+    assert sg.layer_norm(data, [3], weight[:3], bias[:3], 0.25).tolist() == F.layer_norm(data, [3], weight[:3], bias[:3], 0.25).tolist()
+    rows = sg.arange(6.0).reshape(3, 2).requires_grad_()
+    assert sg.embedding(rows, sg.tensor([2, 0])).tolist() == [[4, 5], [0, 1]]
+    sg.embedding(rows, sg.tensor([2, 1]), 1).sum().backward()
+    assert rows.grad.tolist() == [[0, 0], [0, 0], [1, 1]]
+    assert sg.alpha_dropout(data, 0.5, False) is data
+
+
+# --- generators
+
+
+@pytest.mark.parametrize(
+    "fill",
+    [
+        lambda t, g: nn.init.uniform_(t, 1.0, 2.0, g), lambda t, g: nn.init.normal_(t, 1.0, 2.0, g),
+        lambda t, g: nn.init.trunc_normal_(t, generator=g), lambda t, g: nn.init.trunc_normal_(t, a=1.0, b=1.5, generator=g),
+        lambda t, g: nn.init.xavier_uniform_(t, generator=g), lambda t, g: nn.init.xavier_normal_(t, generator=g),
+        lambda t, g: nn.init.kaiming_uniform_(t, generator=g), lambda t, g: nn.init.kaiming_normal_(t, generator=g),
+        lambda t, g: nn.init.orthogonal_(t, generator=g),
+    ],
+)  # fmt: skip
+def test_a_generator_is_the_only_source_of_draws(fill):
+    sg.manual_seed(1)
+    before = sg.get_rng_state()
+    seen = []
+    for seed in (5, 5, 6):
+        tensor = sg.zeros(4, 5)
+        assert fill(tensor, sg.Generator().manual_seed(seed)) is tensor
+        seen.append(tensor.tolist())
+    assert seen[0] == seen[1] != seen[2]
+    assert sg.get_rng_state().tolist() == before.tolist()
+
+
+# --- states of recurrent layers
+
+
+@pytest.mark.parametrize("kind", [nn.RNN, nn.LSTM, nn.GRU])
+def test_states_have_the_rank_of_the_input(kind):
+    layer = kind(2, 3)
+    which = "hx and cx" if kind is nn.LSTM else "hx"
+    for data, state, words in ((sg.ones(4, 1, 2), sg.ones(1, 3), "batched 3-D"), (sg.ones(4, 2), sg.ones(1, 1, 3), "unbatched 2-D")):
+        given = (state, state) if kind is nn.LSTM else state
+        got = f"\\({state.ndim}-D, {state.ndim}-D\\) tensors" if kind is nn.LSTM else f"{state.ndim}-D tensor"
+        with pytest.raises(RuntimeError, match=f"For {words} input, {which} should also be {5 - state.ndim}-D but got {got}"):
+            layer(data, given)

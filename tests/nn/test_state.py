@@ -208,3 +208,38 @@ def test_hooks_around_loading():
     net.register_load_state_dict_post_hook(lambda module, keys: keys)
     with pytest.raises(AssertionError, match="not expected to return new values"):
         net.load_state_dict(state)
+
+
+def test_keys_that_no_post_hook_excuses_raise_after_the_writing():
+    layer, seen = nn.Linear(1, 1), []
+    layer.register_load_state_dict_post_hook(lambda module, keys: seen.append((list(keys.missing_keys), list(keys.unexpected_keys))))
+    with pytest.raises(RuntimeError, match=r'Missing key\(s\) in state_dict: "bias"'):
+        layer.load_state_dict({"weight": sg.full((1, 1), 5.0), "more": sg.ones(1)})
+    assert seen == [(["bias"], ["more"])]
+    assert layer.weight.item() == 5
+    result = layer.load_state_dict({"weight": sg.full((1, 1), 6.0), "more": sg.ones(1)}, strict=False)
+    assert repr(result) == "_IncompatibleKeys(missing_keys=['bias'], unexpected_keys=['more'])"
+
+
+def test_buffers_that_are_not_persistent_are_no_state():
+    module = nn.Module()
+    module.register_buffer("kept", sg.ones(1))
+    module.register_buffer("lost", sg.ones(1), persistent=False)
+    assert list(module.state_dict()) == ["kept"]
+    module.lost = sg.zeros(1)  # stays what it is
+    assert list(module.state_dict()) == ["kept"]
+    module.lost = nn.Buffer(sg.zeros(1))
+    module.kept = nn.Buffer(sg.zeros(1), persistent=False)
+    assert list(module.state_dict()) == ["lost"]
+    assert module.load_state_dict({"lost": sg.full((1,), 3.0), "kept": sg.ones(1)}, strict=False).unexpected_keys == ["kept"]
+    assert module.lost.item() == 3
+
+
+def test_a_buffer_takes_the_name_of_a_plain_attribute():
+    module = nn.Module()
+    module.name = 3
+    module.name = nn.Buffer(sg.ones(1))
+    assert list(module._buffers) == ["name"]
+    assert "name" not in vars(module)
+    module.name = None
+    assert (module.name, list(module._buffers)) == (None, ["name"])

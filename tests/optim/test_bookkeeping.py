@@ -220,6 +220,15 @@ def test_steps_are_counted(name):
         assert name == "SGD" or optimizer.state[p]["step"].item() == n + 1
 
 
+@pytest.mark.parametrize("name", NAMES)
+def test_parameters_without_gradients_do_not_end_a_step(name):
+    p, q = start(), start()
+    q.grad = sg.ones_like(q)
+    getattr(optim, name)([p, q], lr=0.5).step()
+    assert p.tolist() == start().tolist()
+    assert q.tolist() != start().tolist()
+
+
 # --- functional steps
 
 

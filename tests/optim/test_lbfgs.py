@@ -140,6 +140,7 @@ def test_only_one_line_search():
         (((3.0, 4.0, 4.0), (0.0, 1.0, -2.0)), 1.0),
         (((0.0, 0.0, -3.0), (2.0, 2.0, 9.0)), 1.0),  # t³ - 3t
         (((0.0, 0.0, -1.0), (1.0, -1.0, -1.0)), 0.5),  # a line: there is no minimum
+        (((0.0, 0.0, -1.0), (1.0, -0.5, -1.0)), 0.5),  # falls everywhere
         (((1.0, 0.0, -1.0), (1.0, 0.0, -1.0)), 1.0),
         (((0.0, 9.0, 2.0), (1.0, 0.0, -2.0)), 1.0),  # beyond the end
     ],
@@ -171,3 +172,38 @@ def test_where_the_line_search_looks(coefficients, first, places):
     start = at(0.0)
     strong_wolfe(at, start, first, 1.0, 1e-9, 25)
     assert seen[1:] == pytest.approx(places, rel=1e-7)
+
+
+def scaled_bowl(t, seen):
+    """(t - 1)², with its slope."""
+    seen.append(t)
+    return Point(t, (t - 1) ** 2, sg.zeros(1), 2 * (t - 1))
+
+
+def test_a_step_that_is_good_enough_is_taken_at_once():
+    seen = []
+    found, calls = strong_wolfe(lambda t: scaled_bowl(t, seen), scaled_bowl(0.0, []), 1.2, 1.0, 1e-9, 25)
+    assert (found.t, calls, seen) == (1.2, 1, [1.2])
+
+
+@pytest.mark.parametrize(("limit", "looks"), [(0, 1), (1, 2)])
+def test_the_line_search_looks_no_more_often_than_it_may(limit, looks):
+    seen = []
+    found, calls = strong_wolfe(lambda t: scaled_bowl(t, seen), scaled_bowl(0.0, []), 9.0, 1.0, 1e-9, limit)
+    assert calls == len(seen) == looks
+    assert found.t == pytest.approx(0.0 if limit == 0 else 1.0)  # the lower end, or the minimum of the cubic
+
+
+def test_a_short_bracket_is_not_narrowed():
+    for length, looks in ((1.0, 2), (0.1, 1)):
+        seen = []
+        strong_wolfe(lambda t, seen=seen: scaled_bowl(t, seen), scaled_bowl(0.0, []), 9.0, length, 1.0, 25)
+        assert len(seen) == looks
+
+
+@pytest.mark.parametrize("max_iter", [1, 4, 5])
+def test_at_most_so_many_iterations(max_iter):
+    x, _, optimizer = minimized(rosenbrock, {"lr": 1e-4, "max_iter": max_iter}, 1)
+    assert optimizer.state[x]["n_iter"] == max_iter
+    assert optimizer.state[x]["func_evals"] == max_iter
+    assert optimizer.param_groups[0]["max_eval"] == max_iter * 5 // 4

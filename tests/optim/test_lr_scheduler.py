@@ -374,8 +374,11 @@ def test_what_is_no_optimizer_is_refused(name):
         "StepLR": (3,), "MultiStepLR": ([3],), "ExponentialLR": (0.5,), "CosineAnnealingLR": (3,), "CosineAnnealingWarmRestarts": (3,),
         "LambdaLR": (abs,), "MultiplicativeLR": (abs,), "CyclicLR": (0.1, 0.2), "OneCycleLR": (0.1, 9),
     }  # fmt: skip
-    with pytest.raises(TypeError, match="Net is not an Optimizer"):
-        getattr(lr_scheduler, name)(type("Net", (), {"param_groups": [], "defaults": {"momentum": 0}})(), *arguments.get(name, ()))
+    alike = type("Net", (), {"param_groups": [{"lr": 0.5}], "defaults": {"momentum": 0}})()
+    for given, word in ((3, "int"), (alike, "Net")):
+        with pytest.raises(TypeError, match=f"{word} is not an Optimizer"):
+            getattr(lr_scheduler, name)(given, *arguments.get(name, ()))
+    assert alike.param_groups == [{"lr": 0.5}]
 
 
 @pytest.mark.parametrize("name", CLOSED_FORMS)
