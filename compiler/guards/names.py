@@ -107,17 +107,11 @@ class _Search:
             self._value(key, title, read)
         while self.waiting or self._look():
             self._function()
-        for name in self.found.values():
-            name.decides = name.decides or self._is_used(name)
         contents = [c for name in self.found.values() if self._is_read(name) for c in self._contents(name)]
         return [*self.found.values(), *contents]
 
-    def _is_used(self, name: NameGuard) -> bool:
-        """True if the code reads the object bound to the name, and does not only write into it."""
-        return name.title.endswith((" of a partial", ".__self__")) or re.split(r"[ .]", name.title)[-1] in self.used
-
     def _contents(self, name: NameGuard) -> Iterator[StateGuard]:
-        used = self._is_used(name)
+        used = name.title.endswith((" of a partial", ".__self__")) or re.split(r"[ .]", name.title)[-1] in self.used
         for found in _container_guards(name.title, name.value):
             if isinstance(found, (LargeArrayGuard, BufferGuard)) and not used:
                 continue

@@ -62,8 +62,6 @@ class NameGuard:
             ModuleGuard(self.value) if not isinstance(self.value, type) and has_attribute(self.value, "named_parameters") else None
         )
         """The guard of the value itself, if that is a module: its attributes may be read although it is not called."""
-        self.decides = not attribute or self.plain
-        """True if results may depend on the value; the search sets it for attributes whose objects the code reads."""
 
     def __call__(self) -> bool:
         return is_unchanged(read_or_missing(self.read), self.value)
@@ -76,9 +74,11 @@ class NameGuard:
         return [read_or_missing(self.read)]
 
     def warn(self) -> None:
-        """Warn that the traced code itself rebound the name, if results may depend on it."""
-        if self.decides:
-            warn(f"{self.title} {_MUTATION_WARNING}; keep it in a tensor that is written in place, or leave the function eager")
+        """Warn that the traced code itself rebound the name. Silent for an attribute that held no plain value: an object may keep a list or
+        the like of its own, on which results are assumed not to depend."""
+        if self.attribute and not self.plain:
+            return
+        warn(f"{self.title} {_MUTATION_WARNING}; keep it in a tensor that is written in place, or leave the function eager")
 
 
 class ContainerGuard:

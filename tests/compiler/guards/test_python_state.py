@@ -510,30 +510,3 @@ def test_not_followed(monkeypatch):
     fast(sg.ones(2))
     monkeypatch.setenv("RATE", "5")
     assert fast(sg.ones(2)).tolist() == [1, 1]
-
-
-class _Counting:
-    def __init__(self, value):
-        self.value = value
-
-    def rebinding(self, x, renew, number):
-        self.value = renew(self.value)
-        return x * number(self.value)
-
-
-@pytest.mark.parametrize(
-    ("value", "renew", "number"),
-    [
-        (1, lambda v: v + 1, lambda v: v),
-        ((1,), lambda v: (v[0] + 1,), lambda v: v[0]),
-        ([], lambda v: [*v, 1], len),
-        ({"k": 1}, lambda v: {"k": v["k"] + 1}, lambda v: v["k"]),
-        (frozenset((1,)), lambda v: frozenset((max(v) + 1,)), max),
-    ],
-    ids=["int", "tuple", "list", "dict", "frozenset"],
-)
-def test_an_attribute_that_is_rebound_and_read_warns(value, renew, number):
-    counting = _Counting(value)
-    fast = sg.compile(lambda x: counting.rebinding(x, renew, number), backend="numpy")
-    with pytest.warns(UserWarning, match="value is changed while the function is traced"):
-        assert fast(sg.ones(1)).item() == number(renew(value))
