@@ -395,7 +395,7 @@ def test_arrays_of_numpy_and_jax():
     a = np.array([1.0, 2.0, 3.0], np.float32)
     for x in (sg.tensor(a), a, jnp.asarray(a), np.asarray(jnp.asarray(a))):
         assert fast(x, {"w": x}["w"]).item() == 14
-    assert len(runs) == 2  # the same array twice, or two of the same values
+    assert len(runs) == 1  # the same memory twice, whichever object leads to it
     assert sg.compile(lambda b: b["x"] * 2)({"x": jnp.ones(2)}).tolist() == [2, 2]
 
     @sg.compile

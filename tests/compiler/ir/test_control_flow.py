@@ -181,7 +181,7 @@ def test_verify_sees_a_broken_body():
         "inputs of a scan's body": {"body": Graph((carry, x), (carry, x))},
         "body is a graph": {"body": 3},
         "of a scan of length 4": {"length": 4},
-        "carries=9": {"carries": 9},
+        "carries is not a valid count: 9": {"carries": 9},
         "reverse is True or False": {"reverse": 1},
     }
     for message, change in cases.items():

@@ -30,7 +30,7 @@ results do not keep what it was."""
 class Interpreted:
     """A kernel that is the interpreter."""
 
-    executable, narrow, packing = None, True, None
+    executable = packing = x64 = None
 
     def __init__(self, graph: Graph, name: str = "forward", options: Any = None, **others: Any) -> None:
         self.graph, self.name = graph, name
