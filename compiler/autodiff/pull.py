@@ -266,8 +266,7 @@ def _next(previous: Derivative, graph: Graph, wrt: Sequence[int], free: Iterable
     else:
         seed = input_value(next(iter(free)), y.shape, y.dtype)
         directions = (*directions, seed)
-    skipped = wrt.index(previous.wrt[-1]) if previous.wrt and is_symmetric(graph.outputs[0]) else 0
-    later = wrt[skipped:]  # the others are transposes of these
+    later = wrt[wrt.index(previous.wrt[-1]) if previous.wrt else 0 :]  # the others are transposes of these
     pulled = pull({y: seed}, [graph.inputs[i] for i in later])
     return [Derivative((*previous.wrt, i), g, directions) for i, g in zip(later, pulled, strict=True)]
 

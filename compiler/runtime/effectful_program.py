@@ -183,15 +183,16 @@ class EffectfulProgram:
         """True if an input that is written to shares host memory with another one: an argument with a captured tensor, or a gradient with
         either. Two arguments that share memory are in the key of a call, two captured tensors were refused when it was traced."""
         written, count = self.written_inputs, self.arguments
-        if not written or not (self.writes_grads or any(m.__class__ is np.ndarray for m in operands)):
+        if not written or not (self.writes_grads or np.ndarray in [m.__class__ for m in operands]):
             return False
         captured = [storage_of(self._tensor(i, arguments)) for i in range(count, len(self.input_tensors))]
         inputs = [(i, m) for i, m in enumerate((*operands, *captured)) if m.__class__ is np.ndarray]
         pairs = [(inputs[i][0], inputs[j][0]) for i, j, _ in aliased_pairs([m for _, m in inputs])]
-        return any(
-            (i in written or j in written) and (i < count <= j or any(isinstance(self.input_tensors[k], GradInput) for k in (i, j)))
-            for i, j in pairs
-        )
+        grads = [isinstance(t, GradInput) for t in self.input_tensors]
+        for i, j in pairs:  # noqa: SIM110  (an interrupt inside a generator would be unraisable)
+            if (i in written or j in written) and (i < count <= j or grads[i] or grads[j]):
+                return True
+        return False
 
     def shares_kernels_with(self, other: EffectfulProgram) -> bool:
         """True if both programs can use the same kernels."""

@@ -248,7 +248,7 @@ def test_labels_in_latex():
         (lambda: sg.derive(loss, notation="elements")(*map(sg.spec, SHAPES)), FormulaError, "elements notation is for small tensors"),
         (lambda: sg.derive(lambda x: x.sum(), notation="matrix")(sg.spec((2, 2, 2))), FormulaError, "at most two dimensions"),
         (lambda: sg.derive(loss)(*map(sg.spec, SHAPES))(*map(sg.spec, SHAPES)), TypeError, "a spec has no values"),
-        (lambda: sg.derive(lambda x: x.sum())(values(3))(values(4)), FormulaError, "derive it again"),
+        (lambda: sg.derive(lambda x: x.sum())(values(3))(values(4)), FormulaError, "derived for x of type float64.3., got float64.4."),
     ],
 )  # fmt: skip
 def test_refusals(make, error, words):

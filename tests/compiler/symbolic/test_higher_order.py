@@ -117,29 +117,3 @@ def test_parts_are_found_by_their_names():
     assert list(derivation.derivatives) == [("x",), ("y",), ("x", "x"), ("x", "y"), ("y", "y")]
     with pytest.raises(KeyError, match="derivatives in x; y; x, x; x, y; y, y"):
         derivation["y", "x"]
-
-
-class _Asymmetric(sg.autograd.Function):
-    """x * y, with a backward that is not its derivative."""
-
-    @staticmethod
-    def forward(ctx, x, y):
-        ctx.save_for_backward(x)
-        return x * y
-
-    @staticmethod
-    def backward(ctx, g):
-        (x,) = ctx.saved_tensors
-        return g * x, g * x
-
-
-def test_second_derivatives_that_are_not_symmetric():
-    f = lambda x, y: _Asymmetric.apply(x, y)
-    x, y = (sg.tensor(v, dtype=sg.float64, requires_grad=True) for v in (2.0, 3.0))
-    slopes = sg.autograd.grad(f(x, y), (x, y), create_graph=True)
-    wanted = [[0.0 if v is None else v.item() for v in sg.autograd.grad(s, (x, y), allow_unused=True, retain_graph=True)] for s in slopes]
-    assert wanted[0][1] != wanted[1][0]
-    derivation = sg.derive(f, wrt=("x", "y"), order=2)(x, y)
-    assert np.asarray(derivation(x, y)[2], float).tolist() == wanted
-    fast = sg.compile(f).hessian(x, y, wrt=("x", "y"))
-    assert [[v.item() for v in row] for row in fast] == wanted
