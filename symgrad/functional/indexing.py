@@ -101,6 +101,8 @@ def scatter(input: Tensor, dim: int, index: Tensor, src: Any = None, *, value: A
         raise TypeError("scatter() received an invalid combination of arguments: src or value must be given")
     if reduce not in (None, "add"):
         raise NotImplementedError(f"scatter: reduce={reduce!r} is not supported, only 'add'")
+    if isinstance(src, list):
+        src = wrap(np.asarray(src, input._array.dtype))
     given = stored(value, input._array.dtype) if src is None else src if isinstance(src, Tensor) else stored(src, input._array.dtype)
     if reduce == "add" and not isinstance(given, Tensor):
         given = wrap(np.full(index._array.shape, given, input._array.dtype))
