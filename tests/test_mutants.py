@@ -183,9 +183,12 @@ def test_a_nursery_tells_a_noticed_fault_from_one_that_is_not(tmp_path):
         (package / "__init__.py").touch()
     module, text = tree / "symgrad" / "module.py", "def double(x):\n    return x + x\n"
     module.write_text(text)
-    tests = ["test_module.py::test_two", "test_module.py::test_runs"]
+    tests = ["test_module.py::test_two", "test_module.py::test_runs", "test_module.py::test_warns"]
+    (tree / "pytest.ini").write_text("[pytest]\nfilterwarnings = error\n")
     (tree / "test_module.py").write_text(
-        "from symgrad.module import double\n\ndef test_two():\n    assert double(2) == 4\n\ndef test_runs():\n    double(0)\n"
+        "from symgrad.module import double\nimport pytest, warnings\n\ndef test_two():\n    assert double(2) == 4\n\n"
+        "def test_runs():\n    double(0)\n\n"
+        "@pytest.mark.filterwarnings('ignore')\ndef test_warns():\n    warnings.warn('ignored')\n"
     )
     variables = {**os.environ, "PYTHONPATH": os.pathsep.join((str(tree), str(Path(tool.__file__).parents[1])))}
     with Nursery(tree, variables) as nursery:

@@ -23,7 +23,6 @@ from types import CodeType, FunctionType
 from typing import Any
 
 import pytest
-from _pytest.runner import runtestprotocol
 
 NEEDS_PROCESS = "needs a fresh process"
 
@@ -97,6 +96,7 @@ def import_all() -> None:
 class Forking:
     def __init__(self, requests: int, answers: int) -> None:
         self._requests, self._answers = requests, answers
+        self._failed = False
 
     @pytest.hookimpl(tryfirst=True)
     def pytest_runtestloop(self, session: Any) -> bool:
@@ -134,6 +134,9 @@ class Forking:
         clock.cancel()
         return json.loads(said) if said else "the clock" if late else "the process died"
 
+    def pytest_runtest_logreport(self, report: Any) -> None:
+        self._failed |= report.failed
+
     def _run(self, request: dict[str, Any], items: dict[str, Any]) -> str | None:
         gc.unfreeze()  # so that it lists functions
         path = Path(request["path"])
@@ -142,7 +145,8 @@ class Forking:
             return NEEDS_PROCESS
         chosen = [items[name] for name in request["tests"] if name in items]
         for item, following in itertools.zip_longest(chosen, chosen[1:]):
-            if any(report.failed for report in runtestprotocol(item, log=False, nextitem=following)):
+            item.ihook.pytest_runtest_protocol(item=item, nextitem=following)  # with what plugins do around a test: marks of warnings
+            if self._failed:
                 return f"FAILED {item.nodeid}"
         return None
 
