@@ -233,7 +233,7 @@ def test_times_per_step_and_numbers():
 
 def test_the_width_is_the_terminals(monkeypatch):
     monkeypatch.delenv("COLUMNS")
-    monkeypatch.setattr("shutil.get_terminal_size", lambda: os.terminal_size((44, 24)))
+    monkeypatch.setattr("shutil.get_terminal_size", lambda *_, **__: os.terminal_size((44, 24)))
     terminal = Terminal()
     shown = bar(terminal)
     shown.on_train_batch_end(0, {"loss": 0.5})
