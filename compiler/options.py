@@ -9,6 +9,7 @@ from types import MappingProxyType
 from typing import Any
 
 from symgrad.compiler.backends.base import BACKENDS
+from symgrad.compiler.rewrite.pipeline import switches
 from symgrad.devices import device
 
 
@@ -37,6 +38,8 @@ class Options:
     returns: str | None = None
     """The type of results: "tensor", "numpy", or None to return NumPy arrays for NumPy arguments, see
     `symgrad.compiler.runtime.return_types`."""
+    without: frozenset[str] = frozenset()
+    """Rewrite rules, or whole tables of rules, that are switched off, see `symgrad.compiler.rewrite.pipeline.switches`."""
     buckets: tuple[tuple[str, tuple[int, ...]], ...] = ()
     """Arguments that are padded to the next one of several lengths."""
 
@@ -83,8 +86,21 @@ def lengths(given: Mapping[str, Any]) -> tuple[tuple[str, tuple[int, ...]], ...]
     return tuple(found)
 
 
-def options(*, static: Any = (), dynamic: Any = (), buckets: Mapping[str, Any] = MappingProxyType({}), **others: Any) -> Options:
-    """Return the options; names of arguments may be one string or several. Raise TypeError for an unknown option."""
+def rules(given: Any) -> frozenset[str]:
+    """Return the names of rules and tables, which may be one string or several. Raise ValueError for a name that there is not."""
+    found, known = (given,) if isinstance(given, str) or not isinstance(given, Iterable) else tuple(given), switches()
+    for name in found:
+        if not isinstance(name, str) or name not in known:
+            close = get_close_matches(name, known, 1) if isinstance(name, str) else ()
+            hint = f"did you mean {close[0]!r}? There are" if close else "there are"
+            raise ValueError(f"without={given!r}: no rewrite rule or table is called {name!r}: {hint} {', '.join(known)}")
+    return frozenset(found)
+
+
+def options(
+    *, static: Any = (), dynamic: Any = (), without: Any = (), buckets: Mapping[str, Any] = MappingProxyType({}), **others: Any
+) -> Options:
+    """Return the options; names of arguments and rules may be one string or several. Raise TypeError for an unknown option."""
     given = {field.name for field in fields(Options)}
     for name in others:
         if name not in given:
@@ -92,7 +108,7 @@ def options(*, static: Any = (), dynamic: Any = (), buckets: Mapping[str, Any] =
             hint = f": did you mean {close[0]!r}?" if close else f": there are {', '.join(sorted(given))}"
             raise TypeError(f"compile() has no option {name!r}{hint}")
     others["device"] = place(others.get("device"))
-    return Options(names(static, "static"), names(dynamic, "dynamic"), buckets=lengths(buckets), **others)
+    return Options(names(static, "static"), names(dynamic, "dynamic"), without=rules(without), buckets=lengths(buckets), **others)
 
 
 DEFAULT = Options()

@@ -13,7 +13,7 @@ from symgrad.escapes import before_escape, option, sized
 from symgrad.graph import Constant, Node, Output, next_sequence
 from symgrad.mode import local
 from symgrad.ops.exact import Exact, exact, is_exact
-from symgrad.ops.foreign import elementwise_array, hint, native, python_number
+from symgrad.ops.foreign import builtin_number, elementwise_array, hint, native, python_number
 from symgrad.ops.promotion import BOOL, FLOAT32, FLOAT64, compute_type, kind, real_number, require_one_type
 from symgrad.ops.reduction import Everything
 from symgrad.ops.spec import Row
@@ -139,7 +139,7 @@ def apply(row: Row, args: tuple[Any, ...], attrs: dict[str, Any]) -> Any:
     else:
         result = _plain(row, args, out)
     if mode.capture is not None:
-        mode.capture(row, args, attrs, result)
+        mode.capture.on_op(row, args, attrs, result)
     return result
 
 
@@ -262,8 +262,8 @@ def _operand(row: Row, arg: Any, alone: bool) -> Any:
     if isinstance(arg, ndarray):
         type_word(elementwise_array(arg).dtype)  # refuses dtypes that tensors cannot have
         return wrap(arg)
-    if isinstance(arg, (bool, int, float, complex)):
-        return arg
+    if isinstance(arg, (int, float, complex)):
+        return builtin_number(arg)
     if is_exact(arg):
         return exact(arg)
     plain = native(arg)
@@ -351,28 +351,32 @@ def _record(row: Row, args: tuple[Any, ...], attrs: dict[str, Any], arrays: list
         saved.append(edge if not k or is_symbolic_scalar(x) else a)  # a symbolic scalar is saved as such: it may differ at the next run
         if k and isinstance(x, Tensor):
             cells.append(version_cell(x))
-    if row.outputs == 1:
-        result = wrap(out)
-        if result._array.dtype.kind in "biu":
-            return _plain(row, args, out)  # a cast to integers ends the history
-        if keep[-1]:
-            cells.append(result._version_cell)
-        kept_out = result._array if keep[-1] else None
-        node = make_node(row, tuple(edges), attrs, tuple(saved), kept_out, tuple(cells) or None)
-        node.shape, node.dtype = result._array.shape, result._array.dtype
-        result._node, result._requires_grad = node, True
-        return result
+    if row.outputs != 1:
+        return _record_several(make_node(row, tuple(edges), attrs, tuple(saved), None, None), args, out, keep[len(args) :], cells)
+    result = wrap(out)
+    if result._array.dtype.kind in "biu":
+        return _plain(row, args, out)  # a cast to integers ends the history
+    if keep[-1]:
+        cells.append(result._version_cell)
+    kept_out = result._array if keep[-1] else None
+    node = make_node(row, tuple(edges), attrs, tuple(saved), kept_out, tuple(cells) or None)
+    node.shape, node.dtype = result._array.shape, result._array.dtype
+    result._node, result._requires_grad = node, True
+    return result
+
+
+def _record_several(node: Node, args: tuple[Any, ...], out: Any, kept: tuple[bool, ...], cells: list[Any]) -> tuple[Tensor, ...]:
+    """Return the results of a row with several outputs; `kept` says which of them the node saves."""
     results = tuple(wrap(o) for o in out)
-    kept = keep[len(args) :] or (False,) * len(results)
-    cells += [t._version_cell for t, k in zip(results, kept, strict=True) if k]
-    node = make_node(row, tuple(edges), attrs, tuple(saved), None, tuple(cells) or None)
+    kept = kept or (False,) * len(results)
+    node.cells = (*cells, *(t._version_cell for t, k in zip(results, kept, strict=True) if k)) or None
     node.shape, node.dtype = tuple(t._array.shape for t in results), tuple(t._array.dtype for t in results)
     if any(kept):
         node.out = tuple(t._array if k else None for t, k in zip(results, kept, strict=True))
     for i, t in enumerate(results):
         if kind(t._array.dtype) in "fc":
             t._requires_grad, t._node = True, Output(node, i)
-    if row.view:
+    if node.row.view:
         for t in results:
             share(t, args[0], None)
     return results

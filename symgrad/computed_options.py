@@ -35,7 +35,8 @@ def fixed(value: Any) -> Any:
 
 def _constant(array: Array) -> Tensor:
     t = wrap(array)
-    local.mode.capture.on_constant(t)
+    if local.mode.capture is not None:
+        local.mode.capture.on_constant(t)
     return t
 
 

@@ -6,7 +6,7 @@ values, and the loop becomes one value of the graph: see `symgrad.compiler.loops
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from fractions import Fraction
 from typing import Any
 
@@ -16,11 +16,12 @@ from symgrad.coercion import stands_for_tensor
 from symgrad.dispatch import tensors as ops
 from symgrad.errors import describe
 from symgrad.from_data import tensor
-from symgrad.func import tree
-from symgrad.mode import Observer, control_flow_builder, local
+from symgrad.mode import control_flow_builder, local
+from symgrad.observer import Observer
 from symgrad.ops.foreign import native, sympy_array
 from symgrad.ops.generator import Generator, default_generator
 from symgrad.ops.symbolic_scalar import is_symbolic_scalar
+from symgrad.pytree import LEAF, describe_form, flatten, leaves_like, map_leaves, places, unflatten
 from symgrad.tensor import Tensor, wrap
 
 __all__ = ["cond", "fori_loop", "scan", "while_loop"]
@@ -87,7 +88,7 @@ def fori_loop(lower: Any, upper: Any, body: Callable[[Any, Any], Any], init: Any
 def cond(pred: Any, true_fn: Callable[..., Any], false_fn: Callable[..., Any], *operands: Any) -> Any:
     """`true_fn(*operands) if pred else false_fn(*operands)`; both give tensors, or containers of them, of the same shapes and dtypes."""
     truth = _truth("cond", pred, None)
-    operands = tuple(tree.apply(_without_foreign, x) for x in operands)
+    operands = map_leaves(_without_foreign, operands, _is_foreign)
     loops = control_flow_builder()
     if loops is None or not isinstance(truth, Tensor):
         return _numbers_too(true_fn(*operands) if truth else false_fn(*operands), true_fn if truth else false_fn)
@@ -115,6 +116,10 @@ def _without_foreign(x: Any) -> Any:
     return x if plain is None else float(plain) if isinstance(plain, Fraction) else plain
 
 
+def _is_foreign(x: Any) -> bool:
+    return native(x) is not None or sympy_array(x) is not None
+
+
 def _numbers_too(result: Any, function: Any) -> Any:
     form, tensors = _taken_apart("result", result, function)
     return form.build(tensors)
@@ -125,27 +130,31 @@ def _numbers_too(result: Any, function: Any) -> Any:
 
 def _taken_apart(what: str, container: Any, source: Any = None) -> tuple[_Form, list[Tensor]]:
     """The form of a container, and its tensors; numbers and arrays in it become tensors, None stays what it is."""
-    leaves = list(_leaves(container, what))
-    tensors = [_tensor(path, leaf, source) for path, leaf in leaves]
-    return _Form(what, container, [path for path, _ in leaves], [(t._array.shape, t._array.dtype) for t in tensors]), tensors
+    leaves, structure = flatten(container)
+    paths = places(structure, what)
+    tensors = [_tensor(path, leaf, source) for path, leaf in zip(paths, leaves, strict=True)]
+    return _Form(what, structure, paths, [(t._array.shape, t._array.dtype) for t in tensors]), tensors
 
 
 class _Form:
-    """A container without its tensors: where each of them stands, and its type."""
+    """A container without its tensors: its structure, and the place and type of each tensor."""
 
-    def __init__(self, what: str, container: Any, paths: list[str], types: list[Any]) -> None:
-        self.what, self.paths, self.types = what, paths, types
-        self.container = tree.apply(lambda leaf: None if leaf is None else 0, container)
+    def __init__(self, what: str, structure: Any, paths: list[str], types: list[Any]) -> None:
+        self.what, self.structure, self.paths, self.types = what, structure, paths, types
 
     def build(self, tensors: Sequence[Any]) -> Any:
         """The same container with other tensors."""
-        given = iter(tensors)
-        return tree.rebuild(self.container, iter([None if leaf is None else next(given) for leaf in tree.leaves(self.container)]))
+        return unflatten(self.structure, tensors)
 
     def matched(self, other: Any, source: Any, before: str = "it is", after: str = "then") -> list[Tensor]:
         """The tensors of another container of the same form and types; TypeError names the first place where it is not."""
+
+        def mismatch(path: str, wanted: Any, came: Any) -> TypeError:
+            return TypeError(f"{path} must keep its form: {_form(wanted)} is wanted, {_form(came)} came ({_place(source)})")
+
+        leaves = list(leaves_like(self.structure, other, self.what, mismatch=mismatch))
         found = []
-        for path, (shape, dtype), leaf in zip(self.paths, self.types, _along(self.container, other, self.what, source), strict=True):
+        for (leaf, path), (shape, dtype) in zip(leaves, self.types, strict=True):
             new = leaf if isinstance(leaf, Tensor) else _tensor(path, leaf, source, dtype)
             if (new._array.shape, new._array.dtype) != (shape, dtype):
                 kept = f"{path} must keep its shape and dtype: {before} {dtype}{list(shape)}, {after} {_type(new)}"
@@ -154,43 +163,8 @@ class _Form:
         return found
 
 
-def _leaves(container: Any, path: str) -> Iterator[tuple[str, Any]]:
-    if isinstance(container, dict):
-        for key, branch in container.items():
-            yield from _leaves(branch, f"{path}[{key!r}]")
-    elif isinstance(container, (tuple, list)):
-        names = getattr(container, "_fields", None)
-        for i, branch in enumerate(container):
-            yield from _leaves(branch, f"{path}[{i}]" if names is None else f"{path}.{names[i]}")
-    elif container is not None:
-        yield path, container
-
-
-def _along(like: Any, other: Any, path: str, source: Any) -> list[Any]:
-    """The leaves of `other`, in the order of those of `like`."""
-    if isinstance(like, dict):
-        same = isinstance(other, dict) and other.keys() == like.keys()
-        branches = [(like[k], other[k], f"{path}[{k!r}]") for k in like] if same else []
-    elif isinstance(like, (tuple, list)):
-        same = isinstance(other, (tuple, list)) and len(other) == len(like)
-        branches = [(a, b, f"{path}[{i}]") for i, (a, b) in enumerate(zip(like, other, strict=True))] if same else []
-    else:
-        if (like is None) != (other is None) or isinstance(other, (dict, tuple, list)):
-            raise _other_form(path, like, other, source)
-        return [] if like is None else [other]
-    if not same:
-        raise _other_form(path, like, other, source)
-    return [leaf for a, b, place in branches for leaf in _along(a, b, place, source)]
-
-
-def _other_form(path: str, like: Any, other: Any, source: Any) -> TypeError:
-    return TypeError(f"{path} must keep its form: {_form(like)} is wanted, {_form(other)} came ({_place(source)})")
-
-
 def _form(x: Any) -> str:
-    if isinstance(x, dict):
-        return f"a dict of {list(x)}"
-    return f"a {x.__class__.__name__} of {len(x)}" if isinstance(x, (tuple, list)) else describe(x)
+    return f"a dict of {list(x)}" if isinstance(x, dict) else "a tensor" if x is LEAF else describe_form(x)
 
 
 def _type(t: Tensor) -> str:
@@ -204,8 +178,8 @@ def _tensor(path: str, leaf: Any, source: Any, dtype: Any = None) -> Tensor:
         return tensor(type(leaf.number)(0), dtype=dtype) + leaf  # type: ignore[no-any-return]
     if stands_for_tensor(leaf):
         return tensor(leaf) if dtype is None else tensor(leaf, dtype=dtype)
-    where = _place(source, " ")
-    raise TypeError(f"{path} is {describe(leaf)}: loops and branches take tensors and numbers, in dicts, lists and tuples{where}")
+    taken = "tensors and numbers, in dicts, lists, tuples and dataclasses"
+    raise TypeError(f"{path} is {describe(leaf)}: loops and branches take {taken}{_place(source, ' ')}")
 
 
 def _place(function: Any, gap: str = "") -> str:

@@ -28,7 +28,7 @@ from symgrad.escapes import (
 )
 from symgrad.mode import guard_epoch, local
 from symgrad.ops.promotion import kind
-from symgrad.tensor import Tensor, fill
+from symgrad.tensor import Tensor, fill, is_leaf_tensor
 
 __all__ = ["detach", "detach_", "is_complex", "is_floating_point", "is_nonzero", "is_tensor", "numel", "typename"]
 
@@ -176,7 +176,7 @@ def __copy__(self: Tensor) -> Tensor:
 
 @method
 def __deepcopy__(self: Tensor, memo: dict[int, Any]) -> Tensor:
-    if not self.is_leaf:
+    if not is_leaf_tensor(self):
         raise RuntimeError(NOT_A_LEAF)
     return deep_copy(self, memo)
 

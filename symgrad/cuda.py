@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from symgrad import legacy
 from symgrad.devices import check
 
 
@@ -43,8 +44,6 @@ manual_seed_all = manual_seed
 
 def __getattr__(name: str) -> Any:
     """`cuda.FloatTensor` and the like exist everywhere, and refuse to be made without a GPU."""
-    from symgrad import legacy
-
     if name in legacy.TYPES:
         return legacy.tensor_type(name, "cuda")
     raise AttributeError(f"module 'symgrad.cuda' has no attribute {name!r}")

@@ -10,8 +10,11 @@ import numpy as np
 
 from symgrad.autograd.anomaly import set_detect_anomaly
 from symgrad.lines import user_line
-from symgrad.mode import Observer, local
+from symgrad.mode import local
+from symgrad.observer import Observer
+from symgrad.ops.spec import Row
 from symgrad.tensor import Tensor, wrap
+from symgrad.tracer import Tracer
 
 
 def print(text: str, /, *tensors: Any, **named: Any) -> None:
@@ -57,13 +60,13 @@ class nans(contextlib.ContextDecorator):
 class NanWatch(Observer):
     """Looks at the result of every op."""
 
-    def __init__(self, outer: Any, infinities: bool) -> None:
+    def __init__(self, outer: Tracer | None, infinities: bool) -> None:
         super().__init__(outer)
         self.infinities = infinities
 
-    def around(self, capture: Any) -> NanWatch:
-        """The same, in front of another capture: that of a function that is traced."""
-        return NanWatch(capture, self.infinities)
+    def around(self, tracer: Tracer) -> NanWatch:
+        """Return a watch in front of the tracer of a function that is traced: NaNs are found during the trace, too."""
+        return NanWatch(tracer, self.infinities)
 
     def bad(self, x: Any) -> bool:
         """Whether there is what we look for among the numbers of an array."""
@@ -72,8 +75,8 @@ class NanWatch(Observer):
         x = x.astype(np.float32) if x.dtype.kind == "V" or x.dtype.itemsize == 2 else x
         return bool((~np.isfinite(x) if self.infinities else np.isnan(x)).any())
 
-    def __call__(self, row: Any, args: Any, attrs: Any, result: Any) -> None:
-        super().__call__(row, args, attrs, result)
+    def on_op(self, row: Row, args: tuple[Any, ...], attrs: dict[str, Any], result: Any) -> None:
+        super().on_op(row, args, attrs, result)
         if self.abstract:
             return
         found = result if isinstance(result, tuple) else (result,)
@@ -84,8 +87,7 @@ class NanWatch(Observer):
             compiled: Any = getattr(row.numpy, "__self__", None)
             if hasattr(compiled, "check_nans"):  # a compiled function: it knows what it is made of
                 compiled.check_nans(self, arrays)
-            if hasattr(self.outer, "check_loop_nans"):  # a function that is traced: it knows what loops are made of
-                self.outer.check_loop_nans(self, row.name, arrays, attrs)
+            self.check_loop_nans(self, row.name, arrays, attrs)  # the tracer of a function knows what loops are made of
             raise FloatingPointError(self.message(row.name, arrays, user_line()))
 
     def message(self, name: str, arrays: Any, line: str) -> str:

@@ -28,6 +28,8 @@ class DonationsInFlight:
 
     def __init__(self) -> None:
         self.count = self.waiters = 0
+        self.on_host: set[int] = set()
+        """Ids of tensors in aliased host memory that get new values from a run in flight: no placeholder stands for them."""
         self.lock = storage_lock
         self._change = threading.Condition(storage_lock)
 

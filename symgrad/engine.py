@@ -10,61 +10,18 @@ from collections.abc import Callable, Sequence
 from operator import add, attrgetter
 from typing import Any
 
-from symgrad.dtypes import type_word
 from symgrad.graph import ARRAYS, NODES, Constant, Node, Output, input_order
-from symgrad.mode import Mode, local
+from symgrad.mode import Mode
 from symgrad.ops.exact import Exact
 from symgrad.ops.shapes import unbroadcast
+from symgrad.saved import DETACHED, FREED, first_write, write_error
 
 _sequence = attrgetter("sequence")
 _SCALARS = frozenset((float, int, bool, complex, Exact, type(None)))
 _DEAD_ENDS = _SCALARS | {Constant}
 
-FREED = (
-    "Trying to backward through the graph a second time (or directly access saved tensors after they have already been freed)."
-    " Saved intermediate values of the graph are freed when you call .backward() or autograd.grad(). Specify retain_graph=True"
-    " if you need to backward through the graph a second time or if you need to access saved tensors after calling backward."
-)
-
-DETACHED = (
-    "Trying to use a saved tensor that has been detached in-place, i.e. with .detach_()."
-    "This is not supported, please use out-of-place `.detach()` instead"
-)
-
-
 def call(function: Callable[..., Any], *args: Any, **attrs: Any) -> Any:
     return function(*args, **attrs)
-
-
-class BackwardBackend:
-    """Cotangents are ndarrays; rules run on NumPy's own kernels, without its floating-point warnings."""
-
-    raw = True
-
-    def __init__(self, xp: Any) -> None:
-        self.xp = xp
-
-    def quiet(self, mode: Mode) -> Callable[..., Any]:
-        """What runs a function in the quiet context. Inside it, kernels run as they are: a context cannot be entered twice, and a
-        finaliser that the collector calls there may compute with tensors."""
-        run = mode.run
-
-        def quietly(function: Callable[..., Any], *args: Any, **attrs: Any) -> Any:
-            mode.run = call
-            try:
-                return run(function, *args, **attrs)
-            finally:
-                mode.run = run
-
-        return quietly
-
-    def arguments(self, node: Node) -> tuple[Any, Any]:
-        return node.saved, node.out
-
-    def fit(self, g: Any, dtype: Any) -> Any:
-        if g.dtype == dtype:
-            return g
-        return (g.real if g.dtype.kind == "c" and dtype.kind != "c" else g).astype(dtype)
 
 
 class Plan:
@@ -185,8 +142,11 @@ class Backward:
         for leaf in tuple(self.pending):
             self.deliver(leaf)
 
-    def _plain_nodes(self) -> Node | None:  # noqa: C901  (calls in a loop that runs for every node are what it must avoid)
-        """The hot loop, in a quiet context. It stops at a node that is not plain or may call user code, which must not run there."""
+    def _plain_nodes(self) -> Node | None:  # noqa: C901  (hot loop: benchmarks/chains.py)
+        """The hot loop, in a quiet context: a call in it costs as much as a small kernel, for every node.
+
+        It stops at a node that is not plain or may call user code, which must not run there.
+        """
         backend, pending, owned, free, urgent = self.backend, self.pending, self.owned, not self.keep_graph, self.urgent
         apart, wanted, watch = self.apart, self.wanted, self.watch
         xp, raw = backend.xp, backend.raw
@@ -413,14 +373,6 @@ def saved_arrays(node: Node) -> list[tuple[Any, Any, list[Any]]]:
     return [(a, e, cell) for (a, e), cell in zip(pairs, node.cells or (), strict=True)]
 
 
-def first_write(cell: list[Any]) -> list[Any]:
-    """The first cell from this one on that tells of a write, or is empty. `detach_()` leaves marks in between: (next cell, number of
-    writes, key of the history that was dropped)."""
-    while len(cell) == 3:
-        cell = cell[0]
-    return cell
-
-
 def _check_cell(array: Any, edge: Any, cell: list[Any], node: Node) -> None:
     """Refuse a saved array that was written to, or whose tensor lost its history by `detach_()`. `edge` is None for the node's result."""
     if edge is not None and len(cell) == 3 and cell[2] == key_of(edge):
@@ -428,27 +380,3 @@ def _check_cell(array: Any, edge: Any, cell: list[Any], node: Node) -> None:
     cell = first_write(cell)
     if cell:
         raise write_error(array, Output(node, 0) if edge is None else edge, cell)
-
-
-def write_error(array: Any, edge: Any, cell: list[Any]) -> RuntimeError:
-    """PyTorch's words for a saved tensor that was written to. A cell points at the next cell and holds its number."""
-    expected = cell[1] - 1
-    while cell[0]:
-        cell = cell[0]
-    maker = node_of(edge)
-    source = f", which is output {getattr(edge, 'index', 0)} of {maker.name()}," if isinstance(maker, Node) else ""
-    if local.mode.anomaly is None:
-        hint = (
-            "enable anomaly detection to find the operation that failed to compute its gradient, with"
-            " torch.autograd.set_detect_anomaly(True, check_nan=False)."
-        )
-    else:
-        hint = (
-            "the backtrace further above shows the operation that failed to compute its gradient. The variable in question was"
-            " changed in there or anywhere later. Good luck!"
-        )
-    return RuntimeError(
-        "one of the variables needed for gradient computation has been modified by an inplace operation:"
-        f" [torch.{type_word(array.dtype)}Tensor {list(array.shape)}]{source} is at version {cell[1]};"
-        f" expected version {expected} instead. Hint: {hint}"
-    )

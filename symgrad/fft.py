@@ -11,6 +11,7 @@ import numpy as np
 from symgrad.creation import arange
 from symgrad.dispatch import tensors as ops
 from symgrad.errors import require
+from symgrad.from_data import tensor
 from symgrad.functional.arranging import flip, roll
 from symgrad.functional.joining import cat
 from symgrad.functional.names import public
@@ -191,8 +192,6 @@ def irfft2(input: Tensor, s: Sizes = None, dim: Dims = (-2, -1), norm: str | Non
 def fftfreq(n: int, d: float = 1.0, **options: Any) -> Tensor:
     """The frequencies of the numbers that fft gives, for samples at a distance d."""
     numbers = np.fft.ifftshift(np.arange(-(n // 2), (n + 1) // 2))
-    from symgrad.from_data import tensor
-
     return tensor(numbers / (n * d), **{"dtype": default_float(), **options})
 
 

@@ -1,12 +1,17 @@
-"""torch.linalg: norms, and the functions of matrices. Everything takes batches: the last two dimensions are the matrix."""
+"""torch.linalg: norms, and the functions of matrices. Everything takes batches: the last two dimensions are the matrix.
+
+`solve`, `matmul`, `det`, `slogdet` and `diagonal` also take a structured matrix, and use its structure.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from functools import wraps
+from typing import ParamSpec, TypeVar
 
 from symgrad.dispatch import tensors as ops
 from symgrad.errors import LinAlgError as LinAlgError, require
-from symgrad.functional.contraction import matmul as matmul, multi_dot as _multi_dot, vector_product
+from symgrad.functional.contraction import matmul as _matmul, multi_dot as _multi_dot, vector_product
 from symgrad.functional.einsum import einsum
 from symgrad.functional.matrices import (
     cholesky as cholesky,
@@ -20,7 +25,7 @@ from symgrad.functional.matrices import (
     matrix_power as _matrix_power,
     pinv as pinv,
     qr as qr,
-    solve as solve,
+    solve as _solve,
     solve_triangular as solve_triangular,
     svd as svd,
     svdvals as svdvals,
@@ -39,12 +44,36 @@ __all__ = [
 ]  # fmt: skip
 
 
+P = ParamSpec("P")
+R = TypeVar("R")
+
+
+def _or_structured(function: Callable[P, R]) -> Callable[P, R]:
+    """Return the function, or for a structured matrix its method of the same name."""
+    name = function.__name__
+
+    @wraps(function)
+    def call(*args: P.args, **kwargs: P.kwargs) -> R:
+        if args and getattr(args[0].__class__, "is_structured_matrix", False):
+            found: R = getattr(args[0], name)(*args[1:], **kwargs)
+            return found
+        return function(*args, **kwargs)
+
+    return call
+
+
+solve = _or_structured(_solve)
+matmul = _or_structured(_matmul)
+
+
+@_or_structured
 @public
 def det(A: Tensor) -> Tensor:
     """The determinants of square matrices; differentiable twice at singular ones, too."""
     return _det(A)
 
 
+@_or_structured
 @public
 def slogdet(A: Tensor) -> _SlogdetResult:
     """Signs, and logarithms of the absolute values, of determinants."""
@@ -63,6 +92,7 @@ def multi_dot(tensors: Sequence[Tensor]) -> Tensor:
     return _multi_dot(tensors)
 
 
+@_or_structured
 @public
 def diagonal(A: Tensor, *, offset: int = 0, dim1: int = -2, dim2: int = -1) -> Tensor:
     """A view of the diagonals of matrices."""

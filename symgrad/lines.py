@@ -23,7 +23,7 @@ def is_inner(file: str) -> bool:
     return file.startswith(_STANDARD) and "-packages" not in file
 
 
-def _is_ours(frame: Any) -> bool:
+def is_ours(frame: Any) -> bool:
     """True if a frame is not the user's: it runs an inner file, or a method that `dataclass` made for a class of symgrad."""
     file = frame.f_code.co_filename
     return is_inner(file) or (file == "<string>" and frame.f_globals.get("__name__", "").startswith("symgrad."))
@@ -32,7 +32,10 @@ def _is_ours(frame: Any) -> bool:
 def user_line() -> str:
     """Return the line that the user's code is at: `model.py:12`."""
     frame: Any = sys._getframe()
-    while frame.f_back is not None and _is_ours(frame):
+    while frame.f_back is not None:
+        file = frame.f_code.co_filename
+        if not is_inner(file) and (file != "<string>" or not is_ours(frame)):
+            break
         frame = frame.f_back
     return f"{frame.f_code.co_filename}:{frame.f_lineno}"
 
@@ -62,6 +65,6 @@ def warn(message: str, category: type[Warning] = UserWarning) -> None:
     """Issue a warning that points at the user's line."""
     frame: Any = sys._getframe()
     level = 1
-    while frame.f_back is not None and _is_ours(frame):
+    while frame.f_back is not None and is_ours(frame):
         frame, level = frame.f_back, level + 1
     warnings.warn(message, category, stacklevel=level)

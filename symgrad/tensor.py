@@ -8,13 +8,14 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from symgrad import devices, dtypes, layouts
-from symgrad.escapes import POINTER, redacted_text
+from symgrad.escapes import POINTER, Metadata, Rebinding, redacted_text
 from symgrad.graph import Node, Output, named
 from symgrad.lines import warn
 from symgrad.mode import guard_epoch, local
 from symgrad.ops.foreign import without_mask
 from symgrad.ops.promotion import kind
 from symgrad.ops.shapes import normalize_axis
+from symgrad.printing import tensor_str
 from symgrad.typing import Array
 
 if TYPE_CHECKING:
@@ -161,28 +162,14 @@ class Tensor(TensorMethods):
 
     def stride(self, dim: int | None = None) -> Any:
         """Elements from one index to the next, in every dimension or in one."""
-        array, size = self._array, self._array.itemsize
-        steps = [step // size for step in array.strides]
-        for i in range(len(steps) - 1, -1, -1):
-            if not steps[i] and array.shape[i] <= 1:  # what NumPy says of a new dimension, or of one without elements
-                steps[i] = steps[i + 1] * max(array.shape[i + 1], 1) if i + 1 < len(steps) else 1
-        return tuple(steps) if dim is None else steps[normalize_axis(dim, len(steps))]
+        steps = strides_of(laid_out(self))
+        return steps if dim is None else steps[normalize_axis(dim, len(steps))]
 
     def data_ptr(self) -> int:
         """The address of the first element."""
         if local.mode.capture is not None:
             local.mode.capture.before_escape(self, POINTER)
         return self._array.ctypes.data
-
-    def storage_offset(self) -> int:
-        """Elements between the start of the memory that the tensor lies in and its first element."""
-        memory: Any = self._array
-        while isinstance(memory.base, np.ndarray):
-            memory = memory.base
-        return int(self._array.ctypes.data - memory.ctypes.data) // self._array.itemsize
-
-    def is_contiguous(self, memory_format: Any = layouts.contiguous_format) -> bool:
-        return self._array.flags.c_contiguous
 
     def get_device(self) -> int:
         """-1: the CPU."""
@@ -207,7 +194,7 @@ class Tensor(TensorMethods):
 
     @requires_grad.setter
     def requires_grad(self, value: bool) -> None:
-        if not self.is_leaf:
+        if not is_leaf_tensor(self):
             raise RuntimeError(f"{NOT_A_LEAF}{'' if value else DETACH_INSTEAD}")
         if value and kind(self._storage.dtype) not in "fc":
             raise RuntimeError("only Tensors of floating point and complex dtype can require gradients")
@@ -216,7 +203,7 @@ class Tensor(TensorMethods):
 
     def requires_grad_(self, requires_grad: bool = True) -> Tensor:
         """Say that operations on this tensor are to be recorded, or are not."""
-        if not requires_grad or self.is_leaf:
+        if not requires_grad or is_leaf_tensor(self):
             self.requires_grad = requires_grad
         return self
 
@@ -232,9 +219,9 @@ class Tensor(TensorMethods):
 
     @property
     def is_leaf(self) -> bool:
-        if self._base is not None:
-            refresh(self)
-        return self._node is None
+        if local.mode.capture is not None:
+            local.mode.capture.on_metadata_read(self, Metadata.HISTORY)
+        return is_leaf_tensor(self)
 
     @property
     def grad(self) -> Tensor | None:
@@ -271,7 +258,7 @@ class Tensor(TensorMethods):
         if self._requires_grad and kind(value._array.dtype) not in "fc":
             raise RuntimeError("data set to a tensor that requires gradients must be floating point or complex dtype")
         if local.mode.capture is not None and value._array is not self._array:  # w.data -= x gives it what it has
-            local.mode.capture.before_rebind(self, ".data = tensor")
+            local.mode.capture.before_rebind(self, Rebinding.DATA)
         if self._base is not None:
             self._version_cell, self._base, self._owner = [], None, None
             self._path, self._made, self._depth = (), None, 0
@@ -291,8 +278,6 @@ class Tensor(TensorMethods):
         return t
 
     def __repr__(self) -> str:
-        from symgrad.printing import tensor_str
-
         text = redacted_text(self)
         if text is not None:
             return text
@@ -375,6 +360,42 @@ def root_of(x: Tensor) -> Tensor:
     while x._base is not None:
         x = x._base
     return x
+
+
+def is_leaf_tensor(x: Tensor) -> bool:
+    """True if no recorded op made the tensor. The property `is_leaf` tells a tracer, too, that the user's code asks."""
+    if x._base is not None:
+        refresh(x)
+    return x._node is None
+
+
+def laid_out(x: Tensor) -> Any:
+    """The array that tells the layout of a tensor. Traces without values give tensors the layout of new ones."""
+    capture = local.mode.capture
+    if capture is None:
+        return x._array
+    capture.on_metadata_read(x, Metadata.LAYOUT)
+    return np.empty(x._array.shape, x._array.dtype) if capture.abstract else x._array
+
+
+def strides_of(array: Array) -> tuple[int, ...]:
+    """Elements from one index to the next, in every dimension."""
+    steps = [step // array.itemsize for step in array.strides]
+    for i in range(len(steps) - 1, -1, -1):
+        if not steps[i] and array.shape[i] <= 1:  # what NumPy says of a new dimension, or of one without elements
+            steps[i] = steps[i + 1] * max(array.shape[i + 1], 1) if i + 1 < len(steps) else 1
+    return tuple(steps)
+
+
+def offset_of(x: Tensor) -> int:
+    """Elements between the start of the memory that a tensor shares with its base and its first element."""
+    begin, root = (a.__array_interface__["data"][0] for a in (x._array, root_of(x)._array))
+    return int(begin - root) // x._array.itemsize
+
+
+def added_attributes(x: Tensor) -> dict[str, Any]:
+    """The attributes that the user's code added to a tensor: those that the class does not declare."""
+    return {name: value for name, value in x.__dict__.items() if name not in Tensor.__annotations__}
 
 
 def wrap(array: Any, requires_grad: bool = False, node: Any = None) -> Tensor:

@@ -14,7 +14,9 @@ from typing import Any
 import numpy as np
 
 from symgrad.application import apply, edge_of, failure, keeps, make_node
+from symgrad.dtypes import type_word
 from symgrad.engine import key_of, saved_arrays
+from symgrad.escapes import Rebinding
 from symgrad.graph import Node, Output, is_node, next_sequence
 from symgrad.mode import guard_epoch, local
 from symgrad.ops.kernels.axpy import axpy
@@ -239,8 +241,6 @@ def refuse_cast(given: Any, wanted: Any) -> None:
     """Refuse to write a richer kind of number into memory of a poorer one."""
     order = "bifc"
     if order.index(kind(given)) > order.index(kind(wanted)):
-        from symgrad.dtypes import type_word
-
         raise RuntimeError(f"result type {type_word(given)} can't be cast to the desired output type {type_word(wanted)}")
 
 
@@ -421,7 +421,7 @@ def inplace_ufunc(row: Row) -> Callable[..., Tensor]:
 def rearrange(x: Tensor, row: str, attrs: dict[str, Any], undo: tuple[str, dict[str, Any]]) -> Tensor:
     """`x` becomes a view of itself; `undo` is the step back, from which views made before find their way."""
     if local.mode.capture is not None:
-        local.mode.capture.before_rebind(x, f"{row}_()")
+        local.mode.capture.before_rebind(x, Rebinding[row.upper()])
     changes_history(x)
     mode = local.mode
     recording, mode.recording = mode.recording, mode.recording or x._node is not None  # what was computed keeps its history

@@ -9,10 +9,12 @@ import subprocess
 import sys
 import textwrap
 
+import numpy as np
 import pytest
 
 import symgrad as sg
 from symgrad.autograd import gradcheck, gradgradcheck
+from symgrad.compiler.ir.interpret import evaluate
 
 ROOT = pathlib.Path(__file__).parents[1]
 TEXT = (ROOT / "CONTRIBUTING.md").read_text()
@@ -95,3 +97,26 @@ def test_files_that_the_page_names_are_there():
     written_later = {"docs/ops.md"} - set(files)
     for name in named - written_later:
         assert any(path == name or path.endswith(f"/{name}") for path in files), name
+
+
+def test_the_example_of_a_rule_is_one():
+    """The rule of "How to add a rule" prints as its equation, matches its own pattern, and is stable."""
+    from rule_examples import Example
+
+    text = TEXT.partition("## How to add a rule\n")[2].partition("\n## ")[0]
+    (code,) = re.findall(r"^ *```python\n(.*?)^ *```$", text, re.DOTALL | re.MULTILINE)
+    names = {}
+    exec(textwrap.dedent(code), names)
+    rule = names["rule"]
+    assert str(rule).startswith("log(cosh(x)) -> abs(x) + softplus(-2 * abs(x)) - 0.69")
+    example = Example(rule, normal=True)
+    before, after = (evaluate(side, example.arrays)[0] for side in (example.before, example.after))
+    np.testing.assert_allclose(after, before, rtol=1e-12)
+    assert evaluate(example.after, [np.array([1000.0, 0.0, -1000.0])])[0].max() == pytest.approx(1000 - np.log(2))
+
+
+def test_files_that_the_steps_for_rules_and_passes_name_are_there():
+    text = TEXT.partition("## How to add a rule\n")[2].partition("\n## How to add a back end")[0]
+    paths = set(re.findall(r"`((?:compiler|tests)/[\w/]+\.py)`", text))
+    assert len(paths) >= 6
+    assert all((ROOT / path).exists() for path in paths)

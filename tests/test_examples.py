@@ -124,6 +124,23 @@ def test_physics_informed_in_full(run):
     assert run("physics_informed")["error"] < 0.005
 
 
+def test_bratu(run):
+    results = run("bratu", "--quick")
+    assert results["pattern"].nnz == 5 * 40**2 - 4 * 40
+    assert [u.max() for u in results["solutions"]] == pytest.approx([0.2704, 0.797, 1.3238], rel=2e-3)
+    for u, history in zip(results["solutions"], results["histories"], strict=True):
+        assert len(history) < 12
+        assert history[-1] < 1e-6
+        assert abs(u - u.T).max() < 1e-9
+
+
+@pytest.mark.slow
+def test_bratu_in_full(run):
+    results = run("bratu")
+    assert [u.max() for u in results["solutions"]] == pytest.approx([0.2704, 0.7971, 1.3235], rel=2e-4)
+    assert max(history[-1] for history in results["histories"]) < 1e-5
+
+
 def test_bayesian_regression(run):
     results = run("bayesian_regression", "--quick")
     assert 0.8 < results["accepted"] < 1

@@ -16,7 +16,7 @@ import symgrad as sg
 from symgrad.device_tensor import tensor_from_storage
 
 INTERNAL = re.compile(r"\b(SymbolicScalar|SymbolicInt|DeviceTensor|PooledTensor|DonatedPlaceholder|BufferSlice|PooledBuffer|PoolState|Exact"
-    r"|ArrayBackend|TensorBackend|TracedStorage|Capture|Call|Leaf|ArrayImpl|RngInput|EffectfulProgram)\b")
+    r"|ArrayBackend|TensorBackend|TracedStorage|Capture|Call|Leaf|ArrayImpl|RngInput|EffectsRunner|ProgramCache)\b")
 PACKAGE = Path(sg.__file__).parent
 FUNCTIONS = dict([*public_functions(), *public_methods()])
 

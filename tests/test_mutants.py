@@ -54,10 +54,22 @@ def test_faults_of_a_line(module, line, wanted):
     assert all(any(part in text for text in texts) for part in wanted)
 
 
-def test_a_result_that_is_none_cannot_be_dropped(tmp_path):
+@pytest.mark.parametrize(
+    ("line", "wanted"),
+    [
+        ("return None", set()),
+        ("return False", {"return (True)"}),
+        ("x = max(a, b)", set()),
+        ("x = np.result_type(a, b)", set()),
+        ("x = g(a, a)", set()),
+        ("x = g(a, b)", {"x = (g(b, a))"}),
+    ],
+)
+def test_changes_that_change_nothing_are_no_faults(tmp_path, line, wanted):
     path = tmp_path / "module.py"
-    path.write_text("def f():\n    return None\n")
-    assert executable_lines(path) == []
+    path.write_text(f"def f():\n    {line}\n")
+    assert executable_lines(path) == ([2] if wanted else [])
+    assert {fault.text.splitlines()[1].strip() for fault in faults(path, 2, "module.py")} == wanted
 
 
 def test_faults_parse_and_differ_in_one_statement(module):

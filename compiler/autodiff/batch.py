@@ -8,14 +8,18 @@ so that the pass covers the whole table.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
+from functools import partial
 from math import prod
 from typing import Any
 
 from symgrad.compiler.ir.builder import apply, xp
 from symgrad.compiler.ir.control_flow import TRANSFORMS, is_control
-from symgrad.compiler.ir.graph import INPUT, LITERAL, OUTPUT, Graph, Value, input_value, row_of
+from symgrad.compiler.ir.graph import Graph, Value, input_value, output, row_of
+from symgrad.compiler.ir.interpret import interpret
 from symgrad.compiler.rewrite.decompose import decompose
 
+Arg = tuple[Any, bool]
+"""A value (of several outputs, their tuple), and True if it has the batch dimension."""
 Rule = Callable[..., Any]
 RULES: dict[str, Rule] = {}
 """Batching rules by row: `rule(value, args, size)` returns the batched application, or None if it does not apply; `args` are pairs (value,
@@ -37,11 +41,20 @@ def batched(outputs: Sequence[Value], given: dict[Value, Value], size: int, last
     plain = decompose(
         Graph(slots, outputs), lambda row: row.name in _DECOMPOSED or (last and (row.jax is None or row.name in _DECOMPOSED_LAST))
     )
-    new: dict[Value, tuple[Any, bool]] = {x: (given[x], True) for x in slots}
-    for v in plain.values:
-        if v not in new:
-            new[v] = _batched(v, new, size)
-    return [with_batch_axis(*new[v], size) for v in plain.outputs]
+    known = {x: (given[x], True) for x in slots}
+    found = interpret(plain.outputs, known, partial(_batched, size=size), leaf=_shared, project=_one_of, order=plain.values)
+    return [with_batch_axis(value, has, size) for value, has in found]
+
+
+def _shared(v: Value) -> Arg:
+    """Return an input or literal, which all slices share."""
+    return v, False
+
+
+def _one_of(whole: Arg, index: int) -> Arg:
+    """Return one of several outputs."""
+    value, has = whole
+    return (value[index], True) if has else (output(value, index), False)
 
 
 _DECOMPOSED = frozenset({"linear", "addmm", "mean", "mse_loss"})
@@ -52,12 +65,10 @@ _DECOMPOSED_LAST = frozenset(
 """More such rows, which are decomposed only after their derivatives are taken."""
 
 
-def _batched(v: Value, new: dict[Value, tuple[Any, bool]], size: int) -> tuple[Any, bool]:
-    args: list[tuple[Any, bool]] = [(None, False) if a is None else new[a] for a in v.args]
-    if v.op in (INPUT, LITERAL) or not any(has for _, has in args):
+def _batched(v: Value, given: tuple[Arg | None, ...], size: int) -> Arg:
+    args = [(None, False) if a is None else a for a in given]
+    if not any([has for _, has in args]):
         return v, False
-    if v.op == OUTPUT:
-        return args[0][0][v.attrs["index"]], True
     if is_control(v):
         return TRANSFORMS["batch"](v, args, size), True
     from symgrad.compiler.autodiff import batch_rules  # noqa: F401  (registers more rules)

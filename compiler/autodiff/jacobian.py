@@ -13,7 +13,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from symgrad.compiler.autodiff.batch import batched
-from symgrad.compiler.autodiff.pull import chosen_inputs, fresh, grad, is_symmetric, jvp, nonlinear, pull
+from symgrad.compiler.autodiff.forward import jvp
+from symgrad.compiler.autodiff.pull import chosen_inputs, fresh, grad, nonlinear, pull
+from symgrad.compiler.autodiff.symmetry import is_symmetric
 from symgrad.compiler.ir.builder import xp
 from symgrad.compiler.ir.control_flow import is_control
 from symgrad.compiler.ir.fold import filled
@@ -73,6 +75,14 @@ def _column(graph: Graph, y: Value, x: Value) -> Value:
         (column,) = batched(pushed.outputs, {tangent: units(x)}, x.size)
     flat = xp.reshape(column, shape=(x.size, y.size))
     return xp.reshape(xp.transpose(flat, dim0=0, dim1=1), shape=(*y.shape, *x.shape))
+
+
+def columns(graph: Graph, wrt: Sequence[int]) -> Graph:
+    """Return a graph with the same inputs and, for each output and each of the inputs `wrt`, their Jacobian, by forward derivatives."""
+    graph = drop_hooks(graph)
+    pairs = [(y, x) for y in graph.outputs for x in chosen_inputs(graph, wrt)]
+    found = [_column(graph, y, x) if y.size and x.size else _empty_or(graph, y, x) for y, x in pairs]
+    return Graph(graph.inputs, found, graph.labels)
 
 
 def units(v: Value) -> Value:

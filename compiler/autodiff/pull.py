@@ -1,7 +1,9 @@
-"""Derivatives, graph to graph: the chain rule on shared values, with the rules of the op table.
+"""Derivatives in reverse mode, graph to graph: the chain rule on shared values, with the rules of the op table.
 
     vjp    outputs and their cotangents  ->  the cotangents of inputs
-    jvp    the transpose of the vjp: differentiate it in the cotangent
+    grad   the cotangents for a cotangent of one
+
+`forward.py` has the other direction, tangents of inputs to tangents of outputs.
 
 A derivative is an ordinary graph, so higher orders repeat the same steps.
 """
@@ -14,11 +16,13 @@ from functools import lru_cache
 from itertools import count
 from typing import Any
 
-from symgrad.compiler.ir.builder import apply, xp
-from symgrad.compiler.ir.control_flow import TRANSFORMS, is_control
+from symgrad.compiler.autodiff.symmetry import distinct, is_symmetric
+from symgrad.compiler.ir.builder import xp
 from symgrad.compiler.ir.custom import CUSTOM
 from symgrad.compiler.ir.fold import filled
 from symgrad.compiler.ir.graph import INPUT, LITERAL, OUTPUT, Graph, Value, input_value, output, row_of, toposort, type_text
+from symgrad.compiler.ir.interpret import interpret
+from symgrad.compiler.ir.subgraph import rebuild
 from symgrad.compiler.rewrite.drop_hooks import drop_hooks
 from symgrad.errors import GraphError
 from symgrad.ops.promotion import kind
@@ -57,12 +61,18 @@ def dependents(order: Iterable[Value], wrt: Sequence[Value], by: Callable[[Value
     return found
 
 
-def differentiable_inputs(graph: Graph) -> set[int]:
-    """Return the positions of the inputs in which some output has a derivative."""
+def differentiable_values(graph: Graph) -> set[Value]:
+    """Return the values in which some output has a derivative."""
     reached = {v for v in graph.outputs if isinstance(v.dtype, tuple) or kind(v.dtype) in "fc"}
     for value in reversed(graph.values):
         if value in reached:
             reached.update(a for i, a in enumerate(value.args) if a is not None and is_differentiable(value, i))
+    return reached
+
+
+def differentiable_inputs(graph: Graph) -> set[int]:
+    """Return the positions of the inputs in which some output has a derivative."""
+    reached = differentiable_values(graph)
     return {i for i, x in enumerate(graph.inputs) if x in reached}
 
 
@@ -178,27 +188,26 @@ def require_one_number(graph: Graph) -> Value:
     return y
 
 
-def jvp(graph: Graph, wrt: Sequence[int] | None = None) -> Graph:
-    """Return a graph with the same inputs and a tangent for each of `wrt`, whose outputs are the tangents of the outputs. Tensor hooks do
-    not apply."""
-    graph = drop_hooks(graph)
+def transposed_vjp(graph: Graph, wrt: Sequence[int]) -> Graph:
+    """Return a graph with the same inputs and a tangent for each of `wrt`, whose outputs are the tangents of the outputs. It is the VJP,
+    differentiated in its cotangents: the rule of forward mode for one row."""
     if (value := nonlinear(graph)) is not None:
-        error = GraphError("the backward of a Function is not linear in the gradient, so that no forward derivative follows from it")
-        error.value = value
-        raise error
-    chosen = chosen_inputs(graph, wrt)
-    labels = (*graph.labels, *(fresh(f"d{graph.labels[v.attrs['index']]}", graph.labels) for v in chosen))
-    if any(map(is_control, graph.values)):
-        tangents, results = TRANSFORMS["jvp"](graph, [v.attrs["index"] for v in chosen])
-        return Graph((*graph.inputs, *tangents), results, labels)
-    start = len(graph.inputs)
+        raise nonlinear_error(value)
+    chosen, start = chosen_inputs(graph, wrt), len(graph.inputs)
     tangents = [input_value(start + i, v.shape, v.dtype) for i, v in enumerate(chosen)]
     seeds = [input_value(start + len(chosen) + i, v.shape, v.dtype) for i, v in enumerate(graph.outputs)]
     pulled = pull(_sum_by_output(graph, seeds), chosen)  # linear in the seeds, so its transpose does not depend on them
     total: dict[Value, Value] = {}
     for v, t in zip(pulled, tangents, strict=True):
         _receive(total, v, t)
-    return Graph((*graph.inputs, *tangents), _at_ones(pull(total, seeds), seeds), labels)
+    return Graph((*graph.inputs, *tangents), _at_ones(pull(total, seeds), seeds))
+
+
+def nonlinear_error(value: Value) -> GraphError:
+    """Return the error for a Function value that has no forward derivative."""
+    error = GraphError("the backward of a Function is not linear in the gradient, so that no forward derivative follows from it")
+    error.value = value
+    return error
 
 
 def nonlinear(graph: Graph) -> Value | None:
@@ -220,19 +229,8 @@ def _at_ones(values: list[Value], seeds: Sequence[Value]) -> list[Value]:
     """Return the values, which do not depend on the seeds, with 1 in place of each seed that rules read anyway (for its shape, or to treat
     0 specially)."""
     order = toposort(values)
-    read = set(seeds) & set(order)
-    if not read:
-        return values
-    new: dict[Value, Any] = {}
-    for v in order:
-        args: tuple[Any, ...] = tuple(None if a is None else new[a] for a in v.args)
-        if v in read:
-            new[v] = filled(xp, 1, Meta(v.shape, v.dtype))
-        elif v.op == OUTPUT:
-            new[v] = args[0][v.attrs["index"]]
-        else:
-            new[v] = v if v.row is None else apply(row_of(v), args, dict(v.attrs))
-    return [new[v] for v in values]
+    ones = {v: filled(xp, 1, Meta(v.shape, v.dtype)) for v in set(seeds).intersection(order)}
+    return interpret(values, ones, rebuild, order=order) if ones else values
 
 
 @dataclass(frozen=True)
@@ -251,13 +249,14 @@ def derivatives(graph: Graph, wrt: Sequence[int], order: int) -> list[Derivative
     free = count(len(graph.inputs))
     found: list[Derivative] = []
     level = [Derivative((), graph.outputs[0], ())]
+    symmetric = order == 1 or is_symmetric(graph.outputs[0])
     for _ in range(order):
-        level = [d for previous in level for d in _next(previous, graph, wrt, free)]
-        found += level
+        level = [d for previous in level for d in _next(previous, graph, wrt, free, symmetric)]
+        found += level if symmetric else distinct(graph, level, wrt)
     return found
 
 
-def _next(previous: Derivative, graph: Graph, wrt: Sequence[int], free: Iterable[int]) -> list[Derivative]:
+def _next(previous: Derivative, graph: Graph, wrt: Sequence[int], free: Iterable[int], symmetric: bool) -> list[Derivative]:
     y, directions = previous.value, previous.directions
     if previous.wrt:  # hooks apply to the first gradient only, as in a Hessian
         (y,) = drop_hooks(Graph((*graph.inputs, *directions), (y,))).outputs
@@ -266,15 +265,9 @@ def _next(previous: Derivative, graph: Graph, wrt: Sequence[int], free: Iterable
     else:
         seed = input_value(next(iter(free)), y.shape, y.dtype)
         directions = (*directions, seed)
-    later = wrt[wrt.index(previous.wrt[-1]) if previous.wrt else 0 :]  # the others are transposes of these
+    later = wrt[wrt.index(previous.wrt[-1]) if previous.wrt and symmetric else 0 :]  # the others are transposes of these
     pulled = pull({y: seed}, [graph.inputs[i] for i in later])
     return [Derivative((*previous.wrt, i), g, directions) for i, g in zip(later, pulled, strict=True)]
-
-
-def is_symmetric(y: Value) -> bool:
-    """True if the second derivatives of y do not depend on the order of differentiation; those of a Function's backward, a hook or
-    `detach()` may."""
-    return not any(v.op == "detach" or (v.row is not None and v.row.pullback is not None) for v in toposort((y,)))
 
 
 def chosen_inputs(graph: Graph, wrt: Sequence[int] | None) -> list[Value]:
@@ -292,4 +285,4 @@ def fresh(name: str, taken: Sequence[str]) -> str:
     return name
 
 
-__all__ = ["Derivative", "derivatives", "grad", "jvp", "pull", "vjp"]
+__all__ = ["Derivative", "derivatives", "grad", "pull", "transposed_vjp", "vjp"]

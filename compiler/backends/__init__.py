@@ -2,6 +2,8 @@
 
 from symgrad.compiler.backends.base import Backend, register
 
-register(Backend("numpy", "symgrad.compiler.backends.numpy.kernel:make_kernel", "NumPy", candidate=True))
-register(Backend("xla", "symgrad.compiler.backends.xla.kernel:make_kernel", "XLA", donates=True, pools=True, candidate=True))
+register(Backend("numpy", "symgrad.compiler.backends.numpy.kernel:make_kernel", "NumPy", candidate=True, pipeline="numpy"))
+register(Backend(
+    "xla", "symgrad.compiler.backends.xla.kernel:make_kernel", "XLA", donates=True, pools=True, candidate=True, pipeline="xla"
+))  # fmt: skip
 register(Backend("auto", "symgrad.compiler.backends.auto:make_kernel", donates=True))

@@ -95,6 +95,8 @@ class Backend:
     take a packing, donate, and run on a device."""
     candidate: bool = False
     """True if `backend="auto"` measures this back end."""
+    pipeline: str = ""
+    """The name of the pipeline that its kernels run (see `symgrad.compiler.rewrite.pipeline`); empty if they take graphs as they are."""
 
     def __post_init__(self) -> None:
         if not self.name:

@@ -147,15 +147,17 @@ def number(x: Any, module: str) -> ast.expr:
     return ast.Constant(x)
 
 
-def within_64_bits(x: Any) -> Any:
-    """Return a number unchanged, but an integer beyond 64 bits as the float that eager code converts it to."""
-    if not isinstance(x, int) or -(2**63) <= x < 2**63:
+def within_64_bits(x: Any, bits: int = 64) -> Any:
+    """Return a number unchanged, but an integer beyond 64 bits, or `bits`, as the float that eager code converts it to."""
+    if not isinstance(x, int) or -(1 << (bits - 1)) <= x < 1 << (bits - 1):
         return x
     return float(x) if abs(x) <= sys.float_info.max else math.copysign(math.inf, x)
 
 
 def as_stored(x: Any, dtype: Any) -> Any:
-    """Return a number as it is stored in a dtype: infinity if it is too large."""
+    """Return a number as it is stored in a dtype: infinity if it is too large. Beside floats an integer beyond 32 bits is a float, as JAX
+    would take it for an int32."""
+    x = x if dtype.kind in "biu" else within_64_bits(x, 32)
     if dtype.kind == "f" and isinstance(x, (int, float)) and abs(x) > float(np.finfo(dtype).max):
         return math.copysign(math.inf, x)
     return x

@@ -38,6 +38,12 @@ class Parameter:
     name: str
     kind: Any
     structure: Any
+    default: Any = None
+    """The default of an argument with inputs, as a structure of values; None if it has none, or none that a file holds."""
+
+    def json(self) -> dict[str, Any]:
+        default = {} if self.default is None else {"default": self.default}
+        return {"name": self.name, "kind": _NAMES[self.kind], "structure": self.structure, **default}
 
 
 @dataclass(frozen=True)
@@ -101,7 +107,7 @@ class Description:
             "format": FORMAT,
             "version": VERSION,
             "name": self.name,
-            "parameters": [{"name": p.name, "kind": _NAMES[p.kind], "structure": p.structure} for p in self.parameters],
+            "parameters": [p.json() for p in self.parameters],
             "arguments": [{"label": x.label, **_typed(x.meta), "number": x.number} for x in self.arguments],
             "state": [{"label": x.label, **_typed(x.meta), "requires_grad": x.requires_grad} for x in self.state],
             "sloping": list(self.differentiable),
@@ -200,14 +206,19 @@ def _sloping(nodes: list[Any], inputs: tuple[Input, ...]) -> tuple[int, ...]:
 def _parameters(nodes: list[Any], leaves: int) -> tuple[Parameter, ...]:
     found = []
     for node in nodes:
-        _fields(node, ("name", "kind", "structure"), "a parameter")
+        has_default = isinstance(node, dict) and "default" in node
+        _fields(node, ("name", "kind", "structure", *["default"] * has_default), "a parameter")
+        if has_default:
+            structure.check(node["default"], 0)
         name = _text(node, "name")
         if not name.isidentifier() or not isinstance(node["kind"], str) or node["kind"] not in _KINDS:
             raise FileError(f"a parameter is {name[:80]!r}, of kind {str(node['kind'])[:80]!r}: no parameter of Python's is like that")
-        found.append(Parameter(name, _KINDS[node["kind"]], node["structure"]))
+        found.append(Parameter(name, _KINDS[node["kind"]], node["structure"], node.get("default")))
     structure.check({"tuple": [p.structure for p in found]}, leaves)
     try:
         inspect.Signature([inspect.Parameter(p.name, p.kind) for p in found])
+        for p in found:
+            inspect.Parameter(p.name, p.kind, default=inspect.Parameter.empty if p.default is None else ...)
     except ValueError as error:
         raise FileError(f"its parameters are none of a Python function: {error}") from None
     return tuple(found)

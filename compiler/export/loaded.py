@@ -13,8 +13,7 @@ from symgrad import dtypes
 from symgrad.compiler.export import container, pytree_json
 from symgrad.compiler.export.description import Description, Input, Parameter, described
 from symgrad.compiler.export.stablehlo import Loaded, platform
-from symgrad.compiler.function.derivatives import cotangent
-from symgrad.compiler.inputs.pytree import LEAF, leaves_like, unflatten
+from symgrad.compiler.function.points import cotangent
 from symgrad.compiler.inputs.signature import native_number
 from symgrad.compiler.inputs.wrt import WrtSelection, named_arguments, select_wrt
 from symgrad.compiler.ir.graph import Graph, input_value, type_text
@@ -26,6 +25,7 @@ from symgrad.errors import FileError, TraceError, describe
 from symgrad.from_data import tensor
 from symgrad.ops.foreign import sympy_array
 from symgrad.ops.promotion import kind
+from symgrad.pytree import LEAF, leaves_like, unflatten
 from symgrad.tensor import Tensor, wrap
 
 _NUMBERS = (bool, int, float, complex)
@@ -146,6 +146,8 @@ class LoadedFunction:
         for parameter in self.description.parameters:
             if parameter.name in bound.arguments:
                 pytree_json.match(parameter.structure, bound.arguments[parameter.name], parameter.name, leaves)
+            elif parameter.default is not None:
+                pytree_json.match(parameter.structure, pytree_json.build(parameter.default, []), parameter.name, leaves)
             elif pytree_json.has_leaves(parameter.structure):
                 raise TypeError(f"missing a required argument: {parameter.name!r}: this is {self.signature}")
         inputs = [*map(_fitting, self.description.arguments, leaves), *map(_fitting, self.description.state, self._state())]
@@ -254,7 +256,8 @@ def _parameter(p: Parameter) -> inspect.Parameter:
     """Return the parameter with a default, so that `bind` accepts its absence: missing tensor arguments get a better error than
     Python's."""
     variable = p.kind in (inspect.Parameter.VAR_POSITIONAL, inspect.Parameter.VAR_KEYWORD)
-    return inspect.Parameter(p.name, p.kind) if variable else inspect.Parameter(p.name, p.kind, default=...)
+    default = ... if p.default is None else pytree_json.build(p.default, [])
+    return inspect.Parameter(p.name, p.kind) if variable else inspect.Parameter(p.name, p.kind, default=default)
 
 
 def _fitting(x: Input, given: Any) -> Tensor:

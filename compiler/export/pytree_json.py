@@ -17,9 +17,9 @@ from itertools import count
 from operator import itemgetter
 from typing import Any
 
-from symgrad.compiler.inputs import pytree
-from symgrad.compiler.inputs.pytree import LEAF
+from symgrad import pytree
 from symgrad.errors import FileError, TraceError, describe
+from symgrad.pytree import LEAF
 
 _MAX_DEPTH = 50
 _PLAIN = (bool, int, str, type(None))
@@ -152,6 +152,16 @@ def has_leaves(node: Any) -> bool:
     found: list[int] = []
     _check(node, found, 0)
     return bool(found)
+
+
+def has_fixed(node: Any) -> bool:
+    """True if a checked structure holds an object without a JSON form, or a record."""
+    ((kind, content),) = node.items()
+    if kind in ("list", "tuple"):
+        return any(map(has_fixed, content))
+    if kind == "dict":
+        return any(has_fixed(inner) for _, inner in content)
+    return kind in ("fixed", "record")
 
 
 def match(node: Any, given: Any, label: str, leaves: list[Any]) -> None:

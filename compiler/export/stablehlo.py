@@ -18,18 +18,19 @@ from symgrad.compiler.backends.xla.function import function
 from symgrad.compiler.backends.xla.kernel import XlaKernel, jitted
 from symgrad.compiler.export.stablehlo_check import check, context
 from symgrad.compiler.ir.graph import Graph
+from symgrad.compiler.rewrite.pipeline import Off
 from symgrad.errors import FileError, GraphError
 from symgrad.graph import ARRAYS
 from symgrad.ops.spec import Meta
 from symgrad.typing import Array
 
 
-def stablehlo(graph: Graph, name: str) -> str:
+def stablehlo(graph: Graph, name: str, off: Off = ()) -> str:
     """Return a graph as the text of a StableHLO module."""
     import jax.export
     from jax.extend import mlir
 
-    kernel = XlaKernel(graph, name)
+    kernel = XlaKernel(graph, name, off=off)
     low = kernel.graph
     with jax.enable_x64(kernel.wide):
         specs = _specs(low.inputs)

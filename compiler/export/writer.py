@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 import logging
 import os
 import sys
@@ -13,15 +14,15 @@ import numpy as np
 
 from symgrad.compiler.autodiff import pull as differentiate
 from symgrad.compiler.backends.xla.emit import source
-from symgrad.compiler.backends.xla.function import lowered
+from symgrad.compiler.backends.xla.function import KERNEL_ONLY, lowered
 from symgrad.compiler.export import container, pytree_json
 from symgrad.compiler.export.description import Description, Input, Parameter
 from symgrad.compiler.export.stablehlo import platform, stablehlo
 from symgrad.compiler.inputs.names import tensor_names
 from symgrad.compiler.inputs.signature import Call, Signature
 from symgrad.compiler.ir.graph import Graph
-from symgrad.compiler.ir.verify import verify
-from symgrad.compiler.runtime.program import PureProgram
+from symgrad.compiler.rewrite.pipeline import DERIVED, Off
+from symgrad.compiler.runtime.program import Program
 from symgrad.compiler.symbolic.derivation import Derivation
 from symgrad.compiler.symbolic.derive import CallSource, DerivationRequest, derived
 from symgrad.compiler.trace.trace import Trace, trace
@@ -49,29 +50,29 @@ def export(compiled: Any, path: str | os.PathLike[str], args: tuple[Any, ...], k
     name = getattr(compiled, "__name__", "function")
     if args or kwargs:
         call = signature.bind(args, kwargs)
-        program = PureProgram(_traced(signature, call, name), call, name, compiled.options)
+        program = Program(_traced(signature, call, name), call, name, compiled.options, derives=True)
     else:
         call, program = _latest(compiled, name)
     write(path, name, program, signature, call)
 
 
-def write(path: str | os.PathLike[str], name: str, program: PureProgram, signature: Signature, call: Call) -> None:
+def write(path: str | os.PathLike[str], name: str, program: Program, signature: Signature, call: Call) -> None:
     """Write the program of a call and its derivatives to a file."""
-    graph, captured = program.graph, program.captured
+    graph, captured, off = program.graph, program.captured, program.options.without
     _refuse_conditions(name, program)
     description = _description(name, program, signature, call)
     parts: dict[str, bytes] = {}
     for what in description.programs():
-        found = _program(what, graph, description)
-        parts[f"{what}.mlir"] = stablehlo(found, what).encode()
-        parts[f"{what}.py"] = source(lowered(found), what).encode()
-    text, latex = _formulas(name, graph, signature, call, captured)
+        found = _program(what, graph, description, off)
+        parts[f"{what}.mlir"] = stablehlo(found, what, off).encode()
+        parts[f"{what}.py"] = source(lowered(found, (*KERNEL_ONLY, *off)), what).encode()
+    text, latex = _formulas(name, graph, signature, call, captured, off)
     parts |= {"formula.txt": text.encode(), "formula.tex": latex.encode(), "graph.txt": str(graph).encode()}
     parts |= {f"state/{i}": _bytes(t._array) for i, t in enumerate(captured)}
     container.write(path, description.json(), parts)
 
 
-def _refuse_conditions(name: str, program: PureProgram) -> None:
+def _refuse_conditions(name: str, program: Program) -> None:
     for condition in program.guards.scalar_conditions:
         asked = condition.text(lambda v: program.graph.labels[v.attrs["index"]])
         raise TraceError(
@@ -87,24 +88,24 @@ def _traced(signature: Signature, call: Call, name: str) -> Trace:
         raise TraceError(f"{error}. {_PURE.format(name=name)}") from error
 
 
-def _latest(compiled: Any, name: str) -> tuple[Call, PureProgram]:
+def _latest(compiled: Any, name: str) -> tuple[Call, Program]:
     program = compiled._latest
-    if isinstance(program, PureProgram) and not program.expected_outcomes:
+    if program is not None and program.runner is None and not program.path.expected:
         if _has_derivatives(program):
             program, _ = compiled._differentiated(program, "export", None)
         return program.call, program
-    if program is not None or compiled._effectful:
+    if program is not None or compiled._program_cache.programs():
         raise TraceError(f"{user_line()}: {name} has effects, or branches on values. {_PURE.format(name=name)}")
     raise TraceError(f"{user_line()}: {name} has no program yet: call it once, or say for which arguments: export(path, spec(shape), ...)")
 
 
-def _has_derivatives(program: PureProgram) -> bool:
+def _has_derivatives(program: Program) -> bool:
     """True if there is an input to differentiate in: a function of integers is exported without gradients."""
     arguments = program.graph.inputs[: len(program.graph.inputs) - len(program.captured)]
     return any(kind(x.dtype) in "fc" for x in arguments) or any(t.requires_grad for t in program.captured)
 
 
-def _description(name: str, program: PureProgram, signature: Signature, call: Call) -> Description:
+def _description(name: str, program: Program, signature: Signature, call: Call) -> Description:
     graph, captured, count = program.graph, program.captured, len(call.leaves)
     if len(graph.inputs) != count + len(captured):
         raise GraphError(f"{name} has {len(graph.inputs)} inputs, for {count} tensor arguments and {len(captured)} others")
@@ -129,19 +130,30 @@ def _description(name: str, program: PureProgram, signature: Signature, call: Ca
 def _parameters(signature: Signature, call: Call) -> tuple[Parameter, ...]:
     parameters = signature.signature.parameters
     encoded = pytree_json.encode(tuple(call.structure.values()), fixed=True)["tuple"]  # all at once: leaves are numbered across parameters
-    return tuple(Parameter(name, parameters[name].kind, node) for name, node in zip(call.structure, encoded, strict=True))
+    given = [(parameters[name], node) for name, node in zip(call.structure, encoded, strict=True)]
+    return tuple(Parameter(p.name, p.kind, node, _default(p, node)) for p, node in given)
 
 
-def _program(what: str, graph: Graph, description: Description) -> Graph:
+def _default(parameter: inspect.Parameter, node: Any) -> Any:
+    """Return the default of a parameter that has inputs in it, if it consists of plain values; else None."""
+    if parameter.default is inspect.Parameter.empty or not pytree_json.has_leaves(node):
+        return None
+    encoded = pytree_json.encode(parameter.default, fixed=True)
+    return None if pytree_json.has_fixed(encoded) else encoded
+
+
+def _program(what: str, graph: Graph, description: Description, off: Off) -> Graph:
     if what == "forward":
         return graph
     if what == "vjp":
-        return verify(differentiate.vjp(graph, description.differentiable))
+        return DERIVED.run(differentiate.vjp(graph, description.differentiable), off)
     gradient = differentiate.grad(graph, description.wrt)
-    return verify(Graph(gradient.inputs, (*graph.outputs, *gradient.outputs), gradient.labels))
+    return DERIVED.run(Graph(gradient.inputs, (*graph.outputs, *gradient.outputs), gradient.labels), off)
 
 
-def _formulas(name: str, graph: Graph, signature: Signature, call: Call, captured: Sequence[Tensor]) -> tuple[str, str]:
+def _formulas(
+    name: str, graph: Graph, signature: Signature, call: Call, captured: Sequence[Tensor], off: Off
+) -> tuple[str, str]:
     """Return the formula of each result, and for a scalar one also of its gradients, as text and as LaTeX; the graph if there is no
     formula."""
     if len(graph) > _MAX_FORMULA_LENGTH:
@@ -154,7 +166,7 @@ def _formulas(name: str, graph: Graph, signature: Signature, call: Call, capture
             one = Graph(graph.inputs, (y,), graph.labels)
             slopes = tuple(j for j, x in enumerate(graph.inputs) if kind(x.dtype) in "fc")
             wrt = slopes if len(graph.outputs) == 1 and y.size == 1 and kind(y.dtype) in "fc" else ()
-            program, found = derived(one, wrt, DerivationRequest(None, 1 if wrt else 0, "auto"), PathConditions())
+            program, found = derived(one, wrt, DerivationRequest(None, 1 if wrt else 0, "auto", off), PathConditions())
             title = name if len(graph.outputs) == 1 else f"{name}_{i}"
             derivation = Derivation(title, program, found, wrt, False, origin, ())
             texts.append(str(derivation))

@@ -18,12 +18,12 @@ import numpy as np
 from symgrad.autograd import no_grad
 from symgrad.compiler.function.descriptor import FunctionWrapper
 from symgrad.compiler.function.module import compiled
-from symgrad.compiler.inputs.pytree import flatten, unflatten
 from symgrad.compiler.options import Options
 from symgrad.compiler.trace.tracer import is_tracing
 from symgrad.dispatch import tensors as ops
 from symgrad.errors import TraceError
 from symgrad.ops.promotion import kind
+from symgrad.pytree import flatten, unflatten
 from symgrad.tensor import Tensor, wrap
 
 

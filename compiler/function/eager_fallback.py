@@ -6,16 +6,18 @@ labels, results and the order of derivatives are the same.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from symgrad.autograd import enable_grad
-from symgrad.autograd.functional import pull_back, push_forward, rows
+from symgrad.autograd.functional import filled, pull_back, push_forward, rows
 from symgrad.autograd.grad_mode import without_hooks
 from symgrad.compiler.autodiff.jacobian import require_real
 from symgrad.compiler.autodiff.pull import require_one_number
 from symgrad.compiler.inputs.signature import Call
 from symgrad.compiler.ir.graph import Graph, input_value
+from symgrad.compiler.runtime.derivative_graphs import taylor_order
 from symgrad.compiler.trace.histories import ancestor_nodes
 from symgrad.compiler.trace.results import flatten_results
 from symgrad.compiler.trace.trace import requiring_grad
@@ -25,10 +27,7 @@ from symgrad.views import detach
 
 
 class EagerFallback:
-    """One eager run of a function, with the derivative interface of `PureProgram`."""
-
-    expected_outcomes = (None,)
-    """Not empty, so that it is used for one call only, like a path of a function that branches."""
+    """One eager run of a function, with the derivative interface of `Program`."""
 
     def __init__(self, function: Callable[[Sequence[Any]], Any], call: Call, tensor_names: Mapping[int, str]) -> None:
         self.choices: dict[Any, Any] = {}
@@ -56,7 +55,8 @@ class EagerFallback:
         if what in _SCALAR_ONLY:
             require_one_number(self.graph)
         with enable_grad():
-            found = _DERIVATIVES[what](self._outputs, [self._all[i] for i in wrt], tensors[len(self._all) :])
+            chosen, given, order = [self._all[i] for i in wrt], tensors[len(self._all) :], taylor_order(what)
+            found = _DERIVATIVES[what](self._outputs, chosen, given) if order is None else _taylor(self._outputs, chosen, given, order)
         return [wrap(t._array.copy()) for t in found]
 
 
@@ -97,6 +97,18 @@ def _hvp(outputs: Sequence[Tensor], inputs: Sequence[Tensor], directions: Sequen
     slopes = _gradients(outputs, inputs, again=True)
     with without_hooks():
         return pull_back(slopes, inputs, directions, False)
+
+
+def _taylor(outputs: Sequence[Tensor], inputs: Sequence[Tensor], given: Sequence[Tensor], order: int) -> list[Tensor]:
+    """Return the Taylor coefficients 0 to `order` of each output, one output after the other, by nested forward derivatives; along ones if
+    no directions are given."""
+    along = tuple(given) or tuple(filled(x._array, 1) for x in inputs)
+    derivatives = [tuple(outputs)]
+    with without_hooks():
+        for k in range(1, order + 1):
+            derivatives.append(push_forward(derivatives[-1], tuple(inputs))(along, k < order))
+    series = [[d if k < 2 else d / math.factorial(k) for d in ds] for k, ds in enumerate(derivatives)]
+    return [c for of_one in zip(*series, strict=True) for c in of_one]
 
 
 _DERIVATIVES: dict[str, Callable[[Sequence[Tensor], Sequence[Tensor], Sequence[Tensor]], Sequence[Tensor]]] = {

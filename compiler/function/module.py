@@ -9,15 +9,15 @@ from typing import Any
 
 from symgrad.compiler.function.compiled import Compiled
 from symgrad.compiler.function.retrace import Retraced
-from symgrad.compiler.inputs.pytree import has_attribute
 from symgrad.compiler.options import Options
+from symgrad.pytree import is_module
 
 
 def compiled(function: Callable[..., Any], options: Options) -> Compiled:
     """Return a compiled function or a compiled module. Modules have classes of their own, because __getattr__ makes attribute access
     slower."""
     plain, module = (Retraced, RetracedModule) if options.retrace else (Compiled, CompiledModule)
-    return (module if has_attribute(function, "named_parameters") else plain)(function, options)
+    return (module if is_module(function) else plain)(function, options)
 
 
 class _Module:

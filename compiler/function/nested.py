@@ -11,13 +11,13 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from symgrad import func
-from symgrad.compiler.inputs.pytree import flatten, leaves_like, unflatten
 from symgrad.compiler.inputs.signature import Signature, is_data
 from symgrad.compiler.inputs.wrt import select_wrt, selected_tangents
 from symgrad.compiler.runtime.return_types import convert_results, kinds_of
 from symgrad.compiler.support.source_lines import user_line
 from symgrad.errors import TraceError
 from symgrad.mode import is_tracing, local
+from symgrad.pytree import flatten, leaves_like, unflatten
 from symgrad.tensor import Tensor
 
 
@@ -96,6 +96,11 @@ class InlinedDerivatives:
     def hvp(self, v: Any) -> Any:
         found = func.jvp(func.grad(self.run, self._all), self.at, self.directions((v,), "v"))[1]
         return self.convert_results(self.in_structure(found), flatten(v, is_data)[0])
+
+    def taylor(self, v: Any, order: int) -> list[Any]:
+        along = None if v is None else self.directions((v,), "v")
+        found = func.taylor(self.results, order)(self.at, along)
+        return [self.convert_results(unflatten(self.structure, c), () if v is None else flatten(v, is_data)[0]) for c in found]
 
 
 class InlinedPullback:

@@ -3,18 +3,21 @@
 from __future__ import annotations
 
 import logging
+from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from symgrad.compiler.inputs.pytree import static_values, structure_key
 from symgrad.compiler.inputs.signature import Call, storage_or_spec
 from symgrad.compiler.support.source_lines import warn
 from symgrad.ops.promotion import default_float
+from symgrad.pytree import static_values, structure_key
 
 logger = logging.getLogger("symgrad.compile")
 MAX_VARIANTS = 8
 """Number of programs that differ in one property, before there is a warning."""
+MANY_NUMBERS = 32
+"""Number of Python numbers in one container that are inputs, before there is a warning."""
 
 
 @dataclass(frozen=True)
@@ -122,8 +125,21 @@ class TraceLog:
         self._pictures.append(picture)
         logger.info("%s is traced (%d): %s", self.title, len(self.records), "; ".join(reasons))
         self._count(picture)
+        if len(call.scalar_types) > MANY_NUMBERS:
+            self._warn_of_numbers(call)
         for line in () if own else others:
             self._change(line)
+
+    def _warn_of_numbers(self, call: Call) -> None:
+        """Warn of a container with many Python numbers: each is an input of its own."""
+        places = [label.rpartition(".")[0] for label, cls in zip(call.labels, call.scalar_types, strict=True) if cls is not None]
+        for place, count in Counter(places).items():
+            if place and count > MANY_NUMBERS:
+                self.warn(
+                    ("numbers", place),
+                    f"argument {place} of {self.title} has {count} Python numbers. Each is an input of its own, so that tracing, compiling"
+                    " and calls are slow; pass sg.tensor(list), which is one input",
+                )
 
     def _change(self, line: str) -> None:
         """Count a failed guard, and warn if it fails often. Path conditions have a warning of their own."""

@@ -10,11 +10,11 @@ from typing import Any
 
 from symgrad.compiler.function.compiled import Compiled
 from symgrad.compiler.inputs.names import tensor_names
-from symgrad.compiler.inputs.pytree import LEAF, unflatten
-from symgrad.compiler.runtime.program import PureProgram
+from symgrad.compiler.runtime.program import Program
 from symgrad.compiler.trace.trace import trace
 from symgrad.compiler.trace.tracer import is_tracing
 from symgrad.graph import next_sequence
+from symgrad.pytree import LEAF, unflatten
 
 
 class Retraced(Compiled):
@@ -28,10 +28,11 @@ class Retraced(Compiled):
         known = self.signature.names(), tensor_names(self.signature.function)
         traced = trace(function, call.leaves, call.labels, *known, abstract=True, requires_grad=call.requires_grad)
         graph = traced.graph
-        program = self._programs.get(graph)
+        program = next(iter(self._program_cache.lookup(graph)), None)
         if program is None:
             self.traces.note(call, ["another structure"])
-            program = self._programs[graph] = PureProgram(traced, call, self._name, self.options)
+            program = Program(traced, call, self._name, self.options)
+            self._program_cache.insert(graph, program)
         self._latest = program
         since = next_sequence()
         results = program.operation(*call.tensors(), *traced.captured)

@@ -8,6 +8,7 @@ still equal: usually all hold the same storage object, and no values are compare
 
 from __future__ import annotations
 
+from collections.abc import Hashable
 from typing import Any
 
 import numpy as np
@@ -44,7 +45,7 @@ class EqualScalarsGuard:
         return "optimizer: counters of steps that were equal are not"
 
 
-def merge_equal_scalars(capture: Any, key: Any, t: Tensor) -> None:
+def merge_equal_scalars(capture: Any, key: Hashable, t: Tensor) -> None:
     """Let the captured tensor `t` share the input of the earlier tensors with this key and value, or start such a group with it. Only for a
     tensor that the capture does not know yet, that needs no gradient, and whose storage is not visible elsewhere."""
     known = id(t._array) in capture.storages or t._node is not None or t._requires_grad

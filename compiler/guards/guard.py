@@ -6,8 +6,8 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from symgrad.autograd.hooks import registered
-from symgrad.compiler.guards.state import NameGuard
-from symgrad.compiler.ir.graph import Value
+from symgrad.compiler.guards.conditions import ArgumentValues, MetadataCondition
+from symgrad.compiler.guards.names import NameGuard
 from symgrad.compiler.trace.trace import Trace
 from symgrad.device_tensor import storage_of
 from symgrad.mode import guard_epoch
@@ -30,19 +30,20 @@ class Guards:
         self.hooks = traced.capture.differentiated
         """True if the function computed gradients, which calls the hooks of captured tensors: these are then guarded too."""
         before = traced.capture.initial_histories
-        self.captured = [(t, self._type_of(t, before[id(t)][1] if id(t) in before else t._requires_grad)) for t in traced.captured]
-        """The tensors that the function captures, each with its shape, dtype, `requires_grad` and hooks before the call."""
-        self.requires_grad = any(requires_grad for _, (_, _, requires_grad, _) in self.captured)
+        known = {id(t): t for t in (*traced.captured, *traced.capture.named_tensors())}
+        self.captured = [(t, self._type_of(t, before[id(t)][1] if id(t) in before else t._requires_grad)) for t in known.values()]
+        """The tensors that the function captures or names, each with its shape, dtype, `requires_grad` and hooks before the call."""
+        self.requires_grad = any(requires_grad for _, (_, _, requires_grad, _) in self.captured[: len(traced.captured)])
         self.checked_epoch = -1
         """The guard epoch at the last check of modules and captured tensors."""
-        self.scalar_conditions: tuple[ScalarCondition, ...] = tuple(traced.path.scalar_conditions)
+        self.scalar_conditions: tuple[ScalarCondition | MetadataCondition, ...] = tuple(traced.path.scalar_conditions)
         self.checks: list[Guard] = traced.capture.guards
         self.name_guards = [(name.read, name.value, name) for name, _ in self.checks if isinstance(name, NameGuard)]
         """(read, value, guard) of each name guard: nearly always `read()` is still `value`, and the guard need not be called."""
         self.other_guards = [dependency for dependency in self.checks if not isinstance(dependency[0], NameGuard)]
         self.labels = traced.graph.labels
-        known = {id(t): label for t, label in zip(traced.capture.input_tensors, traced.capture.labels, strict=True)}
-        self.captured_labels = [known.get(id(t), "a constant") for t in traced.captured]
+        labels = {id(t): label for t, label in zip(traced.capture.input_tensors, traced.capture.labels, strict=True)}
+        self.captured_labels = [labels.get(id(t), "a tensor") for t, _ in self.captured]
         self.any = bool(self.modules or self.captured or self.scalar_conditions or self.checks)
 
     def check(self, leaves: Sequence[Any] = ()) -> bool:
@@ -61,7 +62,7 @@ class Guards:
         for read, value in self.other_guards:
             if read() != value:
                 return False
-        return not self.scalar_conditions or all(c.holds(_numbers(leaves)) for c in self.scalar_conditions)
+        return not self.scalar_conditions or all(c.holds(ArgumentValues(leaves)) for c in self.scalar_conditions)
 
     def explain_failure(self, leaves: Sequence[Any] = ()) -> str | None:
         """A description of the first guard that fails, such as `training: True -> False`; None if all hold."""
@@ -73,9 +74,10 @@ class Guards:
             if now != value:
                 describe = getattr(read, "describe", None)
                 return f"{getattr(read, '__name__', 'state')}: {value} -> {now}" if describe is None else str(describe(value, now))
+        arguments = ArgumentValues(leaves)
         for c in self.scalar_conditions:
-            if not c.holds(_numbers(leaves)):
-                return f"argument {c.text(lambda v: self.labels[v.attrs['index']])}: {c.expected} -> {c.evaluate(_numbers(leaves))}"
+            if not c.holds(arguments):
+                return f"argument {c.text(lambda v: self.labels[v.attrs['index']])}: {c.expected} -> {c.evaluate(arguments)}"
         return None
 
     def _changed(self) -> str | None:
@@ -98,11 +100,3 @@ class Guards:
 def _words(kind: tuple[Any, ...]) -> str:
     shape, dtype, requires_grad, _ = kind
     return f"{dtype}{list(shape)}{' that requires grad' if requires_grad else ''}"
-
-
-def _numbers(leaves: Sequence[Any]) -> Callable[[Value], Any]:
-    def number(value: Value) -> Any:
-        leaf = leaves[value.attrs["index"]]
-        return (leaf._array if isinstance(leaf, Tensor) else leaf).item()
-
-    return number

@@ -13,7 +13,7 @@ from typing import Any
 
 from symgrad.compiler.guards.names import find_state_guards
 from symgrad.compiler.guards.state import StateGuard
-from symgrad.compiler.inputs.pytree import has_attribute
+from symgrad.pytree import has_attribute, is_module
 from symgrad.tensor import Tensor
 
 _MAX_TENSORS = 10_000
@@ -21,7 +21,7 @@ _MAX_TENSORS = 10_000
 
 def tensor_names(function: Any, state_guards: Iterable[StateGuard] | None = None) -> dict[int, str]:
     """The names of the tensors that `function` captures, by tensor id; the first name found is used."""
-    if _is_module(function):
+    if is_module(function):
         return {id(t): path for path, t in _module_tensors(function)}
     found: dict[int, str] = {}
     values = [
@@ -36,14 +36,10 @@ def tensor_names(function: Any, state_guards: Iterable[StateGuard] | None = None
     return found
 
 
-def _is_module(x: Any) -> bool:
-    return not isinstance(x, type) and has_attribute(x, "named_parameters") and has_attribute(x, "named_buffers")
-
-
 def _attributes(function: Any) -> Iterator[tuple[str, Any]]:
     """(name, value) of the attributes of the object whose method `function` is; a module is one entry, `self`."""
     owner = getattr(function, "__self__", None)
-    if _is_module(owner):
+    if is_module(owner):
         yield "self", owner
     elif owner is not None:
         yield from getattr(owner, "__dict__", {}).items()
@@ -52,11 +48,11 @@ def _attributes(function: Any) -> Iterator[tuple[str, Any]]:
 def _named_tensors(title: str, value: Any) -> Iterator[tuple[str, Tensor]]:
     if isinstance(value, Tensor):
         yield title, value
-    elif _is_module(value):
+    elif is_module(value):
         yield from ((f"{title}.{path}", t) for path, t in _module_tensors(value))
     elif isinstance(value, (list, tuple, dict)) and len(value) <= _MAX_TENSORS:
         for key, part in value.items() if isinstance(value, dict) else enumerate(value):
-            if isinstance(part, Tensor) or _is_module(part):
+            if isinstance(part, Tensor) or is_module(part):
                 yield from _named_tensors(f"{title}.{key}", part)
 
 

@@ -21,7 +21,7 @@ import numpy as np
 
 from symgrad import dtypes
 from symgrad.compiler.guards.alias import aliased_pairs
-from symgrad.compiler.inputs.pytree import LEAF, flatten, paths, static_values, structure_key, unflatten
+from symgrad.compiler.inputs.explain import explain_missing, jax_refusal
 from symgrad.compiler.inputs.wrt import NamedArgument, named_arguments
 from symgrad.compiler.trace.tracer import user_line
 from symgrad.device_tensor import is_donated, storage_of
@@ -30,6 +30,7 @@ from symgrad.from_data import tensor
 from symgrad.mode import local
 from symgrad.ops.foreign import elementwise_array, native, sympy_array
 from symgrad.ops.promotion import default_float
+from symgrad.pytree import LEAF, flatten, paths, static_values, structure_key, unflatten
 from symgrad.tensor import Tensor, wrap
 
 if TYPE_CHECKING:
@@ -320,8 +321,12 @@ class Signature:
             try:
                 result = self.function(*bound.args, **bound.kwargs)
             except AttributeError as error:
-                _explain(error, bound.arguments)
+                explain_missing(error, bound.arguments)
                 raise
+            except TypeError as error:
+                if (message := jax_refusal(error)) is None:
+                    raise
+                raise TypeError(message) from error
             _refuse_changes(call, given, tensors)
             return result
 
@@ -391,7 +396,7 @@ def _leaf(x: Any, name: str, taken: tuple[type, ...], alone: bool) -> Any:
     if jax is not None and isinstance(x, jax.Array):
         return _array_of_jax(x, name, jax)
     if sympy_array(x) is not None:
-        return tensor(x)
+        return tensor(elementwise_array(x))
     if _foreign(x):
         raise TypeError(f"{name} is or has {describe(x)} of another library: pass sg.from_dlpack({name})")
     return x
@@ -453,17 +458,6 @@ def _refuse_changes(call: Call, given: Any, tensors: Sequence[Any]) -> None:
         f"{user_line()}: the function changes {which} in a container among its arguments, which a program cannot do again at every call;"
         " return what is new, or leave the function eager"
     )
-
-
-def _explain(error: AttributeError, arguments: Mapping[str, Any]) -> None:
-    """Extend an AttributeError: suggest methods of Tensor with a similar name, and note which argument is no tensor, such as 2 or a list,
-    and was passed on unchanged."""
-    if isinstance(error.obj, Tensor) and (close := difflib.get_close_matches(error.name or "", dir(Tensor), 3)):
-        error.args = (f"{error}; did you mean {' or '.join(map(repr, close))}?",)
-        error.name = None  # Python would suggest it again
-    for name, x in arguments.items():
-        if x is error.obj and not isinstance(x, Tensor):
-            error.add_note(f"{name} is {describe(x)}: only tensors and arrays become inputs of the graph; pass tensor(...)")
 
 
 def tensor_types(args: tuple[Any, ...], recording: bool) -> Any:

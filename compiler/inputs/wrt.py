@@ -11,11 +11,11 @@ import inspect
 from collections.abc import Iterable, Sequence
 from typing import Any, NamedTuple
 
-from symgrad.compiler.inputs.pytree import LEAF, children, leaf_count, leaves_like, without_static_values
 from symgrad.compiler.support.source_lines import user_line
 from symgrad.device_tensor import storage_of
 from symgrad.errors import TraceError
 from symgrad.ops.promotion import kind
+from symgrad.pytree import LEAF, children, leaf_count, leaves_like, without_static_values
 from symgrad.tensor import Tensor
 
 NamedArgument = tuple[str, Any]

@@ -18,14 +18,15 @@ import jax.numpy as jnp
 import numpy as np
 
 from symgrad.compiler.autodiff import pull as differentiate
-from symgrad.compiler.backends.xla.function import function, lowered
+from symgrad.compiler.autodiff.forward import jvp
+from symgrad.compiler.backends.xla.function import KERNEL_ONLY, function, lowered
 from symgrad.compiler.guards.guard import Guards
 from symgrad.compiler.inputs.names import tensor_names
 from symgrad.compiler.inputs.signature import Signature, Spec
+from symgrad.compiler.interop.jax_pytree import ARRAYS, flatten
 from symgrad.compiler.ir.graph import Graph
-from symgrad.compiler.ir.verify import verify
 from symgrad.compiler.options import Options
-from symgrad.compiler.rewrite.stable import stabilise
+from symgrad.compiler.rewrite.pipeline import DERIVED, TRACED, Off
 from symgrad.compiler.trace.trace import Trace, trace
 from symgrad.compiler.trace.tracer import user_line
 from symgrad.errors import TraceError, describe
@@ -34,8 +35,6 @@ from symgrad.ops.promotion import default_float, kind
 from symgrad.tensor import Tensor
 
 _MODES = ("vjp", "jvp")
-_ARRAYS = (jax.Array, np.ndarray, np.generic, Tensor, float, complex)
-"""Types of leaves that are data, tracers included; integers, booleans and everything else are settings."""
 
 
 class JaxFunction:
@@ -54,11 +53,11 @@ class JaxFunction:
     def __call__(self, /, *args: Any, **kwargs: Any) -> Any:
         bound = self.signature.signature.bind(*args, **kwargs)
         bound.apply_defaults()
-        found, tree = jax.tree_util.tree_flatten_with_path(tuple(bound.arguments.values()))
         names = tuple(bound.arguments)
+        found, tree = flatten(tuple(bound.arguments.values()), [i for i, name in enumerate(names) if name in self.options.static])
         leaves = [(_label(names, path), self._leaf(names[path[0].idx], leaf)) for path, leaf in found]
         wide = is_wide()
-        key = tree, names, wide, tuple(_key(leaf) for _, leaf in leaves), default_float()
+        key = tree.key, names, wide, tuple(_key(leaf) for _, leaf in leaves), default_float()
         entry = self._entries.get(key)
         if entry is None or not entry.check_guards():
             entry = self._entries[key] = _Entry(self, tree, names, leaves, wide)
@@ -66,7 +65,7 @@ class JaxFunction:
 
     def _leaf(self, name: str, x: Any) -> Any:
         """Return a data leaf as a JAX array, and a setting unchanged."""
-        data = isinstance(x, (*_ARRAYS, int) if name in self.options.dynamic else _ARRAYS)
+        data = isinstance(x, (*ARRAYS, int) if name in self.options.dynamic else ARRAYS)
         if not data or name in self.options.static:
             return x
         if isinstance(x, jax.Array):
@@ -115,7 +114,7 @@ class _Entry:
         def run(tensors: Sequence[Tensor]) -> Any:
             given = iter(tensors)
             filled = [self.settings[i] if i in self.settings else next(given) for i in range(len(leaves))]
-            values = jax.tree_util.tree_unflatten(tree, filled)
+            values = tree.unflatten(filled)
             bound = inspect.BoundArguments(signature.signature, dict(zip(names, values, strict=True)))
             return self._result_tensors(signature.function(*bound.args, **bound.kwargs))
 
@@ -125,12 +124,13 @@ class _Entry:
         self.captured, self.guards = traced.captured, Guards(traced)
         if not wide:
             _warn_of_rounding(str(signature), traced)
-        graph = verify(stabilise(traced.graph))
-        self.function = Differentiable(graph, getattr(owner, "__name__", "function"), not wide).by(owner.mode)
+        graph = TRACED.run(traced.graph, owner.options.without)
+        self.function = Differentiable(graph, getattr(owner, "__name__", "function"), not wide, owner.options.without).by(owner.mode)
 
     def _result_tensors(self, result: Any) -> list[Tensor]:
         """Return the tensors among the results; the rest is stored as it is."""
-        leaves, tree = jax.tree_util.tree_flatten(result)
+        pairs, tree = flatten(result)
+        leaves = [x for _, x in pairs]
         self.results = tree, [None if isinstance(x, Tensor) else x for x in leaves]
         tensors = [x for x in leaves if isinstance(x, Tensor)]
         if not tensors:
@@ -144,7 +144,7 @@ class _Entry:
         arrays = [leaf for leaf in leaves if isinstance(leaf, jax.Array)]
         given = iter(self.function(*arrays, *(jnp.array(t._array) for t in self.captured)))
         tree, others = self.results
-        return jax.tree_util.tree_unflatten(tree, [next(given) if x is None else x for x in others])
+        return tree.unflatten([next(given) if x is None else x for x in others])
 
 
 def _warn_of_rounding(name: str, traced: Trace) -> None:
@@ -160,10 +160,10 @@ def _warn_of_rounding(name: str, traced: Trace) -> None:
 class Differentiable:
     """A graph as a function that returns a tuple of JAX arrays; `by` selects the rule for its derivatives."""
 
-    def __init__(self, graph: Graph, name: str, narrow: bool) -> None:
-        self.graph, self.name, self.narrow = graph, name, narrow
+    def __init__(self, graph: Graph, name: str, narrow: bool, off: Off = ()) -> None:
+        self.graph, self.name, self.narrow, self.off = graph, name, narrow, off
         self.single = len(graph.outputs) == 1
-        self.plain = jax.jit(self._typed(function(lowered(graph), "forward", narrow)), inline=True)
+        self.plain = jax.jit(self._typed(function(lowered(graph, (*KERNEL_ONLY, *off)), "forward", narrow)), inline=True)
         self.floats = [i for i, v in enumerate(graph.outputs) if kind(v.dtype) in "fc"]
         self.wrt = tuple(i for i, x in enumerate(graph.inputs) if kind(x.dtype) in "fc")
 
@@ -188,7 +188,7 @@ class Differentiable:
         return Graph(self.graph.inputs, (self.graph.outputs[i] for i in self.floats), self.graph.labels)
 
     def _derived(self, graph: Graph, suffix: str) -> Differentiable:
-        return Differentiable(verify(graph), f"{self.name}_{suffix}", self.narrow)
+        return Differentiable(DERIVED.run(graph, self.off), f"{self.name}_{suffix}", self.narrow, self.off)
 
     @functools.cached_property
     def _transpose(self) -> Differentiable:
@@ -200,7 +200,7 @@ class Differentiable:
 
     def _push(self, wrt: tuple[int, ...]) -> Differentiable:
         if wrt not in self._pushed:
-            self._pushed[wrt] = self._derived(differentiate.jvp(self._of_floats, wrt), "jvp")
+            self._pushed[wrt] = self._derived(jvp(self._of_floats, wrt), "jvp")
         return self._pushed[wrt]
 
     @functools.cached_property

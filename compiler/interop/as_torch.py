@@ -13,12 +13,12 @@ from typing import Any, Protocol
 import numpy as np
 
 from symgrad import dtypes
-from symgrad.compiler.inputs.pytree import LEAF, flatten, unflatten
 from symgrad.compiler.inputs.signature import Call
 from symgrad.compiler.runtime.autograd_op import AutogradOp
-from symgrad.compiler.runtime.program import PureProgram
+from symgrad.compiler.runtime.program import Program
 from symgrad.compiler.trace.tracer import user_line
 from symgrad.ops.promotion import kind
+from symgrad.pytree import LEAF, flatten, unflatten
 from symgrad.tensor import Tensor, wrap
 
 _TYPES = frozenset(d.name for d in dtypes.ALL)
@@ -28,7 +28,7 @@ _NAMES = ", ".join(d.name for d in dtypes.ALL)
 class Preparing(Protocol):
     """The method that TorchFunction needs of a compiled function."""
 
-    def _prepare(self, args: Any, kwargs: Any, what: str) -> tuple[Call, PureProgram]: ...
+    def _prepare(self, args: Any, kwargs: Any, what: str) -> tuple[Call, Program]: ...
 
 
 class TorchFunction:

@@ -26,8 +26,10 @@ import numpy as np
 from symgrad import dtypes
 from symgrad.application import apply
 from symgrad.compiler.backends.xla.function import is_wide
+from symgrad.compiler.guards.names import find_state_guards
 from symgrad.compiler.inputs.signature import native_number
 from symgrad.compiler.interop.jax_errors import explained, line_of
+from symgrad.compiler.interop.jax_pytree import flatten
 from symgrad.compiler.trace.tracer import is_tracing, user_line
 from symgrad.device_tensor import storage_of
 from symgrad.errors import TraceError, describe
@@ -55,7 +57,8 @@ class JaxOperation:
         unknown = self.static - set(self.signature.parameters)
         if unknown:
             raise ValueError(f"static={sorted(unknown)}: the arguments are {', '.join(self.signature.parameters)}")
-        self._calls: dict[Any, tuple[Imported, Any]] = {}
+        self._calls: dict[Any, tuple[Imported, Any, list[Any]]] = {}
+        """By the types of a call: the imported function, the structure of its results, and the guards of the state that it closes over."""
         self._lock = threading.RLock()
         functools.update_wrapper(self, function, updated=())
 
@@ -65,28 +68,42 @@ class JaxOperation:
     def __call__(self, /, *args: Any, **kwargs: Any) -> Any:
         bound = self.signature.bind(*args, **kwargs)
         bound.apply_defaults()
-        found, tree = jax.tree_util.tree_flatten_with_path(tuple(bound.arguments.values()))
         names = tuple(bound.arguments)
-        found = [(path, leaf if names[path[0].idx] in self.static else _without_sympy(leaf)) for path, leaf in found]
-        leaves = [self._leaf(names[path[0].idx], leaf) for path, leaf in found]
-        wide = _width(leaves)
-        weak = tuple(type(x) in (float, complex) and names[path[0].idx] not in self.static for path, x in found)
-        leaves = [_weak(x, wide) if w else x for x, w in zip(leaves, weak, strict=True)]
+        tree, leaves, weak, wide = self._leaves(names, tuple(bound.arguments.values()))
         data = [leaf for leaf in leaves if isinstance(leaf, Tensor)]
         if not data:
             raise TypeError(f"{user_line()}: {_name_of(self.function)} is given no tensor: call the JAX function itself")
         needs = tuple(kind(storage_of(t).dtype) in "fc" and (t._requires_grad or is_tracing()) for t in data)
-        key = tree, names, weak, needs, wide, tuple(_key(leaf) for leaf in leaves)
-        with self._lock:
-            if key not in self._calls:
-                self._calls[key] = self._imported(tree, names, leaves, weak, needs, wide)
-            imported, results = self._calls[key]
+        imported, results = self._lookup(tree, names, leaves, weak, needs, wide)
         values = apply(imported.row, tuple(data), {})
-        return jax.tree_util.tree_unflatten(results, values if len(imported.types) > 1 else [values])
+        return results.unflatten(values if len(imported.types) > 1 else [values])
+
+    def _leaves(self, names: tuple[str, ...], values: tuple[Any, ...]) -> tuple[Any, list[Any], tuple[bool, ...], bool]:
+        """Return the structure of the arguments, their leaves with arrays as tensors, which leaves are weakly typed numbers, and whether
+        the call needs 64 bits."""
+        static = [name in self.static for name in names]
+        found, tree = flatten(values, [i for i, is_static in enumerate(static) if is_static])
+        given = [(i, leaf if static[i] else _without_sympy(leaf)) for i, leaf in ((path[0].idx, leaf) for path, leaf in found)]
+        weak = tuple(type(x) in (float, complex) and not static[i] for i, x in given)
+        leaves = [x if static[i] else self._leaf(names[i], x) for i, x in given]
+        wide = _width(leaves)
+        return tree, [_weak(x, wide) if w else x for x, w in zip(leaves, weak, strict=True)], weak, wide
+
+    def _lookup(
+        self, tree: Any, names: tuple[str, ...], leaves: Sequence[Any], weak: tuple[bool, ...], needs: tuple[bool, ...], wide: bool
+    ) -> tuple[Imported, Any]:
+        """Return the imported function for such a call and the structure of its results; import it anew if its guards fail."""
+        key = tree.key, names, weak, needs, wide, tuple(_key(leaf) for leaf in leaves)
+        with self._lock:
+            if key not in self._calls or not all(guard() for guard in self._calls[key][2]):
+                guards = [guard for guard in find_state_guards(self.function) if guard.guarded]
+                self._calls[key] = *self._imported(tree, names, leaves, weak, needs, wide), guards
+            imported, results, _ = self._calls[key]
+        return imported, results
 
     def _leaf(self, name: str, x: Any) -> Any:
         """Return an array as a tensor, and everything else unchanged."""
-        if isinstance(x, Tensor) or name in self.static:
+        if isinstance(x, Tensor):
             return x
         if isinstance(x, jax.Array) and jnp.issubdtype(x.dtype, jax.dtypes.extended):
             raise TypeError(f"{user_line()}: {name} has the type {x.dtype}, which tensors do not have; make it inside of the function")
@@ -98,9 +115,10 @@ class JaxOperation:
 
         def flat(*arrays: Any) -> list[Any]:
             given = iter(arrays)
-            values = jax.tree_util.tree_unflatten(tree, [next(given) if x is _DATA else x for x in settings])
+            values = tree.unflatten([next(given) if x is _DATA else x for x in settings])
             bound = inspect.BoundArguments(self.signature, dict(zip(names, values, strict=True)))
-            found, structure = jax.tree_util.tree_flatten(self.function(*bound.args, **bound.kwargs))
+            pairs, structure = flatten(self.function(*bound.args, **bound.kwargs))
+            found = [x for _, x in pairs]
             results[:] = [structure]
             for x in found:
                 if not isinstance(x, (jax.Array, np.ndarray, np.generic, bool, int, float, complex)):

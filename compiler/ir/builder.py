@@ -6,19 +6,20 @@ changes type, and a literal in the compute type where an operand is a Python num
 
 from __future__ import annotations
 
+import operator
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from symgrad.compiler.ir.fold import FOLDS, normal_attrs
-from symgrad.compiler.ir.graph import Value, application, intern, literal, output
+from symgrad.compiler.ir.fold import FOLDS, fold, normal_attrs
+from symgrad.compiler.ir.graph import Value, application, intern, literal, outputs_of
 from symgrad.errors import GraphError, describe
 from symgrad.ops.exact import Exact, exact, is_exact
 from symgrad.ops.infix import install
 from symgrad.ops.namespace import namespace
 from symgrad.ops.promotion import FLOAT32, compute_type, kind
-from symgrad.ops.spec import Meta, Row
+from symgrad.ops.spec import Row
 from symgrad.ops.symbolic_scalar import SymbolicScalar, is_symbolic_scalar
 from symgrad.ops.table import TABLE
 from symgrad.ops.variants import is_half, rounds_number
@@ -49,11 +50,10 @@ def apply(row: Row, args: tuple[Any, ...], attrs: dict[str, Any]) -> Any:
     if row.elementwise:
         args = _unspread(args, meta.shape)
     attrs = normal_attrs(row.name, args, attrs, meta)
-    if not isinstance(meta, tuple):
-        simpler = FOLDS[row.name](xp, args, meta, **attrs) if row.name in FOLDS else None
-        return application(row, args, attrs, meta) if simpler is None else simpler
-    whole = application(row, args, attrs, meta)
-    return tuple(output(whole, i) for i in range(len(meta)))
+    if isinstance(meta, tuple):
+        return outputs_of(application(row, args, attrs, meta))
+    simpler = fold(xp, row.name, args, attrs, meta) if row.name in FOLDS.by_op else None
+    return application(row, args, attrs, meta) if simpler is None else simpler
 
 
 def _loses_digits(row: Row, args: tuple[Any, ...]) -> bool:
@@ -90,15 +90,19 @@ def again(v: Value, args: tuple[Any, ...]) -> Any:
     if v.row is not None and v.row.elementwise:
         args = _unspread(args, v.shape)
     if isinstance(v.dtype, tuple):
-        whole = intern(v.op, v.row, args, v.attrs, v.shape, v.dtype)
-        return tuple(output(whole, i) for i in range(len(v.dtype)))
-    simpler = FOLDS[v.op](xp, args, Meta(v.shape, v.dtype), **v.attrs) if v.op in FOLDS else None
+        return outputs_of(intern(v.op, v.row, args, v.attrs, v.shape, v.dtype))
+    simpler = fold(xp, v.op, args, v.attrs, v) if v.op in FOLDS.by_op else None
     return intern(v.op, v.row, args, v.attrs, v.shape, v.dtype) if simpler is None else simpler
+
+
+def with_args(v: Value, args: tuple[Any, ...]) -> Any:
+    """Return `again(v, args)`, or the application unchanged if its arguments are."""
+    return outputs_of(v) if all(map(operator.is_, args, v.args)) else again(v, args)
 
 
 def detached(v: Value) -> Value:
     """Return detach(v) without type inference: it has the type of v."""
-    simpler = FOLDS["detach"](xp, (v,), None)
+    simpler = fold(xp, "detach", (v,), {}, v)
     return intern("detach", TABLE["detach"], (v,), {}, v.shape, v.dtype) if simpler is None else simpler
 
 

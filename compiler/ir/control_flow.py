@@ -34,7 +34,7 @@ from symgrad.typing import Array
 PULLBACK_RULES: dict[str, Callable[..., Any]] = {}
 """The pullback of each row by name; registered by `symgrad.compiler.loops.vjp`, which may import this file but not the reverse."""
 TRANSFORMS: dict[str, Callable[..., Any]] = {}
-"""Transforms of graphs with loops and branches, `jvp` and `batch`; registered by the modules of `symgrad.compiler.loops`."""
+"""Transforms of loops and branches, `jets` and `batch`; registered by the modules of `symgrad.compiler.loops`."""
 
 
 # types

@@ -1,255 +1,108 @@
 """Simplifications that hold exactly, applied while a graph is built: each is an equation of real numbers that removes an operation.
 
-A fold is `fold(xp, args, meta, **attrs)`, where `meta` is the type of the result; it returns the simpler value or None. Its operands are
-already cast, so a value that it returns needs at most an `expand` to the shape of the result.
+They define the form of a graph, so they match what is there, not a normal form, and cannot be switched off. Operands are already cast, and
+a result is expanded to the shape of what it replaces. The first rule that matches is applied.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any
 
-from symgrad.compiler.ir.graph import Value, is_literal, literal
+import numpy as np
+
+from symgrad.compiler.ir.graph import Value, number as number
+from symgrad.compiler.ir.pattern import P, constant, variable
+from symgrad.compiler.ir.rule import Application, Rule, RuleIndex, filled as filled
 from symgrad.ops.promotion import kind
 from symgrad.ops.shapes import normalize_axis
-from symgrad.ops.spec import Meta
 from symgrad.ops.writing import write_parts
 
 if TYPE_CHECKING:
     from symgrad.ops.signatures import Namespace
 
-Fold = Callable[..., Value | None]
-FOLDS: dict[str, Fold] = {}
 _EXACT = 256
 """Integers up to this magnitude are exact in every float type, including bfloat16."""
 
 
-def fold(*names: str) -> Callable[[Fold], Fold]:
-    """Register a fold for the rows of these names."""
-    def enter(function: Fold) -> Fold:
-        FOLDS.update(dict.fromkeys(names, function))
-        return function
-
-    return enter
-
-
-def number(x: Any) -> Any:
-    """Return the Python number that fills a value, or None if none is known to."""
-    while isinstance(x, Value) and x.op in ("expand", "reshape"):
-        x = x.args[0]
-    return x.value if is_literal(x) else None
-
-
-def filled(xp: Namespace[Value], value: Any, meta: Meta) -> Value:
-    """Return a value of type `meta` filled with one number."""
-    return xp.expand(literal(value, meta.dtype), shape=meta.shape)
+# conditions
 
 
 def _exact(*values: Any) -> bool:
-    return all(type(v) is int and abs(v) <= _EXACT for v in values)
+    return all([type(v) is int and abs(v) <= _EXACT for v in values])
 
 
-def _is_exact_zero(value: Any, meta: Meta) -> bool:
+def _has_exact_zero(m: Any) -> bool:
     """True if a factor is an exact integer zero, as rules write it. A float 0.0 comes from the user: times NaN or infinity it is NaN, as
     in eager mode."""
-    return bool(value == 0) and (type(value) is not float or kind(meta.dtype) not in "fc")
+    factors = [number(x) for x in m.meta.args]
+    return any([f is not None and f == 0 and (type(f) is not float or kind(m.meta.dtype) not in "fc") for f in factors])
 
 
-@fold("add")
-def _add(xp: Namespace[Value], args: tuple[Value, ...], meta: Meta) -> Value | None:
-    x, y = args
-    a, b = number(x), number(y)
-    if b == 0:  # x + 0 -> x
-        return xp.expand(x, shape=meta.shape)
-    if a == 0:  # 0 + y -> y
-        return xp.expand(y, shape=meta.shape)
-    if _exact(a, b) and _exact(a + b):
-        return filled(xp, a + b, meta)
-    return None
+def _exact_quotient(m: Any) -> bool:
+    return _exact(m.a, m.b) and m.b != 0 and (m.a % m.b == 0 or m.b & (m.b - 1) == 0)  # 1 / 2 is exact, 1 / 3 is not
 
 
-@fold("sub")
-def _sub(xp: Namespace[Value], args: tuple[Value, ...], meta: Meta) -> Value | None:
-    x, y = args
-    a, b = number(x), number(y)
-    if b == 0:  # x - 0 -> x
-        return xp.expand(x, shape=meta.shape)
-    if _exact(a, b) and _exact(a - b):
-        return filled(xp, a - b, meta)
-    if a == 0 and meta.dtype.kind not in "bu":  # 0 - y -> -y
-        return xp.expand(xp.neg(y), shape=meta.shape)
-    return None
+def _is_signed(m: Any) -> bool:
+    return m.meta.dtype.kind not in "bu"
 
 
-@fold("rsub")
-def _rsub(xp: Namespace[Value], args: tuple[Value, ...], meta: Meta) -> Value | None:
-    return xp.sub(args[1], args[0])
+def _same_type(m: Any) -> bool:
+    return bool(m.x.dtype == m.meta.dtype)
 
 
-@fold("mul")
-def _mul(xp: Namespace[Value], args: tuple[Value, ...], meta: Meta) -> Value | None:
-    x, y = args
-    a, b = number(x), number(y)
-    if _is_exact_zero(a, meta) or _is_exact_zero(b, meta):  # 0 * x -> 0
-        return filled(xp, 0, meta)
-    if b == 1:  # x * 1 -> x
-        return xp.expand(x, shape=meta.shape)
-    if a == 1:  # 1 * y -> y
-        return xp.expand(y, shape=meta.shape)
-    if _exact(a, b) and _exact(a * b):
-        return filled(xp, a * b, meta)
-    return None
+def _same_shape(m: Any) -> bool:
+    return bool(m.x.shape == m.meta.shape)
 
 
-@fold("div")
-def _div(xp: Namespace[Value], args: tuple[Value, ...], meta: Meta) -> Value | None:
-    x, y = args
-    a, b = number(x), number(y)
-    if b == 1:  # x / 1 -> x
-        return xp.expand(x, shape=meta.shape)
-    if not _exact(a, b) or b == 0:
-        return None
-    if a % b == 0:
-        return filled(xp, a // b, meta)
-    return filled(xp, a / b, meta) if b & (b - 1) == 0 else None  # 1 / 2 -> 0.5, which is exact; 1 / 3 is not
+def _castable(m: Any) -> bool:
+    return (_exact(m.a) and m.meta.dtype.kind not in "bu") or type(m.a) is bool
 
 
-@fold("neg")
-def _neg(xp: Namespace[Value], args: tuple[Value, ...], meta: Meta) -> Value | None:
-    (x,) = args
-    if x.op == "neg":  # -(-x) -> x
-        return x.args[0]  # type: ignore[no-any-return]
-    value = number(x)
-    return filled(xp, -value, meta) if type(value) in (int, float) and meta.dtype.kind in "ifc" else None
+def _has_no_history(m: Any) -> bool:
+    return m.x.op == "detach" or number(m.x) is not None or kind(m.x.dtype) in "bi"
 
 
-@fold("tanh_backward")
-def _tanh_backward(xp: Namespace[Value], args: tuple[Value, ...], meta: Meta) -> Value | None:
-    g, y = args
-    return 1 - y * y if number(g) == 1 and y.shape == meta.shape else None
+def _reduces_one_element(m: Any) -> bool:
+    return all([m.x.shape[i] == 1 for i in m.axis]) and m.x.dtype == m.meta.dtype
 
 
-@fold("power")
-def _power(xp: Namespace[Value], args: tuple[Value, ...], meta: Meta, *, exponent: Any) -> Value | None:
-    if exponent == 1:  # x ** 1 -> x
-        return args[0]
-    return filled(xp, 1, meta) if exponent == 0 else None  # x ** 0 -> 1
+def _total(m: Any) -> Any:
+    """The sum of equal numbers."""
+    (x,) = m.meta.args
+    return m.a * (x.size // max(int(np.prod(m.meta.shape, dtype=np.int64)), 1))
 
 
-@fold("where")
-def _where(xp: Namespace[Value], args: tuple[Value, ...], meta: Meta) -> Value | None:
-    c, x, y = args
-    if x is y or number(c) is True:  # where(c, x, x) -> x, where(True, x, y) -> x
-        return xp.expand(x, shape=meta.shape)
-    return xp.expand(y, shape=meta.shape) if number(c) is False else None  # where(False, x, y) -> y
+def _swaps_last(m: Any) -> bool:
+    return {normalize_axis(d, m.x.ndim) for d in (m.i, m.j)} == {m.x.ndim - 2, m.x.ndim - 1}
 
 
-@fold("cast")
-def _cast(xp: Namespace[Value], args: tuple[Value, ...], meta: Meta, *, dtype: Any) -> Value | None:
-    (x,) = args
-    if x.dtype == meta.dtype:
-        return x
-    if kind(x.dtype) == "c" and kind(meta.dtype) in "fi":  # JAX does not silently drop the imaginary part
-        return xp.cast(xp.real(x), dtype=dtype)
-    value = number(x)
-    if (_exact(value) and meta.dtype.kind not in "bu") or type(value) is bool:
-        return filled(xp, bool(value) if meta.dtype.kind == "b" else int(value), meta)
-    return None
+# right sides that need Python
 
 
-@fold("detach")
-def _detach(xp: Namespace[Value], args: tuple[Value, ...], meta: Meta) -> Value | None:
-    (x,) = args
-    return x if x.op == "detach" or number(x) is not None or kind(x.dtype) in "bi" else None
+def _moved(m: Any) -> list[int]:
+    """Return the axes that a permutation moves."""
+    return [i for i, axis in enumerate(m.axes) if axis % m.x.ndim != i]
 
 
-@fold("reshape")
-def _reshape(xp: Namespace[Value], args: tuple[Value, ...], meta: Meta, *, shape: tuple[int, ...]) -> Value | None:
-    (x,) = args
-    if x.shape == meta.shape:
-        return x
-    if x.op == "reshape":  # only the last of several reshapes counts
-        return xp.reshape(x.args[0], shape=meta.shape)
-    return filled(xp, number(x), meta) if number(x) is not None else None
+def _swap(xp: Namespace[Value], m: Any) -> Value:
+    i, j = _moved(m)
+    return xp.transpose(m.x, dim0=i, dim1=j)
 
 
-@fold("expand")
-def _expand(xp: Namespace[Value], args: tuple[Value, ...], meta: Meta, *, shape: tuple[int, ...]) -> Value | None:
-    (x,) = args
-    if x.shape == meta.shape:
-        return x
-    return xp.expand(x.args[0], shape=meta.shape) if x.op == "expand" else None
+def _reshaped(xp: Namespace[Value], m: Any) -> Value:
+    return xp.reshape(m.x, shape=m.meta.shape)
 
 
-@fold("transpose")
-def _transpose(xp: Namespace[Value], args: tuple[Value, ...], meta: Meta, *, dim0: int, dim1: int) -> Value | None:
-    (x,) = args
-    if dim0 == dim1:
-        return x
-    if x.op == "transpose" and {x.attrs["dim0"], x.attrs["dim1"]} == {dim0, dim1}:  # (xᵀ)ᵀ -> x
-        return x.args[0]  # type: ignore[no-any-return]
-    return filled(xp, number(x), meta) if number(x) is not None else None
+def _fills(m: Any) -> bool:
+    """True if a value fills what it is embedded in, in its own order: (start, stop, step) with a negative step turns it."""
+    turned = any([i.__class__ is tuple and i[2] is not None and i[2] < 0 for i in m.index])
+    return m.x.size == int(np.prod(m.meta.shape, dtype=np.int64)) and not turned
 
 
-@fold("t")
-def _t(xp: Namespace[Value], args: tuple[Value, ...], meta: Meta) -> Value | None:
-    return xp.transpose(args[0], dim0=0, dim1=1) if args[0].ndim == 2 else args[0]
-
-
-@fold("permute")
-def _permute(xp: Namespace[Value], args: tuple[Value, ...], meta: Meta, *, axes: tuple[int, ...]) -> Value | None:
-    (x,) = args
-    moved = [i for i, axis in enumerate(axes) if axis % x.ndim != i]
-    if not moved:
-        return x
-    return xp.transpose(x, dim0=moved[0], dim1=moved[1]) if len(moved) == 2 else None
-
-
-@fold("squeeze", "unsqueeze")
-def _squeeze(xp: Namespace[Value], args: tuple[Value, ...], meta: Meta, **attrs: Any) -> Value | None:
-    return xp.reshape(args[0], shape=meta.shape)
-
-
-@fold("embed")
-def _embed(xp: Namespace[Value], args: tuple[Value, ...], meta: Meta, *, shape: tuple[int, ...], index: tuple[Any, ...]) -> Value | None:
-    (x,) = args
-    turned = any(isinstance(i, slice) and i.step is not None and i.step < 0 for i in index)
-    return xp.reshape(x, shape=shape) if x.size == Value.size.fget(meta) and not turned else None  # type: ignore[attr-defined]  # x fills the result
-
-
-@fold("view_write")
-def _view_write(xp: Namespace[Value], args: tuple[Value, ...], meta: Meta, *, path: Any) -> Value | None:
-    """Split a write through a view of another type, such as z.real, into writes that change no type."""
-    base, value = args
-    return write_parts(xp, base, value, path)
-
-
-@fold("amax", "amin")
-def _amax(xp: Namespace[Value], args: tuple[Value, ...], meta: Meta, *, axis: tuple[int, ...], keepdims: bool) -> Value | None:
-    (x,) = args
-    return xp.reshape(x, shape=meta.shape) if all(x.shape[i] == 1 for i in axis) else None  # the extreme of one element
-
-
-@fold("sum")
-def _sum(xp: Namespace[Value], args: tuple[Value, ...], meta: Meta, *, axis: tuple[int, ...], keepdims: bool) -> Value | None:
-    (x,) = args
-    if all(x.shape[i] == 1 for i in axis) and x.dtype == meta.dtype:
-        return xp.reshape(x, shape=meta.shape)
-    value, count = number(x), x.size // max(Value.size.fget(meta), 1)  # type: ignore[attr-defined]
-    return filled(xp, value * count, meta) if _exact(value) and _exact(value * count) else None
-
-
-@fold("matmul")
-def _matmul(xp: Namespace[Value], args: tuple[Value, ...], meta: Meta) -> Value | None:
-    if any(_is_exact_zero(number(x), meta) for x in args):  # 0 @ x -> 0
-        return filled(xp, 0, meta)
-    x, y = args
-    if _is_identity(x) and y.shape == meta.shape:  # I @ y -> y
-        return y
-    if _is_identity(y) and x.shape == meta.shape:  # x @ I -> x
-        return x
-    d = _diagonal(x)
-    return xp.reshape(d, shape=(d.size, 1)) * y if d is not None and y.ndim == 2 else None  # diag(d) @ y -> d yᵢ, row by row
+def _scaled_rows(xp: Namespace[Value], m: Any) -> Value | None:
+    d = _diagonal(m.meta.args[0])
+    return None if d is None else xp.reshape(d, shape=(d.size, 1)) * m.y
 
 
 def _diagonal(x: Value) -> Value | None:
@@ -263,13 +116,121 @@ def _diagonal(x: Value) -> Value | None:
             inner = _diagonal(matrix)
             if inner is not None:
                 return inner * vector
-            if _is_identity(matrix):
+            if matrix.op == "eye" and matrix.shape[0] == matrix.shape[1]:
                 return vector
     return None
 
 
-def _is_identity(x: Value) -> bool:
-    return x.op == "eye" and x.shape[0] == x.shape[1]
+# the table
+
+a, b, c, d, e, x, y = constant("a"), constant("b"), *map(variable, ("c", "d", "e", "x", "y"))
+i, j, n = map(variable, ("i", "j", "n"))
+axes, axis, check, dtype, index, inner, keepdims, path, shape = map(
+    variable, ("axes", "axis", "check", "dtype", "index", "inner", "keepdims", "path", "shape")
+)
+_EYE = P.eye(rows=n, columns=n, dtype=dtype)
+_SQUARE = {"n": 3, "dtype": np.dtype(np.float64), "x": (3, 3), "y": (3, 3)}
+_ONE = {"x": (1, 3), "axis": (0,), "keepdims": False}
+
+RULES = (
+    Rule("add_zero", x + 0, x),
+    Rule("add_constants", a + b, lambda xp, m: m.a + m.b, lambda m: _exact(m.a, m.b) and _exact(m.a + m.b), "the sum"),
+    Rule("sub_zero", x - 0, x),
+    Rule("sub_constants", a - b, lambda xp, m: m.a - m.b, lambda m: _exact(m.a, m.b) and _exact(m.a - m.b), "the difference"),
+    Rule("zero_sub", 0 - x, -x, _is_signed),
+    Rule("rsub", P.rsub(x, y), y - x),
+    Rule("mul_zero", x * 0, 0, _has_exact_zero),
+    Rule("mul_one", x * 1, x),
+    Rule("mul_constants", a * b, lambda xp, m: m.a * m.b, lambda m: _exact(m.a, m.b) and _exact(m.a * m.b), "the product"),
+    Rule("div_one", x / 1, x),
+    Rule("div_constants", a / b, lambda xp, m: m.a // m.b if m.a % m.b == 0 else m.a / m.b, _exact_quotient, "the quotient"),
+    Rule("neg_neg", P.neg(-x), x),
+    Rule("neg_constant", -a, lambda xp, m: -m.a, lambda m: type(m.a) in (int, float) and m.meta.dtype.kind in "ifc", "the number"),
+    Rule("tanh_backward_one", P.tanh_backward(1, x), 1 - x * x, _same_shape),
+    Rule("tanh_backward_zero", P.tanh_backward(0, x), 0, _has_exact_zero),
+    Rule("power_one", P.power(x, exponent=1), x),
+    Rule("power_zero", P.power(x, exponent=0), 1),
+    Rule("where_same", P.where(c, x, x), x, example={"c": np.array([True, False, True])}),
+    Rule("where_true", P.where(True, x, y), x),
+    Rule("where_false", P.where(False, x, y), y),
+    Rule("cast_same", P.cast(x, dtype=dtype), x, _same_type, example={"dtype": np.dtype(np.float64)}),
+    Rule(  # JAX does not silently drop the imaginary part
+        "cast_complex", P.cast(x, dtype=dtype), P.cast(P.real(x), dtype=dtype),
+        lambda m: kind(m.x.dtype) == "c" and kind(m.meta.dtype) in "fi",
+        example={"x": np.array([1 + 2j, 3 - 1j]), "dtype": np.dtype(np.float64)}, differentiable=False,
+    ),
+    Rule(
+        "cast_constant", P.cast(a, dtype=dtype), lambda xp, m: bool(m.a) if m.meta.dtype.kind == "b" else int(m.a), _castable, "the number",
+        example={"dtype": np.dtype(np.float32)},
+    ),
+    Rule("detach_constant", P.detach(x), x, _has_no_history, example={"x": np.arange(3)}),
+    Rule("reshape_same", P.reshape(x, shape=shape), x, _same_shape, example={"shape": (3,)}),
+    Rule(
+        "reshape_reshape", P.reshape(P.reshape(x, shape=inner), shape=shape), P.reshape(x, shape=shape),
+        example={"x": (2, 3), "inner": (3, 2), "shape": (6,)},
+    ),
+    Rule("reshape_constant", P.reshape(a, shape=shape), lambda xp, m: m.a, None, "the number", example={"shape": (1, 1)}),
+    Rule("expand_same", P.expand(x, shape=shape), x, _same_shape, example={"shape": (3,)}),
+    Rule(
+        "expand_expand", P.expand(P.expand(x, shape=inner), shape=shape), P.expand(x, shape=shape),
+        example={"inner": (2, 3), "shape": (4, 2, 3)},
+    ),
+    Rule("transpose_nothing", P.transpose(x, dim0=i, dim1=i), x, example={"i": 0}),
+    Rule(
+        "transpose_transpose", P.transpose(P.transpose(x, dim0=i, dim1=j), dim0=i, dim1=j), x,
+        example={"x": (2, 3), "i": 0, "j": 1},
+    ),
+    Rule(
+        "transpose_constant", P.transpose(a, dim0=i, dim1=j), lambda xp, m: m.a, None, "the number",
+        example={"a": np.full((2, 2), 2.0), "i": 0, "j": 1},
+    ),
+    Rule("t_matrix", P.t(x), P.transpose(x, dim0=0, dim1=1), lambda m: bool(m.x.ndim == 2), example={"x": (2, 3)}),
+    Rule("t_vector", P.t(x), x),
+    Rule("permute_nothing", P.permute(x, axes=axes), x, lambda m: not _moved(m), example={"axes": (0,)}),
+    Rule(
+        "permute_two", P.permute(x, axes=axes), _swap, lambda m: len(_moved(m)) == 2, "transpose(x)",
+        example={"x": (2, 3, 4), "axes": (2, 1, 0)},
+    ),
+    Rule("squeeze", P.squeeze(x, axes=axes), _reshaped, None, "reshape(x)", example={"x": (3, 1), "axes": (1,)}),
+    Rule("unsqueeze", P.unsqueeze(x, axis=axis), _reshaped, None, "reshape(x)", example={"axis": 0}),
+    Rule(
+        "embed_all", P.embed(x, shape=shape, index=index), _reshaped, _fills, "reshape(x)",
+        example={"shape": (3,), "index": ((0, 3, 1),)},
+    ),
+    Rule(  # a write through a view of another type, such as z.real, is several writes that change no type
+        "view_write_parts", P.view_write(x, y, path=path), lambda xp, m: write_parts(xp, m.x, m.y, m.path), None, "writes of its parts",
+        example={"x": np.array([1 + 2j, 3 - 1j]), "y": (2,), "path": (("real", {}),)}, differentiable=False,
+    ),
+    Rule("amax_one", P.amax(x, axis=axis, keepdims=keepdims), _reshaped, _reduces_one_element, "reshape(x)", example=_ONE),
+    Rule("amin_one", P.amin(x, axis=axis, keepdims=keepdims), _reshaped, _reduces_one_element, "reshape(x)", example=_ONE),
+    Rule("sum_one", P.sum(x, axis=axis, keepdims=keepdims), _reshaped, _reduces_one_element, "reshape(x)", example=_ONE),
+    Rule(
+        "sum_constant", P.sum(a, axis=axis, keepdims=keepdims), lambda xp, m: _total(m), lambda m: _exact(m.a) and _exact(_total(m)),
+        "a times the number of elements", example={"a": np.full((4, 3), 2.0), "axis": (0,), "keepdims": False},
+    ),
+    Rule("zero_matmul", P.matmul(0, x), 0, _has_exact_zero, example={"x": (3, 3)}),
+    Rule("matmul_zero", P.matmul(x, 0), 0, _has_exact_zero, example={"x": (3, 3)}),
+    Rule("eye_matmul", P.matmul(_EYE, x), x, _same_shape, example=_SQUARE),
+    Rule("matmul_eye", P.matmul(x, _EYE), x, _same_shape, example=_SQUARE),
+    Rule(
+        "diagonal_matmul", P.matmul(d * e, y), _scaled_rows, lambda m: bool(m.y.ndim == 2), "d times the rows of y, if e is the identity",
+        example={"e": lambda xp: xp.eye(rows=3, columns=3, dtype=np.dtype(np.float64)), "y": (3, 2)},
+    ),
+    Rule(
+        "inv_transpose", P.inv(P.transpose(x, dim0=i, dim1=j), check=check), P.transpose(P.inv(x, check=check), dim0=i, dim1=j),
+        _swaps_last, example={"x": (3, 3), "i": 0, "j": 1, "check": True},
+    ),
+)  # fmt: skip
+FOLDS = RuleIndex(RULES, normal=False)
+
+
+def fold(xp: Namespace[Value], op: str, args: tuple[Any, ...], attrs: Mapping[str, Any], meta: Any) -> Value | None:
+    """Return a simpler value than the application of a row, None if there is none. `meta` is the type of the result."""
+    for rule in FOLDS.may_apply(op, args):
+        found = rule.apply(xp, Application(op, args, attrs, meta.shape, meta.dtype), False)
+        if found is not None:
+            return found
+    return None
 
 
 NORMAL: dict[str, Callable[..., dict[str, Any]]] = {
@@ -285,11 +246,3 @@ def normal_attrs(name: str, args: tuple[Any, ...], attrs: dict[str, Any], meta: 
     if name in ("reshape", "expand"):
         return {"shape": tuple(map(int, meta.shape))}
     return NORMAL[name](*args, **attrs) if name in NORMAL else attrs
-
-
-@fold("inv")
-def _inv(xp: Namespace[Value], args: tuple[Value, ...], meta: Meta, check: bool) -> Value | None:
-    (x,) = args
-    if x.op == "transpose" and {normalize_axis(d, x.ndim) for d in x.attrs.values()} == {x.ndim - 2, x.ndim - 1}:  # (xᵀ)⁻¹ -> (x⁻¹)ᵀ
-        return xp.transpose(xp.inv(x.args[0], check=check), **x.attrs)
-    return None

@@ -16,6 +16,8 @@ import weakref
 from collections.abc import Container, Iterable, Iterator, Mapping
 from functools import cached_property
 from hashlib import blake2b
+from itertools import chain
+from math import prod
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, cast
 
@@ -35,6 +37,8 @@ else:  # `symgrad.compiler.ir.builder` installs the operators
     ValueOperators = object
 
 INPUT, LITERAL, OUTPUT = "input", "literal", "output"
+SPREADS = frozenset(("expand", "reshape"))
+"""Rows whose result is filled with the number that fills their argument."""
 _table: weakref.WeakValueDictionary[Any, Value] = weakref.WeakValueDictionary()
 _lock = threading.Lock()
 _SHOWN_IN_NOTEBOOKS = 200
@@ -44,7 +48,7 @@ _SHOWN_IN_NOTEBOOKS = 200
 class Value(ValueOperators):
     """One value of a graph; create it with `intern` only. `symgrad.compiler.ir.builder` installs its operators."""
 
-    __slots__ = ("__weakref__", "args", "attrs", "dtype", "legal", "op", "row", "shape")
+    __slots__ = ("__weakref__", "args", "attrs", "dtype", "known", "legal", "op", "row", "shape")
 
     op: str
     row: Row | None
@@ -55,6 +59,8 @@ class Value(ValueOperators):
     dtype: Any
     legal: bool
     """True once the verifier has checked the value; it is immutable, so one check is enough."""
+    known: frozenset[str] | None
+    """The facts about the value once `symgrad.compiler.ir.facts` has been asked for them, else None."""
 
     __hash__ = object.__hash__
     __array_ufunc__ = None
@@ -65,7 +71,7 @@ class Value(ValueOperators):
 
     @property
     def size(self) -> int:
-        return int(np.prod(self.shape, dtype=np.int64))
+        return prod(self.shape)
 
     @property
     def value(self) -> Any:
@@ -82,7 +88,7 @@ class Value(ValueOperators):
         return f"<{self.op} {type_text(self)}>"
 
 
-_FILL = [Value.__dict__[name].__set__ for name in ("op", "row", "args", "attrs", "shape", "dtype", "legal")]
+_FILL = [Value.__dict__[name].__set__ for name in ("op", "row", "args", "attrs", "shape", "dtype", "legal", "known")]
 
 
 def intern(op: str, row: Row | None, args: tuple[Any, ...], attrs: Mapping[str, Any], shape: Any, dtype: Any) -> Value:
@@ -94,7 +100,7 @@ def intern(op: str, row: Row | None, args: tuple[Any, ...], attrs: Mapping[str, 
         value = _table.get(key)
         if value is None:
             value = Value.__new__(Value)
-            for fill, content in zip(_FILL, (op, row, args, attrs, shape, dtype, False), strict=True):
+            for fill, content in zip(_FILL, (op, row, args, attrs, shape, dtype, False, None), strict=True):
                 fill(value, content)
             _table[key] = value
     return value
@@ -122,6 +128,11 @@ def application(row: Row, args: tuple[Any, ...], attrs: Mapping[str, Any], meta:
 def output(value: Value, index: int) -> Value:
     """Return output `index` of an application that has several outputs."""
     return intern(OUTPUT, None, (value,), {"index": index}, value.shape[index], value.dtype[index])
+
+
+def outputs_of(value: Value) -> Any:
+    """Return an application as `apply` returns it: a tuple of its outputs if it has several, else the value itself."""
+    return tuple([output(value, i) for i in range(len(value.dtype))]) if isinstance(value.dtype, tuple) else value
 
 
 class Graph(Nested):
@@ -173,6 +184,11 @@ class Graph(Nested):
     def within(self) -> tuple[Graph, ...]:
         """The nested graphs of loops and branches, one level deep."""
         return tuple(inner for v in self.values if v.attrs for inner in nested(v).values())
+
+    @cached_property
+    def ops(self) -> frozenset[str]:
+        """The names of the ops of all values, also of nested graphs."""
+        return frozenset({v.op for v in self.values}).union(*[inner.ops for inner in self.within])
 
     @cached_property
     def hash(self) -> str:
@@ -240,9 +256,7 @@ def nested(v: Value) -> dict[str, Graph]:
 
 def walk(graph: Graph) -> Iterator[Value]:
     """Iterate over all values of a graph and, recursively, of its nested graphs."""
-    yield from graph.values
-    for inner in graph.within:
-        yield from walk(inner)
+    return chain(graph.values, chain.from_iterable(map(walk, graph.within)))
 
 
 def toposort(outputs: Iterable[Value], until: Container[Value] = ()) -> list[Value]:
@@ -260,7 +274,7 @@ def toposort(outputs: Iterable[Value], until: Container[Value] = ()) -> list[Val
             stack.append((value, True))
             if value in until:
                 continue
-            stack.extend((a, False) for a in reversed(value.args) if a is not None and a not in done)
+            stack += [(a, False) for a in reversed(value.args) if a is not None and a not in done]
     return order
 
 
@@ -276,6 +290,13 @@ def type_text(x: Any) -> str:
 def is_literal(x: Any) -> bool:
     """True if x is a literal of a graph."""
     return isinstance(x, Value) and x.op == LITERAL
+
+
+def number(x: Any) -> Any:
+    """Return the Python number that fills a value, or None if none is known to."""
+    while isinstance(x, Value) and x.op in SPREADS:
+        x = x.args[0]
+    return x.value if is_literal(x) else None
 
 
 def row_of(value: Value) -> Row:

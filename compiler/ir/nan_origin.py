@@ -10,17 +10,19 @@ import numpy as np
 
 from symgrad.compiler.ir.graph import INPUT, LITERAL, OUTPUT, Graph, Value
 from symgrad.compiler.ir.interpret import evaluate, values_of
-from symgrad.mode import Observer, local
+from symgrad.debug import NanWatch
+from symgrad.mode import local
+from symgrad.observer import Observer
 
 Lines = Mapping[Value, str]
 
 
-def active_nan_watch() -> Any:
+def active_nan_watch() -> NanWatch | None:
     """Return the innermost observer of this thread that looks for NaN, or None: see `symgrad.debug.nans`."""
     capture = local.mode.capture
-    while isinstance(capture, Observer) and not hasattr(capture, "bad"):
+    while isinstance(capture, Observer) and not isinstance(capture, NanWatch):
         capture = capture.outer
-    return capture if isinstance(capture, Observer) else None
+    return capture if isinstance(capture, NanWatch) else None
 
 
 def check_nans(watch: Any, graph: Graph, operands: Sequence[Any], lines: Lines, name: str) -> None:

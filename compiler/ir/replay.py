@@ -9,7 +9,8 @@ import numpy as np
 
 from symgrad.application import apply, constant
 from symgrad.compiler.ir import builder
-from symgrad.compiler.ir.graph import LITERAL, OUTPUT, Graph, Value, row_of
+from symgrad.compiler.ir.graph import Graph, Value, row_of
+from symgrad.compiler.ir.interpret import interpret
 from symgrad.compiler.ir.runner import runner
 from symgrad.compiler.ir.subgraph import inline
 from symgrad.ops.namespace import raw
@@ -25,14 +26,12 @@ def replay(xp: Any, graph: Graph, operands: Sequence[Any]) -> list[Any]:
 
 def replay_recorded(graph: Graph, operands: Sequence[Tensor]) -> list[Tensor]:
     """Return the outputs as tensors computed by ordinary eager ops, so that they have a history and are visible to a tracer."""
-    new: dict[Value, Any] = dict(zip(graph.inputs, operands, strict=True))
-    for v in graph.values:
-        if v not in new:
-            new[v] = _apply(v, tuple(None if a is None else new[a] for a in v.args))
-    return [new[v] for v in graph.outputs]
+    return interpret(graph.outputs, dict(zip(graph.inputs, operands, strict=True)), _apply, leaf=_constant, order=graph.values)
 
 
 def _apply(v: Value, args: tuple[Any, ...]) -> Any:
-    if v.op == LITERAL:
-        return constant(np.asarray(v.value, v.dtype), v.value)
-    return args[0][v.attrs["index"]] if v.op == OUTPUT else apply(row_of(v), args, dict(v.attrs))
+    return apply(row_of(v), args, dict(v.attrs))
+
+
+def _constant(v: Value) -> Tensor:
+    return constant(np.asarray(v.value, v.dtype), v.value)

@@ -8,8 +8,8 @@ from typing import Any
 
 import numpy as np
 
-from symgrad.compiler.ir.graph import INPUT, LITERAL, OUTPUT, Graph, Value, row_of, walk
-from symgrad.compiler.ir.interpret import evaluate
+from symgrad.compiler.ir.graph import LITERAL, Graph, Value, row_of, walk
+from symgrad.compiler.ir.interpret import evaluate, interpret
 from symgrad.ops.variants import is_half
 from symgrad.typing import Array
 
@@ -30,32 +30,27 @@ class _Steps:
     def __init__(self, graph: Graph) -> None:
         literals = [v for v in graph.values if v.op == LITERAL]
         self.start: list[Any] = [None, *(np.asarray(v.value, v.dtype) for v in literals)]
-        place: dict[Value, int] = {v: i for i, v in enumerate([*literals, *graph.inputs], start=1)}
+        place: dict[Value, Any] = {v: i for i, v in enumerate([*literals, *graph.inputs], start=1)}
+        self.next = len(place) + 1
         self.steps: list[tuple[Any, list[int], dict[str, Any]]] = []
-        for v in graph.values:
-            if v.op not in (INPUT, LITERAL):
-                place[v] = len(place) + 1
-                self.steps.append(_step(v, [0 if a is None else place[a] for a in v.args]))
-        self.ends = [place[v] for v in graph.outputs]
+        self.ends: list[int] = interpret(graph.outputs, place, self._add, order=graph.values)
+
+    def _add(self, v: Value, args: tuple[int | None, ...]) -> int | range:
+        """Add the kernel of an application; return the position of its result, or the positions of its outputs."""
+        kernel, several = row_of(v).numpy, isinstance(v.dtype, tuple)
+        self.steps.append((partial(_several, kernel) if several else kernel, [i or 0 for i in args], dict(v.attrs)))
+        place, self.next = self.next, self.next + (len(v.dtype) if several else 1)
+        return range(place, self.next) if several else place
 
     def run(self, arrays: Sequence[Array]) -> list[Array]:
         known = [*self.start, *arrays]
         for kernel, args, attrs in self.steps:
             found = kernel(*[known[i] for i in args], **attrs)
-            known.append(found if found.__class__ is ndarray or found.__class__ is tuple else np.asarray(found))
+            if found.__class__ is tuple:
+                known += found
+            else:
+                known.append(found if found.__class__ is ndarray else np.asarray(found))
         return [known[i] for i in self.ends]
-
-
-def _step(v: Value, args: list[int]) -> tuple[Any, list[int], dict[str, Any]]:
-    if v.op == OUTPUT:
-        return _chosen, args, {"index": v.attrs["index"]}
-    if isinstance(v.dtype, tuple):
-        return partial(_several, row_of(v).numpy), args, dict(v.attrs)
-    return row_of(v).numpy, args, dict(v.attrs)
-
-
-def _chosen(whole: tuple[Array, ...], index: int) -> Array:
-    return whole[index]
 
 
 def _several(kernel: Callable[..., Any], /, *arrays: Array, **attrs: Any) -> tuple[Array, ...]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import operator
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
@@ -10,7 +11,8 @@ import numpy as np
 from symgrad import application
 from symgrad.compiler.ir import builder
 from symgrad.compiler.ir.fold import filled
-from symgrad.compiler.ir.graph import INPUT, OUTPUT, Graph, Value, input_value, intern, row_of, toposort
+from symgrad.compiler.ir.graph import INPUT, Graph, Value, input_value, intern, output, row_of, toposort
+from symgrad.compiler.ir.interpret import interpret
 from symgrad.errors import GraphError
 from symgrad.ops.namespace import raw
 from symgrad.ops.spec import Meta, Row
@@ -46,28 +48,22 @@ def subgraph(inputs: Sequence[Value], outputs: Iterable[Value], labels: Sequence
 
 def substitute(outputs: Sequence[Value], given: Mapping[Value, Value]) -> list[Value]:
     """Return the outputs with values replaced as `given` says; everything else is interned again unchanged, without folding."""
-    new = dict(given)
-    for v in toposort(outputs, given):
-        if v not in new:
-            args = tuple(None if a is None else new[a] for a in v.args)
-            new[v] = intern(v.op, v.row, args, v.attrs, v.shape, v.dtype) if args else v
-    return [new[v] for v in outputs]
+    return interpret(outputs, dict(given), reintern, project=output)
+
+
+def reintern(v: Value, args: tuple[Any, ...]) -> Value:
+    """Return an application on other arguments of the same types, without folding."""
+    return v if all(map(operator.is_, args, v.args)) else intern(v.op, v.row, args, v.attrs, v.shape, v.dtype)
 
 
 def inline(graph: Graph, values: Sequence[Value]) -> list[Value]:
     """Return the outputs of a graph with `values` in place of its inputs, rebuilt (and folded) by the builder."""
-    new: dict[Value, Any] = dict(zip(graph.inputs, values, strict=True))
-    for v in graph.values:
-        if v in new:
-            continue
-        args: tuple[Any, ...] = tuple(None if a is None else new[a] for a in v.args)
-        if not args:
-            new[v] = v
-        elif v.op == OUTPUT:
-            new[v] = args[0][v.attrs["index"]]
-        else:
-            new[v] = builder.apply(row_of(v), args, dict(v.attrs))
-    return [new[v] for v in graph.outputs]
+    return interpret(graph.outputs, dict(zip(graph.inputs, values, strict=True)), rebuild, order=graph.values)
+
+
+def rebuild(v: Value, args: tuple[Any, ...]) -> Any:
+    """Return the row of an application on other arguments, as the builder makes it; a tuple of values for several outputs."""
+    return builder.apply(row_of(v), args, dict(v.attrs)) if args else v
 
 
 def labels(carries: int, slices: int, shared: int) -> list[str]:

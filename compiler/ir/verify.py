@@ -39,7 +39,7 @@ def _kind_of(v: Value) -> Any:
     """Return a key of everything that `check` looks at, so that only one of equal layers is checked."""
     if v.row is None:
         return v
-    return id(v.row), key_of(v.attrs), v.shape, v.dtype, *(None if a is None else (a.shape, a.dtype) for a in v.args)
+    return id(v.row), key_of(v.attrs), v.shape, v.dtype, *[None if a is None else (a.shape, a.dtype) for a in v.args]
 
 
 def check(v: Value) -> None:

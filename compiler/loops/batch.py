@@ -7,11 +7,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from typing import Any
 
 import numpy as np
 
-from symgrad.compiler.autodiff.batch import batched
+from symgrad.compiler.autodiff.batch import Arg, batched
 from symgrad.compiler.autodiff.pull import dependents
 from symgrad.compiler.ir.builder import apply, xp
 from symgrad.compiler.ir.control_flow import TRANSFORMS
@@ -19,8 +18,6 @@ from symgrad.compiler.ir.graph import Graph, Value, input_value, row_of
 from symgrad.compiler.ir.subgraph import inline
 
 _COUNT = np.dtype(np.int64)
-Arg = tuple[Any, bool]
-"""A value, and True if it has the batch dimension."""
 
 
 def batch_loop(v: Value, args: Sequence[Arg], size: int) -> tuple[Value, ...]:

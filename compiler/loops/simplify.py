@@ -16,7 +16,8 @@ from typing import Any
 from symgrad.compiler.ir.builder import apply
 from symgrad.compiler.ir.control_flow import COND, SCAN, WHILE, is_control
 from symgrad.compiler.ir.graph import INPUT, OUTPUT, Graph, Value, intern, output, row_of, toposort
-from symgrad.compiler.ir.subgraph import labels, subgraph, substitute
+from symgrad.compiler.ir.interpret import interpret
+from symgrad.compiler.ir.subgraph import labels, reintern, subgraph, substitute
 from symgrad.compiler.loops.vjp import bounded_step
 
 
@@ -30,12 +31,14 @@ def merge_loops(graph: Graph) -> Graph:
 
 def _merge_inside(graph: Graph) -> Graph:
     """Apply `merge_loops` to the bodies of loops and to branches."""
-    new: dict[Value, Value] = {}
-    for v in graph.values:
-        args = tuple(None if a is None else new[a] for a in v.args)
-        attrs = {k: merge_loops(x) if isinstance(x, Graph) else x for k, x in v.attrs.items()} if is_control(v) else v.attrs
-        new[v] = intern(v.op, v.row, args, attrs, v.shape, v.dtype) if args or is_control(v) else v
-    return Graph(graph.inputs, (new[v] for v in graph.outputs), graph.labels)
+
+    def merged(v: Value, args: tuple[Any, ...]) -> Value:
+        if not is_control(v):
+            return reintern(v, args)
+        attrs = {k: merge_loops(x) if isinstance(x, Graph) else x for k, x in v.attrs.items()}
+        return intern(v.op, v.row, args, attrs, v.shape, v.dtype)
+
+    return Graph(graph.inputs, interpret(graph.outputs, {}, merged, project=output, order=graph.values), graph.labels)
 
 
 # merging equal loops
@@ -148,40 +151,44 @@ def _dedupe(graph: Graph) -> Graph:
     for v in graph.values:
         if v.op == OUTPUT:
             used.setdefault(v.args[0], set()).add(v.attrs["index"])
-    new: dict[Value, Any] = {}
-    for v in graph.values:
-        args = tuple(None if a is None else new[a] for a in v.args)
-        if is_control(v):
-            new[v] = _needed(v, args, sorted(used.get(v, ())))
-        elif v.op == OUTPUT and is_control(v.args[0]):
-            new[v] = args[0][v.attrs["index"]]  # type: ignore[index]
-        else:
-            new[v] = intern(v.op, v.row, args, v.attrs, v.shape, v.dtype) if args else v
-    return Graph(graph.inputs, (new[v] for v in graph.outputs), graph.labels)
+
+    def needed(v: Value, args: tuple[Any, ...]) -> Any:
+        if not is_control(v):
+            return reintern(v, args)
+        return (_branch if v.op == COND.name else _needed)(v, args, sorted(used.get(v, ())))
+
+    return Graph(graph.inputs, interpret(graph.outputs, {}, needed, project=_output, order=graph.values), graph.labels)
+
+
+def _output(whole: Value | dict[int, Value], index: int) -> Value:
+    return whole[index] if isinstance(whole, dict) else output(whole, index)
 
 
 def _needed(v: Value, args: tuple[Any, ...], used: list[int]) -> dict[int, Value]:
-    """Return the used outputs by index, of a loop or branch that is reduced to them."""
-    if v.op == COND.name:
-        return _branch(v, args, used)
+    """Return the used outputs by index, of a loop that is reduced to them."""
     loop = _loop(v)
-    body, n, moving = loop.body, loop.carries, loop.carries + loop.slices
+    body, n = loop.body, loop.carries
+    outputs, inputs = _reduced(loop, used)
+    firsts, slices = sum(i < n for i in outputs), sum(n <= i < n + loop.slices for i in inputs)
+    names = labels(firsts, slices, len(inputs) - firsts - slices)
+    given = [body.inputs[i] for i in inputs]
+    attrs = {**v.attrs, "body": subgraph(given, [body.outputs[i] for i in outputs], names), "carries": firsts}
+    attrs |= {"slices": slices} if loop.condition is None else {"condition": subgraph(given, [loop.condition], names)}
+    results = apply(SCAN if loop.condition is None else WHILE, tuple(args[i] for i in inputs), attrs)
+    return dict(zip(outputs, results, strict=True))
+
+
+def _reduced(loop: _Loop, used: list[int]) -> tuple[list[int], list[int]]:
+    """Return the outputs and inputs of a body that the used outputs need, in this step or in a later one; by position."""
+    body, n = loop.body, loop.carries
     ends = [] if loop.condition is None else [loop.condition]
     kept = set(used)
     while True:
         read = _read([*(body.outputs[i] for i in kept), *ends])
         more = {i for i in read if i < n} - kept
         if not more:
-            break
+            return sorted(kept), sorted(read | {i for i in kept if i < n})
         kept |= more
-    outputs, inputs = sorted(kept), [i for i in range(len(body.inputs)) if i in read or (i in kept and i < n)]
-    firsts, slices = [i for i in outputs if i < n], [i for i in inputs if n <= i < moving]
-    names = labels(len(firsts), len(slices), len(inputs) - len(firsts) - len(slices))
-    given = [body.inputs[i] for i in inputs]
-    attrs = {**v.attrs, "body": subgraph(given, [body.outputs[i] for i in outputs], names), "carries": len(firsts)}
-    attrs |= {"slices": len(slices)} if loop.condition is None else {"condition": subgraph(given, ends, names)}
-    results = apply(SCAN if loop.condition is None else WHILE, tuple(args[i] for i in inputs), attrs)
-    return dict(zip(outputs, results, strict=True))
 
 
 def _branch(v: Value, args: tuple[Any, ...], used: list[int]) -> dict[int, Value]:

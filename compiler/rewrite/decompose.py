@@ -18,6 +18,11 @@ def decompose(graph: Graph, wanted: Callable[[Row], bool] = lambda row: True) ->
         row = row_of(v)
         return row.compose(xp, *args, **v.attrs) if row.compose is not None and wanted(row) else None
 
-    while any(v.row is not None and v.row.compose is not None and wanted(v.row) for v in walk(graph)):
+    while any([v.row is not None and v.row.compose is not None and wanted(v.row) for v in walk(graph)]):
         graph = rewrite(graph, change)
     return graph
+
+
+def decompose_without_lowering(graph: Graph) -> Graph:
+    """Replace each row that has a composition and no lowering to JAX."""
+    return decompose(graph, lambda row: row.jax is None)

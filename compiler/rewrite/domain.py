@@ -6,51 +6,57 @@ has no value. For formulas only: a kernel keeps its NaN, and a formula keeps a N
 
 from __future__ import annotations
 
-import math
+from collections.abc import Container, Iterator
+from math import nan
 from typing import Any
 
 from symgrad.compiler.ir.builder import xp
-from symgrad.compiler.ir.fold import number
-from symgrad.compiler.ir.graph import OUTPUT, Graph, Value, walk
+from symgrad.compiler.ir.graph import Graph, Value, walk
+from symgrad.compiler.ir.match import match
+from symgrad.compiler.ir.pattern import P, variable
+from symgrad.compiler.ir.rule import Rule
 from symgrad.compiler.rewrite.rewrite import rewrite
+from symgrad.compiler.rewrite.table import Hits, Table
+
+x = variable("x")
+sign, log_abs = P.slogdet(x)
+LOGDET = Rule("logdet", P.where(sign < 0, nan, log_abs), P.log(P.det(x)), example={"x": (3, 3)})
 
 
-def within_domain(graph: Graph) -> Graph:
-    """Return the graph for arguments inside its domain."""
-    excluded = {v.args[0] for v in _choices(graph)}
+class _Domain(Table):
+    """The table, and the other choices on the conditions of its rules."""
 
-    def change(v: Value, args: tuple[Any, ...]) -> Any:
-        if v.op != "where" or v.args[0] not in excluded:
-            return None
-        if _has_domain(v):
-            return xp.log(xp.det(v.args[2].args[0].args[0]))
-        return xp.expand(xp.cast(args[2], dtype=v.dtype), shape=v.shape)
+    def __call__(self, graph: Graph, off: Container[str] = (), hits: Hits | None = None) -> Graph:
+        """Return the graph for arguments inside its domain."""
+        excluded = set() if _is_off(off) else {v.args[0] for v, _ in _choices(graph)}
 
-    return rewrite(graph, change) if excluded else graph
+        def change(v: Value, args: tuple[Any, ...]) -> Any:
+            if v.op != "where" or v.args[0] not in excluded:
+                return None
+            found = self.apply(v, args, off, hits)
+            return xp.expand(xp.cast(args[2], dtype=v.dtype), shape=v.shape) if found is None else found
+
+        return rewrite(graph, change) if excluded else graph
 
 
-def domain(graph: Graph) -> list[Value]:
+within_domain = _Domain("domain", LOGDET)
+
+
+def domain(graph: Graph, off: Container[str] = ()) -> list[Value]:
     """Return the conditions under which the formula holds: det x > 0 for every logarithm of a determinant."""
-    positive = (xp.gt(xp.det(v.args[2].args[0].args[0]), 0) for v in _choices(graph))
+    if _is_off(off):
+        return []
+    positive = (xp.gt(xp.det(matrix), 0) for _, matrix in _choices(graph))
     return list(dict.fromkeys(v if not v.shape else xp.all(v, axis=tuple(range(v.ndim)), keepdims=False) for v in positive))
 
 
-def _choices(graph: Graph) -> list[Value]:
-    return [v for v in walk(graph) if v.op == "where" and _has_domain(v)]
+def _is_off(off: Container[str]) -> bool:
+    return within_domain.name in off or LOGDET.name in off
 
 
-def _has_domain(v: Value) -> bool:
-    return _is_nan(v.args[1]) and _is_negative_determinant(v.args[0], v.args[2])
-
-
-def _is_nan(v: Value) -> bool:
-    value = number(v)
-    return isinstance(value, float) and math.isnan(value)
-
-
-def _is_negative_determinant(condition: Value, x: Value) -> bool:
-    """True for lt(sign, 0) and the logarithm of the same slogdet."""
-    sign = condition.args[0] if condition.op == "lt" and number(condition.args[1]) == 0 else None
-    if sign is None or sign.op != OUTPUT or x.op != OUTPUT:
-        return False
-    return sign.args[0] is x.args[0] and x.args[0].op == "slogdet" and x.attrs["index"] == 1
+def _choices(graph: Graph) -> Iterator[tuple[Value, Value]]:
+    """Yield each logarithm of a determinant with its matrix."""
+    if "where" in graph.ops:
+        for v in walk(graph):
+            if v.op == "where":
+                yield from ((v, bound["x"]) for bound in match(LOGDET.pattern, v, {}, True))

@@ -5,13 +5,13 @@ from __future__ import annotations
 from typing import Any
 
 from symgrad.compiler.ir.custom import HOOKED
-from symgrad.compiler.ir.graph import Graph, Value, walk
+from symgrad.compiler.ir.graph import Graph, Value
 from symgrad.compiler.rewrite.rewrite import rewrite
 
 
 def has_hooks(graph: Graph) -> bool:
     """True if the graph, or a loop or branch in it, has a tensor hook."""
-    return any(v.op == HOOKED.name for v in walk(graph))
+    return HOOKED.name in graph.ops
 
 
 def drop_hooks(graph: Graph) -> Graph:

@@ -32,6 +32,8 @@ _AS_FLOATS = frozenset(("avg_pool", "convolution_transpose", "hardtanh"))
 
 def legalize_dtypes(graph: Graph) -> Graph:
     """Return the graph with each row on dtypes that its lowering supports."""
+    if graph.ops.isdisjoint(_ROWS):
+        return graph
     return rewrite(graph, _change) if any(map(_may_change, walk(graph))) else graph
 
 
@@ -79,6 +81,7 @@ _REWRITES: dict[str, Callable[[Value, tuple[Any, ...]], Any]] = {
     "addcmul": _addcmul, "all": _truth, "any": _truth, "clamp": _in_its_type, "div_rounded": _div_rounded, "heaviside": _heaviside,
     "power": _in_its_type, "threshold": _threshold,
 }  # fmt: skip
+_ROWS = _AS_INTEGERS | _AS_FLOATS | _REWRITES.keys()
 
 
 def _via_other_dtype(v: Value, args: tuple[Any, ...]) -> Any:

@@ -7,7 +7,8 @@ from collections.abc import Callable
 from typing import Any
 
 from symgrad.compiler.ir.builder import again, apply
-from symgrad.compiler.ir.graph import INPUT, LITERAL, OUTPUT, Graph, Value, nested, output, row_of
+from symgrad.compiler.ir.graph import Graph, Value, nested, outputs_of, row_of
+from symgrad.compiler.ir.interpret import interpret
 
 Change = Callable[[Value, tuple[Any, ...]], Any]
 
@@ -15,25 +16,21 @@ Change = Callable[[Value, tuple[Any, ...]], Any]
 def rewrite(graph: Graph, change: Change) -> Graph:
     """Return the graph rebuilt by `change(value, new arguments)`, which returns the new value (a tuple for several outputs), or None to
     keep the row. The nested graphs of loops and branches are rebuilt in the same way."""
-    new: dict[Value, Any] = {}
-    for v in graph.values:
-        if v.op in (INPUT, LITERAL):
-            new[v] = v
-            continue
-        args: tuple[Any, ...] = tuple(None if a is None else new[a] for a in v.args)
-        if v.op == OUTPUT:
-            new[v] = args[0][v.attrs["index"]]
-            continue
-        changed = change(v, args)
-        if changed is None and not nested(v) and all(map(operator.is_, args, v.args)):
-            changed = tuple(output(v, i) for i in range(len(v.dtype))) if isinstance(v.dtype, tuple) else v
-        elif changed is None and not nested(v) and all(map(_same_type, args, v.args)):
-            changed = again(v, args)
-        elif changed is None:
-            attrs = {k: rewrite(x, change) if isinstance(x, Graph) else x for k, x in v.attrs.items()}
-            changed = apply(row_of(v), args, attrs)
-        new[v] = changed
-    return Graph(graph.inputs, (new[v] for v in graph.outputs), graph.labels)
+
+    def changed(v: Value, args: tuple[Any, ...]) -> Any:
+        found = change(v, args)
+        return found if found is not None else _kept(v, args, change)
+
+    return Graph(graph.inputs, interpret(graph.outputs, {}, changed, order=graph.values), graph.labels)
+
+
+def _kept(v: Value, args: tuple[Any, ...], change: Change) -> Any:
+    """Return the row of an application on its new arguments, with nested graphs rebuilt."""
+    if nested(v):
+        return apply(row_of(v), args, {k: rewrite(x, change) if isinstance(x, Graph) else x for k, x in v.attrs.items()})
+    if all(map(operator.is_, args, v.args)):
+        return outputs_of(v)
+    return again(v, args) if all(map(_same_type, args, v.args)) else apply(row_of(v), args, dict(v.attrs))
 
 
 def _same_type(x: Any, y: Any) -> bool:

@@ -16,9 +16,9 @@ from symgrad.compiler.backends.base import BACKENDS, Kernel, make_kernel
 from symgrad.compiler.inputs.sources import launch
 from symgrad.compiler.ir.graph import Graph
 from symgrad.compiler.ir.nan_origin import Lines, check_nans
-from symgrad.compiler.ir.verify import verify
 from symgrad.compiler.options import DEFAULT, Options
 from symgrad.compiler.rewrite.drop_hooks import drop_hooks
+from symgrad.compiler.rewrite.pipeline import DERIVED
 from symgrad.compiler.support.progress import compiling, stage
 from symgrad.compiler.support.source_lines import at_lines
 from symgrad.device_tensor import tensor_from_storage
@@ -146,7 +146,8 @@ class AutogradOp:
         key = local.mode.hooks, wanted
         if key not in self._transposes:
             with stage("differentiate"), at_lines(self.lines):
-                graph = verify(differentiate.vjp(self.graph if local.mode.hooks else drop_hooks(self.graph), wanted))
+                graph = differentiate.vjp(self.graph if local.mode.hooks else drop_hooks(self.graph), wanted)
+                graph = DERIVED.run(graph, self.options.without)
             self._transposes[key] = AutogradOp(graph, f"{self.row.name}_vjp", self.options, (), self.lines)
         return self._transposes[key]
 

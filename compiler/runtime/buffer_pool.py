@@ -62,7 +62,7 @@ class BufferPool:
         self._aliased: list[tuple[Tensor, BufferSlice]] = []
         """Tensors whose host memory is aliased."""
 
-    def launch(  # noqa: C901  (between kernels each call of a function costs a microsecond)
+    def launch(
         self, operands: list[Any], execute: Callable[..., Any] | None = None, wait: bool = False, found: list[Any] | None = None
     ) -> Sequence[Any]:
         """Run the kernel, store its new values and gradients, and return its outputs.
@@ -74,19 +74,8 @@ class BufferPool:
         """
         found = [] if found is None else found
         in_flight: list[bool] = []
-        pooled_buffers, state = self._pooled_buffers, self.state
         try:
-            with storage_lock:
-                if not state.intact:
-                    self._readmit(operands)
-                for k, pooled, _ in pooled_buffers:
-                    operands[k] = buffer = pooled.buffer
-                    if buffer.__class__ is DonatedPlaceholder:
-                        raise DonatedError("another thread runs this step")
-                donations_in_flight.count += 1  # inlined begin()
-                in_flight.append(True)
-                for _, pooled, _ in pooled_buffers:
-                    pooled.buffer = pooled.placeholder
+            self._take_buffers(operands, in_flight)
             if execute is None:
                 self.kernel.launch(operands, found)
             else:
@@ -95,10 +84,10 @@ class BufferPool:
             if wait:  # now: another thread may donate these results
                 new[0].block_until_ready()
             with storage_lock:
-                for _, pooled, j in pooled_buffers:  # inlined _commit()
+                for _, pooled, j in self._pooled_buffers:  # inlined _commit()
                     pooled.buffer = new[j]
+                state, gradients_left = self.state, self._gradients
                 state.runs += 1
-                gradients_left = self._gradients
                 if (
                     self._cleared_grads or state.observed or state.runs == WARM_RUNS or gradients_left.outside_pool
                     or gradients_left.pool_state.observed or not gradients_left.pool_state.intact
@@ -118,6 +107,23 @@ class BufferPool:
                 raise
             raise
         return new
+
+    def _take_buffers(self, operands: list[Any], in_flight: list[bool]) -> None:
+        """Fill the trailing slots of `operands` with the pooled buffers, and put placeholders in their place."""
+        pooled_buffers = self._pooled_buffers
+        with storage_lock:
+            if not self.state.intact:
+                self._readmit(operands)
+            for k, pooled, _ in pooled_buffers:
+                operands[k] = buffer = pooled.buffer
+                if buffer.__class__ is DonatedPlaceholder:
+                    raise DonatedError("another thread runs this step")
+            donations_in_flight.count += 1  # inlined begin()
+            in_flight.append(True)
+            for _, pooled, _ in pooled_buffers:
+                pooled.buffer = pooled.placeholder
+            if self._aliased:
+                donations_in_flight.on_host.update(id(t) for t, _ in self._aliased)
 
     def _commit(self, new: Sequence[Any]) -> None:
         """Store the new values and gradients."""
@@ -144,19 +150,30 @@ class BufferPool:
         if not in_flight:
             return
         with storage_lock:
-            if found:
-                self._commit(found if self.single else found[0])
-            else:
-                for k, pooled, _ in self._pooled_buffers:
-                    if pooled.buffer is pooled.placeholder:
-                        pooled.buffer = operands[k]
-            donations_in_flight.end(in_flight)
+            try:
+                if found:
+                    self._commit(found if self.single else found[0])
+                else:
+                    for k, pooled, _ in self._pooled_buffers:
+                        if pooled.buffer is pooled.placeholder:
+                            pooled.buffer = operands[k]
+            finally:  # other threads must not wait for a run that has failed
+                self._release_aliased()
+                donations_in_flight.end(in_flight)
+
+    def _release_aliased(self) -> None:
+        donations_in_flight.on_host.difference_update(id(t) for t, _ in self._aliased)
 
     def _bump_versions(self) -> None:
+        self._release_aliased()
         for t, buffer_slice in self._aliased:
+            if is_on_device(t):  # a kernel that read it meanwhile has moved it there
+                move_to_pool(t, buffer_slice)
+                continue
             np.copyto(storage_of(t), np.asarray(buffer_slice))
             t._writes += 1
             bump_version(t, t._writes)
+        self._aliased = [(t, buffer_slice) for t, buffer_slice in self._aliased if not is_on_device(t)]
         for _, members in self._groups:
             for t, buffer_slice in members:
                 if storage_of(t) is buffer_slice:
@@ -170,7 +187,7 @@ class BufferPool:
             strays = [(t, buffer_slice) for t, buffer_slice in members if storage_of(t) is not buffer_slice]
             if not strays:
                 continue
-            if pooled.buffer is pooled.placeholder or any(is_donation_in_flight(storage_of(t)) for t, _ in strays):
+            if pooled.buffer is pooled.placeholder or any(map(_gets_new_values, (t for t, _ in strays))):
                 raise DonatedError("another thread runs a step with these tensors")
             pooled.buffer = _gather_buffer(pooled, members, operands)
             for t, buffer_slice in strays:
@@ -179,6 +196,11 @@ class BufferPool:
                 else:
                     outside.append((t, buffer_slice))
         self._aliased, self.state.intact = outside, not outside
+
+
+def _gets_new_values(t: Tensor) -> bool:
+    """True if a run in flight is about to give a tensor new values."""
+    return id(t) in donations_in_flight.on_host or is_donation_in_flight(storage_of(t))
 
 
 def _pool_members(

@@ -9,11 +9,11 @@ from typing import Any
 import numpy as np
 
 from symgrad.compiler.backends.base import Kernel
-from symgrad.compiler.inputs.pytree import LEAF, unflatten
 from symgrad.compiler.inputs.sources import ensure_on_device, native_order
-from symgrad.compiler.runtime.program import CACHE_MISS, PureProgram
+from symgrad.compiler.runtime.program import CACHE_MISS, Program
 from symgrad.compiler.runtime.return_types import array_of, returns_arrays
 from symgrad.device_tensor import MAX_HOST_ROUND_TRIPS, DeviceTensor, allocate
+from symgrad.pytree import LEAF, unflatten
 from symgrad.tensor import Tensor
 
 ndarray = np.ndarray
@@ -63,7 +63,7 @@ class LaunchTarget:
         "names", "on_device", "program", "returns_arrays", "single", "small", "types", "unflatten", "x64",
     )  # fmt: skip
 
-    def __init__(self, kernel: Kernel, program: PureProgram, form: Unflatten | None, returns_arrays: bool | None) -> None:
+    def __init__(self, kernel: Kernel, program: Program, form: Unflatten | None, returns_arrays: bool | None) -> None:
         assert kernel.executable is not None
         self.kernel, self.execute, self.x64 = kernel, kernel.executable, kernel.x64
         self.program = program
@@ -143,7 +143,7 @@ class LaunchTarget:
                 found[0].block_until_ready()  # the results of one run are ready together
         tensors: list[Any] = []
         for x in found:
-            t: Any = allocate(Tensor if x.__class__ is ndarray else DeviceTensor)  # inlined tensor_from_storage()
+            t: Any = allocate(Tensor if x.__class__ is ndarray else DeviceTensor)  # inlined tensor_from_storage(): benchmarks/calls.py
             t._storage = x
             t._node = t._base = None
             t._requires_grad = False
@@ -158,7 +158,7 @@ def _as_arrays(convert: Callable[[Any], Any], form: Unflatten | None, single: bo
     return lambda found: form([convert(x) for x in ((found,) if single else found)])
 
 
-def make_target(kernel: Kernel, program: PureProgram, form: Unflatten | None, returns: str | None) -> LaunchTarget | None:
+def make_target(kernel: Kernel, program: Program, form: Unflatten | None, returns: str | None) -> LaunchTarget | None:
     """Return a launch target for the kernel; None if it is not compiled yet or the program depends on the values of scalar arguments."""
     if kernel.executable is None or program.guards.scalar_conditions:
         return None

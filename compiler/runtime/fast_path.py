@@ -21,6 +21,7 @@ from symgrad.compiler.inputs.signature import Call, is_jax_array, storage_or_spe
 from symgrad.compiler.runtime.executables import LAUNCH_ERRORS, LaunchTarget
 from symgrad.compiler.runtime.leaf_readers import Reader, make_reader, read_keywords, read_positional
 from symgrad.compiler.runtime.program import CACHE_MISS
+from symgrad.compiler.runtime.step_fast_path import StepFastPath
 from symgrad.device_tensor import DeviceTensor, allocate, storage_of
 from symgrad.mode import active_observers, local
 from symgrad.tensor import Tensor
@@ -30,6 +31,7 @@ ARRAY = object()
 """The kind of a leaf that is a tensor or an array; the kind of any other leaf is its class."""
 _NUMBERS = (float, np.float64, int, bool, complex)
 _MAX_STRUCTURES = 8
+_MAX_ALIASES = 64
 _requires_grad = attrgetter("_requires_grad")
 
 
@@ -100,7 +102,7 @@ class FastPathEntry:
     """The targets for one argument structure."""
 
     __slots__ = (
-        "direct", "has_numbers", "has_repeated_leaves", "kinds", "last_run", "next_entry", "read", "records", "run_effectful", "tables",
+        "has_numbers", "has_repeated_leaves", "kinds", "last_run", "next_entry", "read", "records", "step", "tables",
     )
 
     def __init__(self, read: Reader, kinds: list[Any], records: bool, other: FastPathEntry | None, latest: LastRun) -> None:
@@ -113,13 +115,15 @@ class FastPathEntry:
         """True if there are programs for calls that pass one leaf in several places, where it is a single input, or if the user's code
         compares identities."""
         self.tables: dict[Any, TargetsByType] = {}
-        self.run_effectful: Any = None
+        self.step: StepFastPath | None = None
         """Runs a program with effects on the leaves; None for programs without."""
-        self.direct: Any = None
-        """Equal to `run_effectful` if the leaves are the positional arguments: the caller may then call it without `run`."""
 
-    def run(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:  # noqa: C901  (each call of a function counts)
-        """Return the result of a call, or CACHE_MISS."""
+    def run(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:  # noqa: C901  (hot loop: benchmarks/calls.py)
+        """Return the result of a call, or CACHE_MISS.
+
+        What device tensors need is inlined, for "positional parameters on the device, 1" in `benchmarks/calls.py`: 6 us, of which the
+        executable takes 4; each Python function that is called between two kernels adds 0.4.
+        """
         if active_observers.count:
             return CACHE_MISS
         read = self.read
@@ -127,9 +131,9 @@ class FastPathEntry:
         if read is not read_positional:
             leaves = kwargs.values() if read is read_keywords else read(args, kwargs)
             if leaves is None:
-                return CACHE_MISS if self.next_entry is None else self.next_entry.run(args, kwargs)
-        if self.run_effectful is not None:
-            return self.run_effectful(tuple(leaves))
+                return self._try_next(args, kwargs)
+        if self.step is not None:
+            return self.step.run(tuple(leaves))
         operands, requires_grad, arrays = [], False, 0
         for a in leaves:
             if type(a) is DeviceTensor:
@@ -181,7 +185,7 @@ class FastPathEntry:
             cls, m = type(a), a
             if kind is not ARRAY:
                 if cls is not kind:
-                    return CACHE_MISS if self.next_entry is None else self.next_entry.run(args, kwargs)
+                    return self._try_next(args, kwargs)
                 if cls in _NUMBERS:
                     host = True
                 else:
@@ -195,12 +199,12 @@ class FastPathEntry:
                     requires_grad = requires_grad or [False] * len(self.kinds)
                     requires_grad[len(operands)] = True
             else:
-                return CACHE_MISS if self.next_entry is None else self.next_entry.run(args, kwargs)
+                return self._try_next(args, kwargs)
             operands.append(m)
         mode: Any = local.mode.recording
         if self.has_repeated_leaves:
             mode = self._mode(requires_grad, operands)
-        elif requires_grad:  # inlined _mode()
+        elif requires_grad:  # inlined _mode(), for "value_and_grad in those that require grad" in benchmarks/calls.py
             mode = None if self.records and mode else (mode, *requires_grad)
         table = self.tables.get(mode)
         if table is None:
@@ -210,6 +214,10 @@ class FastPathEntry:
             return CACHE_MISS
         self.last_run.target_or_program = target
         return target.run(operands, host, arrays and not tensors)
+
+    def _try_next(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        """Return the result of the entry for another structure of the same arguments, or CACHE_MISS."""
+        return CACHE_MISS if self.next_entry is None else self.next_entry.run(args, kwargs)
 
     def _mode(self, requires_grad: list[bool], operands: Sequence[Any]) -> Any:
         """Return what a program depends on besides types: grad mode, which leaves require grad, and which are the same; None if the result
@@ -261,6 +269,8 @@ class FastPath:
     def __init__(self, signature: inspect.Signature, asks_identity: Callable[[], bool]) -> None:
         self.signature, self.compares_identity = signature, functools.cache(asks_identity)
         self.entries: dict[Any, FastPathEntry] = {}
+        self._aliases: dict[int, Any] = {}
+        """Objects whose ids are in keys of entries: keeping them here ensures that no other object gets the same id."""
         self.last_run = LastRun()
 
     def add(self, key: Any, call: Call, target: LaunchTarget, records: bool) -> None:
@@ -268,16 +278,31 @@ class FastPath:
         found = None if records and _partly_aliased(call) else self._entry(key, call, records)
         if found is not None:
             entry, leaves = found
-            entry.run_effectful = entry.direct = None
+            entry.step = None
             entry.add(leaves, target)
 
-    def add_effectful(self, call: Call, step: Any) -> None:
+    def add_alias(self, key: Any, alias: Any, pinned: Any) -> None:
+        """Let `alias`, which has the id of `pinned` at its second place, find the entry of `key`, if there is one."""
+        entry = self.entries.get(key)
+        if entry is None:
+            return
+        if len(self._aliases) >= _MAX_ALIASES:
+            for known in [k for k in self.entries if isinstance(k, tuple) and len(k) > 1 and k[1] in self._aliases]:
+                self.entries.pop(known, None)
+            self._aliases.clear()
+        self._aliases[id(pinned)] = pinned
+        self.entries[alias] = entry
+
+    def clear(self) -> None:
+        """Forget all entries."""
+        self.entries.clear()
+        self._aliases.clear()
+
+    def add_step(self, call: Call, step: StepFastPath | None) -> None:
         """Run a program with effects for calls like this one."""
         found = None if step is None else self._entry(call_key(*call.given), call, True)
         if found is not None:
-            entry = found[0]
-            entry.run_effectful = step
-            entry.direct = step if entry.read is read_positional else None
+            found[0].step = step
 
     def _entry(self, key: Any, call: Call, records: bool) -> tuple[FastPathEntry, list[Any]] | None:
         """Return the entry for calls like this one, and the leaves of this one as they were passed; None if such calls take the slow

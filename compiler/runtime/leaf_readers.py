@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterable, Mapping
 from operator import attrgetter
 from typing import Any
 
-from symgrad.compiler.inputs.pytree import LEAF, DataclassNode, children
+from symgrad.pytree import LEAF, DataclassNode, children
 
 Reader = Callable[[tuple[Any, ...], dict[str, Any]], Iterable[Any] | None]
 """Return the leaves in the order of the program's inputs, or None if the arguments have another structure."""

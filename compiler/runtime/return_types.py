@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from symgrad.compiler.inputs.pytree import flatten, unflatten
+from symgrad.pytree import flatten, unflatten
 from symgrad.tensor import Tensor
 
 ARRAYS = frozenset((np.ndarray,))

@@ -1,96 +1,87 @@
 """The fast path of a training step: a program that writes to captured tensors and leaves gradients.
 
-Everything that belongs to the step, not to the call, is looked up once. As in `fast_path`, unusual calls take the slow path, and code is
-inlined for speed.
+Everything that belongs to the step, not to the call, is looked up once. As in `fast_path`, unusual calls take the slow path. What is
+inlined here, and in `buffer_pool`, is for the training steps of `benchmarks/kernels.py`.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
+from functools import partial
 from typing import Any
 
 import numpy as np
 
-from symgrad.compiler.inputs.pytree import LEAF, unflatten
+from symgrad.compiler.guards.equal_scalars import EqualScalarsGuard
+from symgrad.compiler.guards.guard import Guard
 from symgrad.compiler.inputs.sources import RngInput
 from symgrad.compiler.ir.graph import Value
-from symgrad.compiler.runtime.effectful_program import EffectfulProgram, rewind_generators
+from symgrad.compiler.runtime.effects_runner import EffectsRunner
 from symgrad.compiler.runtime.executables import LAUNCH_ERRORS
-from symgrad.compiler.runtime.program import CACHE_MISS
+from symgrad.compiler.runtime.interrupts import rewind_generators
+from symgrad.compiler.runtime.program import CACHE_MISS, Program
 from symgrad.compiler.runtime.return_types import array_of, returns_arrays
 from symgrad.device_tensor import DeviceTensor, allocate as make, has_grad, tensor_from_storage
-from symgrad.mode import active_observers, guard_epoch, local
+from symgrad.mode import guard_epoch, local
+from symgrad.pytree import LEAF, unflatten
 
 ndarray = np.ndarray
 
 
-def make_step_fast_path(step: EffectfulProgram, returns: str | None) -> Callable[[tuple[Any, ...]], Any] | None:
-    """Return a function that runs the step on leaves that are tensors or arrays, or returns CACHE_MISS; None if the step always takes the
-    slow path."""
-    draws = [x for x, source in zip(step.graph.inputs[step.arguments :], step.sources, strict=True) if isinstance(source, RngInput)]
-    simple = not (step.effects.prints or step.guards.scalar_conditions) and _needs_no_x64(draws, step)
-    return StepFastPath(step, returns).run if step.pool is not None and step.kernel.executable is not None and simple else None
+def make_step_fast_path(program: Program, returns: str | None) -> StepFastPath | None:
+    """Return the fast path of a program with effects; None if its calls always take the slow path."""
+    runner = program.runner
+    if runner is None or runner.pool is None or runner.kernel.executable is None:
+        return None
+    sources = zip(program.graph.inputs[runner.inputs.arguments :], runner.inputs.sources, strict=True)
+    draws = [x for x, source in sources if isinstance(source, RngInput)]
+    simple = not (runner.effects.prints or program.guards.scalar_conditions) and _needs_no_x64(draws, runner)
+    return StepFastPath(program, runner, returns) if simple else None
 
 
-def _needs_no_x64(inputs: Sequence[Value], step: EffectfulProgram) -> bool:
+def _needs_no_x64(inputs: Sequence[Value], runner: EffectsRunner) -> bool:
     """True if these inputs may be host arrays without JAX's x64 flag, which 64-bit arrays need on XLA."""
-    return all(x.dtype.itemsize < 8 for x in inputs) or step.kernel.x64 is None
+    return all(x.dtype.itemsize < 8 for x in inputs) or runner.kernel.x64 is None
 
 
 class StepFastPath:
     """A step with everything that repeated calls need."""
 
-    def __init__(self, step: EffectfulProgram, returns: str | None) -> None:
-        count = step.arguments
-        self.returns_arrays = returns_arrays(returns, step.guards.requires_grad)
-        self.count, self.exclusive_ids, self.guards = count, step.exclusive_ids, step.guards
-        self.recording, self.structure, self.results = local.mode.recording, step.structure, step.count
-        self.step: Any = step
-        self.launcher: Any = step.kernel, step.kernel.executable, step.pool
-        self.dtypes = [x.dtype for x in step.graph.inputs[:count]]
-        self.accepts_host_arrays = _needs_no_x64(step.graph.inputs[:count], step)
+    def __init__(self, program: Program, runner: EffectsRunner, returns: str | None) -> None:
+        count = runner.inputs.arguments
+        self.returns_arrays = returns_arrays(returns, program.requires_grad)
+        self.exclusive_ids, self.guards = runner.inputs.exclusive_ids, program.guards
+        self.recording, self.structure, self.results = local.mode.recording, program.structure, program.count
+        self.returns_one = program.structure is LEAF and not self.returns_arrays
+        """True if the result is one tensor, unless the arguments are arrays."""
+        self.runner: Any = runner
+        self.launcher: Any = runner.kernel, runner.kernel.executable, runner.pool
+        self.dtypes = [x.dtype for x in program.graph.inputs[:count]]
+        self.accepts_host_arrays = _needs_no_x64(program.graph.inputs[:count], runner)
         """True if arguments may be host arrays."""
-        self.unpooled_sources = [(source, getattr(source, "read", None)) for source in step.unpooled_sources]
+        self.unpooled_sources = [(source, getattr(source, "read", None)) for source in runner.unpooled_sources]
         """Sources of the other kernel inputs, each with the function that reads it if it is a Python scalar, else None."""
-        self.draws, self.generators = step.effects.draws, step.effects.generators
-        self.grad_presence = [(step.input_tensors[i], had) for i, had in step.effects.grad_presence]
+        self.draws, self.generators = runner.effects.draws, runner.effects.generators
+        grads = [(partial(has_grad, runner.inputs.tensors[i]), had) for i, had in runner.effects.grad_presence]
+        self.state_guards: list[Guard] = [*self.guards.other_guards, *grads]
+        """(read, value) of each guard on other state than names."""
+        self.intact_guards = [guard for guard in self.state_guards if not isinstance(guard[0], EqualScalarsGuard)]
+        """Guards that can fail while all tensors are still in the pool, where equal scalars share a slice."""
 
-    def run(self, args: tuple[Any, ...]) -> Any:  # noqa: C901  (between kernels each call of a function costs a microsecond)
-        if active_observers.count:
-            return CACHE_MISS
-        mode, guards, (kernel, execute, pool) = local.mode, self.guards, self.launcher
-        if pool is not self.step.pool or pool.is_warm:
+    def run(self, args: tuple[Any, ...]) -> Any:
+        """Run the step on the leaves of a call; return its results, or CACHE_MISS."""
+        mode, (kernel, execute, pool) = local.mode, self.launcher
+        if pool is not self.runner.pool or pool.is_warm:
             return self.run(args) if self._repacked() else CACHE_MISS
-        if mode.recording is not self.recording or mode.capture is not None or len(args) != self.count:
-            return CACHE_MISS
-        if guards.checked_epoch != guard_epoch.count and not guards.check():
+        if mode.recording is not self.recording or mode.capture is not None:
             return CACHE_MISS
         operands: list[Any] = []
-        host, arrays, own = False, bool(args), self.exclusive_ids
-        try:
-            for read, value, _ in guards.name_guards:  # inlined check()
-                if read() is not value and not guards.check():
-                    return CACHE_MISS
-            for a in args:  # as FastPathEntry.run() does
-                m = a
-                if type(a) is not ndarray:
-                    m, base, arrays = a._storage, a._base, False
-                    if (a._requires_grad if base is None else a.requires_grad) or id(a) in own or id(base) in own:
-                        return CACHE_MISS
-                if type(m) is ndarray:
-                    dtype = self.dtypes[len(operands)]
-                    if m.dtype is not dtype and m.dtype != dtype:
-                        return CACHE_MISS
-                    host = True
-                operands.append(m)
-        except (AttributeError, ValueError):  # not a tensor; an empty closure cell
+        intact = pool.state.intact
+        found = self._read(args, operands, intact)
+        if found is None:
             return CACHE_MISS
-        for read, value in guards.other_guards:
-            if read() != value:
-                return CACHE_MISS
-        if host and not (self.accepts_host_arrays and (pool.state.intact or not self.step.writes_shared_memory(args, operands))):
-            return CACHE_MISS
-        if self.grad_presence and any(has_grad(t) is not had for t, had in self.grad_presence):
+        host, arrays = found
+        if host and not (self.accepts_host_arrays and (intact or not self.runner.inputs.write_shared_memory(args, operands))):
             return CACHE_MISS
         if self.draws:
             new = self._run_with_draws(operands, args)
@@ -104,13 +95,8 @@ class StepFastPath:
                 new = pool.launch(operands, execute, host)
             except LAUNCH_ERRORS:
                 return CACHE_MISS
-        if new is CACHE_MISS:
-            return CACHE_MISS
-        chosen = self.returns_arrays
-        if arrays if chosen is None else chosen:
-            return unflatten(self.structure, map(array_of, new[: self.results]))
-        if self.structure is not LEAF:
-            return unflatten(self.structure, map(tensor_from_storage, new[: self.results]))
+        if new is CACHE_MISS or arrays or not self.returns_one:
+            return self._in_structure(new, arrays)
         t: Any = make(DeviceTensor)  # inlined tensor_from_storage()
         t._storage = new[0]
         t._node = t._base = None
@@ -118,12 +104,48 @@ class StepFastPath:
         t._version_cell = []
         return t
 
+    def _read(self, args: tuple[Any, ...], operands: list[Any], intact: bool) -> tuple[bool, bool] | None:
+        """Append the storages of the arguments to `operands`. Return whether one is on the host, and whether all arguments are arrays; None
+        if a guard fails or an argument needs the slow path. `intact`: all tensors of the pool are still there."""
+        guards, host, arrays, own = self.guards, False, bool(args), self.exclusive_ids
+        try:
+            if guards.checked_epoch != guard_epoch.count and not guards.check():
+                return None
+            for read_name, known, _ in guards.name_guards:  # inlined check()
+                if read_name() is not known and not guards.check():
+                    return None
+            for a in args:  # as FastPathEntry.run() does
+                m = a
+                if type(a) is not ndarray:
+                    m, base, arrays = a._storage, a._base, False
+                    if (a._requires_grad if base is None else a.requires_grad) or id(a) in own or id(base) in own:
+                        return None
+                if type(m) is ndarray:
+                    dtype = self.dtypes[len(operands)]
+                    if m.dtype is not dtype and m.dtype != dtype:
+                        return None
+                    host = True
+                operands.append(m)
+        except (AttributeError, ValueError):  # not a tensor; an empty closure cell
+            return None
+        for read, value in self.intact_guards if intact else self.state_guards:
+            if read() != value:
+                return None
+        return host, arrays
+
+    def _in_structure(self, found: Any, arrays: bool) -> Any:
+        """Return the results in their structure, as arrays or tensors; CACHE_MISS stays what it is."""
+        if found is CACHE_MISS:
+            return CACHE_MISS
+        as_arrays = arrays if self.returns_arrays is None else self.returns_arrays
+        return unflatten(self.structure, map(array_of if as_arrays else tensor_from_storage, found[: self.results]))
+
     def _repacked(self) -> bool:
         """True if the kernel for packed tensors is compiled, and used from now on; if not, the slow path compiles it."""
-        step: Any = self.step
-        if step.pool.is_warm:
-            step.repack()
-        pool = step.pool
+        runner: Any = self.runner
+        if runner.pool.is_warm:
+            runner.repack()
+        pool = runner.pool
         if pool.kernel.executable is None:
             return False
         self.launcher = pool.kernel, pool.kernel.executable, pool

@@ -53,9 +53,10 @@ class Comparison:
 
 @dataclass(frozen=True)
 class Certificate:
-    """The comparisons; true if all of them agree."""
+    """The comparisons; true if all of them agree. Notes name the derivatives that numerical steps cannot check."""
 
     comparisons: tuple[Comparison, ...]
+    notes: tuple[str, ...] = ()
 
     @property
     def ok(self) -> bool:
@@ -65,7 +66,7 @@ class Certificate:
         return self.ok
 
     def __str__(self) -> str:
-        lines = "\n".join(f"  {c}" for c in self.comparisons)
+        lines = "\n".join(f"  {c}" for c in (*self.comparisons, *self.notes))
         return f"{'the formula agrees' if self.ok else 'the formula does NOT agree'}; relative differences:\n{lines}"
 
     __repr__ = __str__
@@ -86,14 +87,30 @@ def certify(derivation: Any, source: Any, given: Sequence[Any]) -> Certificate:
     value = _array(source.run(_tensors(source, arrays, False)))
     moved = lambda arrays: _array(source.run(_tensors(source, arrays, False)))
     found = [bounds.comparison(derivation.name, "eager", formulas[0], value, moved)]
+    notes: dict[str, None] = {}
     for d, formula in zip(derivation._derivatives, formulas[1:], strict=True):
         for beside, wanted, directions in _others(derivation.graph, source, arrays, d.wrt, rng, symmetric):
             slope = functools.partial(_eager, source, wrt=d.wrt, directions=directions)
-            found.append(bounds.comparison(_name(derivation, d.wrt), beside, _along(formula, directions), wanted, slope, value))
+            c = bounds.comparison(_name(derivation, d.wrt), beside, _along(formula, directions), wanted, slope, value)
+            if c.ok or beside == "eager" or not _detaches(derivation.graph, {derivation.graph.inputs[d.wrt[0]]}):
+                found.append(c)
+            else:
+                notes[f"{c.formula}: not compared with {beside}, since the function detaches values, which count as constants"] = None
     worst: dict[tuple[str, str], Comparison] = {}
     for c in sorted(found, key=lambda c: c.difference / c.limit, reverse=True):
         worst.setdefault((c.formula, c.beside), c)
-    return Certificate(tuple(worst[key] for key in dict.fromkeys((c.formula, c.beside) for c in found)))
+    return Certificate(tuple(worst[key] for key in dict.fromkeys((c.formula, c.beside) for c in found)), tuple(notes))
+
+
+def _detaches(graph: Graph, chosen: set[Value]) -> bool:
+    """True if the graph detaches a value that depends on one of the chosen inputs: its derivative is not the slope of its value."""
+    depends = set(chosen)
+    for v in graph.values:
+        if not depends.isdisjoint(v.args):
+            depends.add(v)
+            if v.op == "detach" or any(_detaches(inner, set(inner.inputs)) for inner in nested(v).values()):
+                return True
+    return False
 
 
 class _Bounds:

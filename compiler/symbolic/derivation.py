@@ -9,10 +9,12 @@ from typing import Any
 from symgrad.compiler.autodiff.pull import Derivative
 from symgrad.compiler.ir.graph import Graph, type_text
 from symgrad.compiler.symbolic import FormulaProgram
+from symgrad.compiler.symbolic.certify import certify
 from symgrad.compiler.symbolic.label_text import latex_label
 from symgrad.compiler.symbolic.notations.index_algebra import free
 from symgrad.compiler.symbolic.printing import FormulaLatexPrinter, TextPrinter
 from symgrad.compiler.symbolic.program import Line
+from symgrad.compiler.symbolic.steps import Steps
 from symgrad.compiler.symbolic.to_sympy import condition_of
 from symgrad.errors import FormulaError
 from symgrad.tensor import wrap
@@ -132,14 +134,10 @@ class Derivation:
     def certify(self, *args: Any, **kwargs: Any) -> Any:
         """Return how much the formula differs from eager execution and numerical derivatives: at the arguments of the derivation, or at
         others."""
-        from symgrad.compiler.symbolic.certify import certify
-
         return certify(self, self._source, self._source.arrays(args, kwargs) if args or kwargs else self._source.given())
 
     def steps(self) -> Any:
         """Return the chain rule, step by step."""
-        from symgrad.compiler.symbolic.steps import Steps
-
         return Steps(self)
 
     def _heads(self) -> list[tuple[tuple[Any, ...], list[Any]]]:

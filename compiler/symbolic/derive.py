@@ -10,36 +10,37 @@ from typing import Any
 import numpy as np
 
 from symgrad.coercion import tensors_of
-from symgrad.compiler.autodiff.pull import Derivative, derivatives
+from symgrad.compiler.autodiff.pull import Derivative
+from symgrad.compiler.autodiff.symmetry import is_symmetric_matrix
 from symgrad.compiler.inputs.names import tensor_names
-from symgrad.compiler.inputs.pytree import flatten, unflatten
 from symgrad.compiler.inputs.requires_grad import trace_for_derivatives
 from symgrad.compiler.inputs.signature import Call, Signature, array_of, is_data, native_number, storage_or_spec
 from symgrad.compiler.inputs.wrt import WrtSelection, select_wrt
 from symgrad.compiler.ir.graph import Graph, Value, type_text
-from symgrad.compiler.ir.verify import verify
-from symgrad.compiler.loops.unroll import unroll
 from symgrad.compiler.rewrite.domain import domain
-from symgrad.compiler.rewrite.stable import stabilise
+from symgrad.compiler.rewrite.pipeline import DERIVED_FORMULA, UNROLLED, Off
 from symgrad.compiler.symbolic import FormulaProgram, lower
 from symgrad.compiler.symbolic.derivation import Derivation
 from symgrad.compiler.symbolic.from_tape import History, history
+from symgrad.compiler.symbolic.higher_order import derivatives_of
 from symgrad.compiler.symbolic.lower import NOTATIONS
 from symgrad.compiler.trace.trace import Trace, trace
 from symgrad.compiler.trace.tracer import PathConditions, user_line
 from symgrad.errors import FormulaError, TraceError, describe
 from symgrad.ops.foreign import elementwise_array, native, sympy_array
 from symgrad.ops.promotion import default_float, kind
+from symgrad.pytree import flatten, unflatten
 from symgrad.tensor import Tensor
 
 
 @dataclass(frozen=True)
 class DerivationRequest:
-    """The request: derivatives in which inputs, up to which order, in which notation."""
+    """The request: derivatives in which inputs, up to which order, in which notation, without which rewrite rules."""
 
     wrt: Any = None
     order: int = 1
     notation: str = "auto"
+    without: Off = frozenset()
 
 
 def _check(plan: DerivationRequest) -> None:
@@ -138,26 +139,23 @@ def derived(
     graph: Graph, wrt: tuple[int, ...], plan: DerivationRequest, path: PathConditions
 ) -> tuple[FormulaProgram, tuple[Derivative, ...]]:
     """Return the formulas of a graph's value, its derivatives, its path conditions and its domain conditions, in that order."""
-    value, *conditions = stabilise(unroll(Graph(graph.inputs, (*graph.outputs, *path.values), graph.labels))).outputs
+    value, *conditions = UNROLLED.run(Graph(graph.inputs, (*graph.outputs, *path.values), graph.labels), plan.without).outputs
     if wrt and kind(value.dtype) not in "fc":
         raise TraceError(f"{user_line()}: only floating-point results have a derivative, got {type_text(value)}")
     for i in wrt:
         if kind(graph.inputs[i].dtype) not in "fc":
             given = f"{graph.labels[i]} is {type_text(graph.inputs[i])}"
             raise TraceError(f"{user_line()}: {given}: only floating-point inputs have a derivative")
-    conditions += domain(Graph(graph.inputs, (value,), graph.labels))
-    found = tuple(derivatives(Graph(graph.inputs, (value,), graph.labels), wrt, plan.order))
+    conditions += domain(Graph(graph.inputs, (value,), graph.labels), plan.without)
+    found = tuple(derivatives_of(Graph(graph.inputs, (value,), graph.labels), wrt, plan.order))
     directions = sorted({x for d in found for x in d.directions}, key=lambda x: x.attrs["index"])
     labels = (*graph.labels, *(f"direction {i}" for i in range(len(directions))))
     outputs = (value, *(d.value for d in found), *conditions)
-    whole = verify(Graph((*graph.inputs, *directions), outputs, labels))
-    symmetric = frozenset(n for n, d in enumerate(found, start=1) if _is_symmetric(d))
+    whole = DERIVED_FORMULA.run(Graph((*graph.inputs, *directions), outputs, labels), plan.without)
+    second = [n for n, d in enumerate(found, start=1) if len(d.wrt) == 2]
+    symmetric = frozenset(n for n in second if is_symmetric_matrix(Graph(graph.inputs, (value,)), found[n - 1]))
     empty: list[tuple[Value, ...]] = [()] * len(conditions)
-    return lower(whole, plan.notation, ((), *(d.directions for d in found), *empty), symmetric), found
-
-
-def _is_symmetric(d: Derivative) -> bool:
-    return len(d.wrt) == 2 and d.wrt[0] == d.wrt[1] and len(d.directions) == 1
+    return lower(whole, plan.notation, ((), *(d.directions for d in found), *empty), symmetric, plan.without), found
 
 
 def _data(

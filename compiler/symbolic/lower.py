@@ -14,8 +14,7 @@ from collections.abc import Sequence
 from sympy import PolynomialError
 
 from symgrad.compiler.ir.graph import Graph, Value
-from symgrad.compiler.rewrite.decompose import decompose
-from symgrad.compiler.rewrite.domain import within_domain
+from symgrad.compiler.rewrite.pipeline import FORMULA, Off
 from symgrad.compiler.symbolic.notations import elements, index, matrix, scalar
 from symgrad.compiler.symbolic.program import FormulaProgram, LoweringRequest
 from symgrad.errors import FormulaError
@@ -27,13 +26,14 @@ NOTATIONS = ("auto", *_LOWERINGS)
 
 
 def lower(
-    graph: Graph, notation: str = "auto", directions: Sequence[tuple[Value, ...]] = (), symmetric: frozenset[int] = frozenset()
+    graph: Graph, notation: str = "auto", directions: Sequence[tuple[Value, ...]] = (), symmetric: frozenset[int] = frozenset(),
+    off: Off = (),
 ) -> FormulaProgram:
     """Return the graph as a formula in the requested notation; `auto` takes the first that fits.
 
     `directions` holds a tuple of inputs for each output: such an output is a derivative, and gets the dimensions of its directions.
     """
-    job = LoweringRequest(decompose(within_domain(graph)), tuple(directions) or ((),) * len(graph.outputs), symmetric)
+    job = LoweringRequest(FORMULA.run(graph, off), tuple(directions) or ((),) * len(graph.outputs), symmetric)
     if notation != "auto":
         if notation not in _LOWERINGS:
             raise ValueError(f"notation must be one of {', '.join(NOTATIONS)}, got {notation!r}")

@@ -82,29 +82,40 @@ def elementwise(v: Value, args: Sequence[Any]) -> Any:
     """Return the meaning of an elementwise application for one element."""
     if v.op == "cast":
         return _cast(v, args[0])
+    if v.op == "where":
+        return _chosen(v, args)
     if v.op.startswith("logical_"):
         args = [sp.Ne(a, 0) if isinstance(a, sp.Expr) else a for a in args]
-    elif v.op != "where" and not v.op.startswith("bitwise_") and not all(isinstance(a, sp.Expr) for a in args):
+    elif not v.op.startswith("bitwise_") and not all([isinstance(a, sp.Expr) for a in args]):
         return _counted(v, [a if isinstance(a, sp.Expr) else indicator(a) for a in args])
     if v.op in nonfinite.COMPARISONS:
         return _compared(v, args)
-    row = row_of(v)
-    attrs = {k: number(x) for k, x in v.attrs.items()}
     if v.op in nonfinite.OPAQUE_ROWS or (v.op == "div" and nonfinite.may_vanish(args[1])):
         return opaque(v, args)
-    if v.op == "where" and args[1] == 0 and (_is_off(args[0]) or _asks_relu(v.args[0], args[0])):
-        return args[2] * sp.Heaviside(_rectified(args[0].lhs), 0)  # the form of relu's rule
     if v.op == "pow" and args[1].has(sp.MatrixExpr):  # SymPy would factor the exponent and split matrices
         return sp.Pow(*args, evaluate=False)
-    if v.op == "where":
-        args = (args[0], _assuming(args[1], args[0]), _assuming(args[2], sp.Not(args[0])))
-    if _written_out(row, len(args), freeze(v.attrs), tuple(v.attrs.items())):
-        try:
-            found = row.sympy(sp, *args, **attrs)  # type: ignore[misc]
-        except (TypeError, ValueError):  # SymPy refuses to compare NaN and sqrt(-1), which are ordinary values here
-            return opaque(v, args)
-        return opaque(v, args) if nonfinite.introduces_nonfinite(found, (*args, *attrs.values())) else found
-    return opaque(v, args)
+    return _by_row(v, args)
+
+
+def _chosen(v: Value, args: Sequence[Any]) -> Any:
+    """Return where(condition, x, y): each of the two assumes what the condition says."""
+    condition, x, y = args
+    if x == 0 and (_is_off(condition) or _asks_relu(v.args[0], condition)):
+        return y * sp.Heaviside(_rectified(condition.lhs), 0)  # the form of relu's rule
+    return _by_row(v, (condition, _assuming(x, condition), _assuming(y, sp.Not(condition))))
+
+
+def _by_row(v: Value, args: Sequence[Any]) -> Any:
+    """Return what the row's SymPy column gives, or an opaque function if it has none or gives infinities."""
+    row = row_of(v)
+    if not _written_out(row, len(args), freeze(v.attrs), tuple(v.attrs.items())):
+        return opaque(v, args)
+    attrs = {k: number(x) for k, x in v.attrs.items()}
+    try:
+        found = row.sympy(sp, *args, **attrs)  # type: ignore[misc]
+    except (TypeError, ValueError):  # SymPy refuses to compare NaN and sqrt(-1), which are ordinary values here
+        return opaque(v, args)
+    return opaque(v, args) if nonfinite.introduces_nonfinite(found, (*args, *attrs.values())) else found
 
 
 def _compared(v: Value, args: Sequence[Any]) -> Any:
@@ -158,6 +169,18 @@ def indicator(condition: Any) -> Any:
     return sp.Piecewise((1, condition), (0, True))
 
 
+def holds(e: Any) -> Any:
+    """Return the condition that an expression is not 0; for an indicator, its condition; for a product, that all factors hold."""
+    if not isinstance(sp.sympify(e, strict=True), sp.Expr):
+        return e
+    if isinstance(e, sp.Mul):
+        choices = [f for f in e.args if isinstance(f, (sp.Piecewise, sp.Heaviside))]
+        return sp.And(*map(holds, choices), sp.Ne(sp.Mul(*(f for f in e.args if f not in choices)), 0))
+    if isinstance(e, sp.Piecewise) and [branch.expr for branch in e.args] == [1, 0] and e.args[1].cond == sp.true:
+        return e.args[0].cond
+    return sp.Gt(e.args[0], 0) if isinstance(e, sp.Heaviside) and e.args[1] == 0 else sp.Ne(e, 0)
+
+
 def _assuming(e: Any, condition: Any) -> Any:
     """Return a branch simplified under its condition: nested choices on the same condition are resolved."""
     known = {p: p.args[0].expr for p in e.atoms(sp.Piecewise) if p.args[0].cond == condition}
@@ -195,7 +218,7 @@ def _rectified(e: Any) -> Any:
 
 @functools.lru_cache(maxsize=4096)
 def _written_out(row: Row, count: int, key: Any, attrs: tuple[tuple[str, Any], ...]) -> bool:
-    if row.sympy is None:
+    if row.sympy is None or row.name in _CANCELS:
         return False
     names = sp.symbols(f"a:{count}", real=True)
     given = (sp.Gt(names[0], 0), *names[1:]) if row.policy == "where" else names
@@ -209,6 +232,8 @@ def _written_out(row: Row, count: int, key: Any, attrs: tuple[tuple[str, Any], .
     return not functions or (functions == [meaning] and meaning.args == tuple(names))
 
 
+_CANCELS = frozenset(("power1pm1",))
+"""Rows that keep their name because their meaning, though it is arithmetic, loses digits."""
 _HIDDEN = {("inv", "check", True), ("inv", "check", False), ("softplus", "beta", 1), ("softplus", "threshold", 20),
            ("softplus", "threshold", math.inf)}  # fmt: skip
 """Attributes that do not affect the value, or that a reader does not need."""

@@ -8,30 +8,33 @@ from __future__ import annotations
 import contextlib
 import gc
 import weakref
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
 
 from symgrad.application import apply
-from symgrad.compiler.ir.builder import symbolic_scalar_value, xp
+from symgrad.compiler.ir.builder import symbolic_scalar_value
 from symgrad.compiler.ir.control_flow import COND, SCAN, WHILE, has_cotangents
 from symgrad.compiler.ir.fold import number
-from symgrad.compiler.ir.graph import Graph, Value, input_value, literal
+from symgrad.compiler.ir.graph import Graph, Value, input_value
+from symgrad.compiler.ir.replay import replay_recorded
 from symgrad.compiler.ir.subgraph import labels
 from symgrad.compiler.loops.rng import BodyDraws, draw_slot
 from symgrad.compiler.loops.while_rng import while_loop_with_draws
 from symgrad.compiler.trace.storage import TracedStorage
-from symgrad.compiler.trace.tracer import Capture, user_line
+from symgrad.compiler.trace.tracer import GraphTracer, user_line
 from symgrad.control import without_values
 from symgrad.dispatch import tensors as ops
-from symgrad.errors import TraceError
-from symgrad.escapes import AUTOGRAD_GRAD, Escape
+from symgrad.errors import GraphError, TraceError
+from symgrad.escapes import Escape, EscapeKind, Metadata
 from symgrad.mode import local
-from symgrad.ops.generator import default_generator
+from symgrad.ops.generator import Generator, default_generator
 from symgrad.ops.spec import Row
 from symgrad.ops.symbolic_scalar import SymbolicScalar, is_symbolic_scalar, make_symbolic_scalar
 from symgrad.tensor import Tensor, wrap
+from symgrad.tracer import Branch, ControlFlowBuilder, LoopStep, LoopTest, ObjectGuard, ScanStep
+from symgrad.typing import Array
 
 
 class LoopClosure:
@@ -56,7 +59,7 @@ class LoopClosure:
     def scalar_input_for(self, x: SymbolicScalar) -> Value:
         """The body input for a symbolic Python scalar, which is an input of the program."""
         if id(x) not in self._numbers:
-            value = self.outer.scalar_input_for(x) if isinstance(self.outer, BodyCapture) else symbolic_scalar_value(x)
+            value = self.outer.scalar_input_for(x) if isinstance(self.outer, BodyTracer) else symbolic_scalar_value(x)
             t = wrap(np.asarray(x.number, value.dtype))
             self.outer.bind(t, value)
             self._numbers[id(x)] = x, t
@@ -71,8 +74,8 @@ class RandomDrawError(TraceError):
     """Random numbers are drawn in a body, and how many a run will draw is not known beforehand."""
 
 
-class BodyCapture(Capture):
-    """The capture of a loop or branch body. The body must not change state outside of it, nor let Python depend on values. `random`: it may
+class BodyTracer(GraphTracer):
+    """The tracer of a loop or branch body. The body must not change state outside of it, nor let Python depend on values. `random`: it may
     draw from the default generator."""
 
     def __init__(self, closure: LoopClosure, random: bool = False) -> None:
@@ -101,8 +104,8 @@ class BodyCapture(Capture):
             for value, line in self.lines.items():
                 self.outer.lines.setdefault(value, line)
 
-    def __call__(self, row: Row, args: tuple[Any, ...], attrs: dict[str, Any], result: Any) -> None:
-        super().__call__(row, tuple(self._own(a) if is_symbolic_scalar(a) else a for a in args), attrs, result)
+    def on_op(self, row: Row, args: tuple[Any, ...], attrs: dict[str, Any], result: Any) -> None:
+        super().on_op(row, tuple(self._own(a) if is_symbolic_scalar(a) else a for a in args), attrs, result)
 
     def scalar_input_for(self, x: SymbolicScalar) -> Value:
         """The body input for a symbolic Python scalar."""
@@ -113,7 +116,7 @@ class BodyCapture(Capture):
             self.symbolic_scalars[id(x)] = x, make_symbolic_scalar(x.number, self.scalar_input_for(x), self.outer.path.add_scalar_condition)
         return self.symbolic_scalars[id(x)][1]
 
-    def on_print(self, text: str, tensors: Sequence[Any], named: Any) -> bool:
+    def on_print(self, text: str, tensors: Sequence[Any], named: Mapping[str, Any]) -> bool:
         raise TraceError(
             f"{user_line()}: debug.print() in the body of a loop or branch, which is traced once for all steps and has no values; print"
             " what the loop gives, or run it eagerly"
@@ -141,22 +144,17 @@ class BodyCapture(Capture):
         return value
 
     def on_constant(self, t: Tensor) -> None:
-        array = t._array
-        if self.draw_index_of(t) is not None:
-            return
-        first = array.reshape(-1)[0].item() if array.size and array.dtype.kind in "bif" else None
-        if first is not None and (array == first).all():
-            self.bind(t, xp.expand(literal(first, array.dtype), shape=array.shape))
+        if self.draw_index_of(t) is not None or self.bind_literal(t):
             return
         self.outer.on_constant(t)
         self.captured_value(t)
-        self.storages[id(array)].external = None
+        self.storages[id(t._array)].external = None
 
-    def add_guard(self, read: Callable[[], Any]) -> None:
+    def add_guard(self, read: Callable[[], object]) -> None:
         self.outer.add_guard(read)
 
-    def guard_module(self, module: Any, *make_guard: Any) -> None:
-        self.outer.guard_module(module, *make_guard)
+    def guard_module(self, module: object, make_guard: Callable[[Any], ObjectGuard] | None = None) -> None:
+        self.outer.guard_module(module, make_guard)
 
     def record_undo(self, action: Callable[[], None]) -> None:
         self.outer.record_undo(action)
@@ -166,15 +164,13 @@ class BodyCapture(Capture):
         if storage is None or storage.external is t:
             self.outer.before_grad_read(t)
 
-    def scalar_input(self, key: Any, read: Callable[[], float]) -> Any:
+    def scalar_input(self, key: tuple[int, str], read: Callable[[], float]) -> Any:
         return self.outer.scalar_input(key, read)
 
     # forbidden in a body
 
     def before_write(self, t: Tensor) -> None:
-        storage = self.storages.get(id(t._array))
-        while storage is not None and storage.parent is not None:
-            storage = storage.parent
+        storage = self.root_storage(t)
         if any(storage is given for given in self.given):
             raise TraceError(
                 f"{user_line()}: what a step gets is written to in place, where one tensor stands for all steps; write c = c + x in place"
@@ -186,8 +182,8 @@ class BodyCapture(Capture):
                 " perhaps), which each step would have to see; make it a part of the carry and return it, or use a Python loop"
             )
 
-    def before_escape(self, t: Any, escape: Escape) -> None:
-        if escape is AUTOGRAD_GRAD:
+    def before_escape(self, source: Tensor | Sequence[Tensor] | None, escape: Escape) -> None:
+        if escape.kind is EscapeKind.GRADIENT:
             self.outer.differentiated = True
             return
         instead = "use sg.cond(pred, true_fn, false_fn) or where(pred, x, y)" if escape.asks is bool else escape.instead
@@ -196,17 +192,20 @@ class BodyCapture(Capture):
             f" values; {instead}"
         )
 
-    def before_draw(self, generator: Any) -> None:
+    def on_metadata_read(self, t: Tensor, metadata: Metadata) -> None:
+        self.outer.on_metadata_read(t, metadata)
+
+    def before_draw(self, generator: Generator) -> None:
         self.outer.before_draw(generator)
         self.source = generator, generator.mark()
 
-    def on_seek(self, move: Callable[[], Any]) -> None:
+    def on_seek(self, move: Callable[[], object]) -> None:
         raise TraceError(
             f"{user_line()}: a random generator is seeded, or given a state, in the body of a loop or branch, which is traced once for all"
             " steps; do that before the loop"
         )
 
-    def on_draw(self, array: Any, draw: Callable[[], Any]) -> None:
+    def on_draw(self, array: Array, draw: Callable[[], Array]) -> None:
         generator, mark = self.source
         generator.rewind(mark)  # these values are not used: each step draws its own
         if self.random and generator is default_generator:
@@ -224,13 +223,15 @@ class BodyCapture(Capture):
         raise TraceError(f"{user_line()}: a .grad is set in the body of a loop or branch; return the gradient as a result instead")
 
 
-class ControlFlowTracer:
+class ControlFlowTracer(ControlFlowBuilder):
     """Implements the loops and branches of `symgrad.control` while a function is traced: each becomes one op of the graph."""
 
-    def __init__(self, outer: Capture) -> None:
+    def __init__(self, outer: GraphTracer) -> None:
         self.outer = outer
 
-    def scan(self, step: Any, carries: list[Tensor], slices: list[Tensor], length: int, reverse: bool) -> tuple[list[Tensor], list[Tensor]]:
+    def scan(
+        self, step: ScanStep, carries: list[Tensor], slices: list[Tensor], length: int, reverse: bool
+    ) -> tuple[list[Tensor], list[Tensor]]:
         n, m = len(carries), len(slices)
         own = [*map(_body_input, carries), *(_body_input(x, 1) for x in slices)]
         closure = LoopClosure(self.outer, n + m)
@@ -248,7 +249,7 @@ class ControlFlowTracer:
         results = apply(SCAN, (*carries, *slices, *drawn, *closure.tensors), attrs)
         return list(results[:n]), list(results[n:])
 
-    def while_loop(self, test: Any, step: Any, carries: list[Tensor], max_steps: int | None) -> list[Tensor]:
+    def while_loop(self, test: LoopTest, step: LoopStep, carries: list[Tensor], max_steps: int | None) -> list[Tensor]:
         try:
             return self._plain_while(test, step, carries, max_steps)
         except RandomDrawError:
@@ -259,7 +260,7 @@ class ControlFlowTracer:
         (truth,), outputs = _traced(closure, [lambda: [_condition(test(own[1:]))], lambda: step(own[1:])], own, draws)
         return while_loop_with_draws(self.outer, carries, closure, (truth, outputs), draws, max_steps)
 
-    def _plain_while(self, test: Any, step: Any, carries: list[Tensor], max_steps: int | None) -> list[Tensor]:
+    def _plain_while(self, test: LoopTest, step: LoopStep, carries: list[Tensor], max_steps: int | None) -> list[Tensor]:
         if max_steps is None:
             return self._while(test, step, carries, None)
         steps = wrap(np.zeros((), np.int64))
@@ -271,7 +272,7 @@ class ControlFlowTracer:
 
         return self._while(within, lambda state: [state[0] + 1, *step(state[1:])], [steps, *carries], max_steps)[1:]
 
-    def _while(self, test: Any, step: Any, carries: list[Tensor], max_steps: int | None) -> list[Tensor]:
+    def _while(self, test: LoopTest, step: LoopStep, carries: list[Tensor], max_steps: int | None) -> list[Tensor]:
         n = len(carries)
         closure = LoopClosure(self.outer, n)
         own = [_body_input(t) for t in carries]
@@ -281,7 +282,7 @@ class ControlFlowTracer:
         attrs = {"condition": Graph(inputs, (truth,), names), "body": Graph(inputs, outputs, names), "carries": n, "max_steps": max_steps}
         return list(apply(WHILE, (*carries, *closure.tensors), attrs))
 
-    def cond(self, truth: Tensor, true: Any, false: Any) -> list[Tensor] | None:
+    def cond(self, truth: Tensor, true: Branch, false: Branch) -> list[Tensor] | None:
         """The results of a conditional op. None if a branch draws random numbers and Python may branch on `truth`: each branch is then a
         path of its own, with its own draws."""
         closure = LoopClosure(self.outer, 0)
@@ -302,7 +303,7 @@ class ControlFlowTracer:
 
         own = [_body_input(t, 1) for t in tensors]
         closure, inputs, draws, outputs = LoopClosure(self.outer, len(own)), _inputs(own), BodyDraws(), None
-        body = BodyCapture(closure, random=randomness != "error")
+        body = BodyTracer(closure, random=randomness != "error")
         with contextlib.suppress(TraceError):  # its message is about loops, and running the examples one by one may still work
             outputs = body.run(lambda: example(own), own)
         draws.record(body)
@@ -318,6 +319,23 @@ class ControlFlowTracer:
         else:
             mapped += draws.draw_all_runs(tensors[0]._array.shape[0])
         return batched_run(graph, mapped, shared, self.outer.inline_scalars)
+
+    def transformed(
+        self, function: Callable[[list[Tensor]], list[Tensor]], tensors: list[Tensor], more: Sequence[Tensor],
+        transform: Callable[[Any], Any], optional: bool = False,
+    ) -> list[Tensor] | None:
+        """The results of `function`, which runs once without values, after a transform of its graph. If it is `optional`: None where the
+        function needs values, or its graph has no such transform."""
+        own = [_body_input(t) for t in tensors]
+        closure, inputs, made = LoopClosure(self.outer, len(own)), _inputs(own), None
+        body = BodyTracer(closure)
+        with contextlib.suppress(*(TraceError, GraphError) * optional):
+            outputs = body.run(lambda: function(list(own)), own)
+            made = transform(Graph(closure.inputs(inputs), outputs))
+        created = body.release()
+        own.clear()
+        _refuse_leaked(created, "a function that is differentiated")
+        return None if made is None else replay_recorded(made, (*tensors, *closure.tensors, *more))
 
 
 def _body_input(t: Tensor, skip: int = 0) -> Tensor:
@@ -349,7 +367,7 @@ def _traced(
     `own` is cleared for the same reason."""
     found, made = [], []
     for i, function in enumerate(functions):
-        body = BodyCapture(closure, random=bool(draws))
+        body = BodyTracer(closure, random=bool(draws))
         found.append(body.run(function, own))
         if draws:
             draws[i].record(body)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -20,8 +20,11 @@ from symgrad.errors import TraceError
 from symgrad.mode import local
 from symgrad.tensor import Tensor, wrap
 
+if TYPE_CHECKING:
+    from symgrad.compiler.trace.tracer import GraphTracer
 
-def trace_backward(capture: Any, node: Any, args: tuple[Any, ...], results: tuple[Any, ...]) -> None:
+
+def trace_backward(capture: GraphTracer, node: Any, args: tuple[Any, ...], results: tuple[Any, ...]) -> None:
     """Give the results of a Function, whose forward has been traced, the derivatives that its own backward computes. A backward that cannot
     be traced is no error until a derivative is taken."""
     found = {i: t for i, t in enumerate(results) if isinstance(t, Tensor) and t._requires_grad}
@@ -44,7 +47,7 @@ def trace_backward(capture: Any, node: Any, args: tuple[Any, ...], results: tupl
 
 
 @contextmanager
-def _placeholders_for(capture: Any, results: Sequence[Tensor], args: Sequence[Any] = ()) -> Iterator[None]:
+def _placeholders_for(capture: GraphTracer, results: Sequence[Tensor], args: Sequence[Any] = ()) -> Iterator[None]:
     """Context in which placeholders stand for `results`, which a backward may read. A result in the array of another argument is left out:
     it counts as that argument."""
     before = {}
@@ -59,7 +62,7 @@ def _placeholders_for(capture: Any, results: Sequence[Tensor], args: Sequence[An
         capture.storages.update(before)
 
 
-def _bind_result(capture: Any, t: Tensor, args: tuple[Any, ...], value: Value) -> None:
+def _bind_result(capture: GraphTracer, t: Tensor, args: tuple[Any, ...], value: Value) -> None:
     """Let `value` stand for the result `t`: an argument that forward wrote to, a tensor that forward created, or another tensor around
     storage that is known already."""
     if any(t is a for a in args):
@@ -71,7 +74,7 @@ def _bind_result(capture: Any, t: Tensor, args: tuple[Any, ...], value: Value) -
         capture.detached_histories.add_result(t, value)
 
 
-def _traced_cotangents(capture: Any, node: Any, unknown: dict[int, Value], needs: Sequence[bool]) -> list[Value | None]:
+def _traced_cotangents(capture: GraphTracer, node: Any, unknown: dict[int, Value], needs: Sequence[bool]) -> list[Value | None]:
     """The cotangents of the arguments that need one, computed by the Function's own backward from placeholder cotangents of its results
     (`unknown`, by result position); None where the backward returns None."""
     gs: list[Any] = [None] * len(node.shape)
@@ -82,7 +85,7 @@ def _traced_cotangents(capture: Any, node: Any, unknown: dict[int, Value], needs
     return [None if g is None else capture.value(g) for g, need in zip(found, needs, strict=True) if need]
 
 
-def _run_without_values(capture: Any, run: Callable[[], Any]) -> Any:
+def _run_without_values(capture: GraphTracer, run: Callable[[], Any]) -> Any:
     """Run the user's code on gradients that have no values yet: with recording on, and without path conditions on values."""
     mode = local.mode
     recording, mode.recording = mode.recording, True
@@ -93,11 +96,11 @@ def _run_without_values(capture: Any, run: Callable[[], Any]) -> Any:
         mode.recording, capture.allow_branches = recording, followed
 
 
-def trace_hook(capture: Any, t: Tensor, hook: Callable[[Tensor], Any], how: str) -> None:
+def trace_hook(capture: GraphTracer, t: Tensor, hook: Callable[[Tensor], Any], title: str) -> None:
     """Record a gradient hook of `t`, a tensor that the function created, as an identity op whose backward is the hook."""
     value = capture.value(t)
     if any(value is a for v in capture.lines for a in v.args):
-        capture.refuse_gradients(f"{how} comes after a use of its tensor, in which derivatives would not see it; register it before")
+        capture.refuse_gradients(f"{title} comes after a use of its tensor, in which derivatives would not see it; register it before")
         return
     (unknown,) = holes([value])
     g = wrap(np.zeros(value.shape, value.dtype), True)

@@ -8,6 +8,7 @@ autograd nodes.
 
 from __future__ import annotations
 
+from dataclasses import dataclass, field
 from typing import Any
 
 from symgrad.compiler.ir.builder import xp
@@ -18,18 +19,18 @@ from symgrad.engine import key_of
 from symgrad.tensor import Tensor
 
 
+@dataclass(eq=False)
 class DetachedHistories:
     """The values, with their histories, of tensors that share storage, but no history, with another tensor."""
 
-    def __init__(self) -> None:
-        self.values: dict[Any, Value] = {}
-        """By the keys of the tensors' autograd nodes."""
-        self._owners: dict[int, Value] = {}
-        """By tensor id, for owners: the base for a later write through one of their views."""
+    values: dict[Any, Value] = field(default_factory=dict)
+    """By the keys of the tensors' autograd nodes. Usually there are none: then no tensor need be looked up."""
+    _owners: dict[int, Value] = field(default_factory=dict)
+    """By tensor id, for owners: the base for a later write through one of their views."""
 
     def value_of(self, t: Tensor) -> Value | None:
         """The value last written to `t`, if `t` has a history kept here, else None."""
-        return self.values.get(key_of(t._node)) if self.values and t._node is not None else None
+        return self.values.get(key_of(t._node)) if t._node is not None else None
 
     def write(self, t: Tensor, storage: TracedStorage, value: Value, quiet: bool, owned: TracedStorage) -> TracedStorage:
         """Write `value` to `t`, which does not share the history of its `storage`, and return the root storage. `owned` is the storage of

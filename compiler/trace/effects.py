@@ -11,11 +11,12 @@ from typing import Any
 
 import numpy as np
 
-from symgrad.compiler.inputs.pytree import flatten
 from symgrad.compiler.ir.graph import Value
 from symgrad.compiler.trace.histories import ancestor_nodes, can_run_backward
 from symgrad.compiler.trace.trace import Trace
+from symgrad.compiler.trace.tracer import GraphTracer
 from symgrad.debug import show
+from symgrad.pytree import flatten
 from symgrad.tensor import Tensor, wrap
 
 
@@ -23,38 +24,48 @@ class Effects:
     """The side effects of a traced call: writes to tensors, gradients, random draws, prints and changes of history."""
 
     def __init__(self, traced: Trace) -> None:
-        capture = traced.capture
-        places = {id(t): i for i, t in enumerate(capture.input_tensors)}
-        written = [(places.get(id(t)), t, storage.current()) for t, storage in capture.written_inputs.values()]
-        self.writes = sorted(((i, v) for i, _, v in written if i is not None), key=lambda write: write[0])
+        tracer = traced.capture
+        places = {id(t): i for i, t in enumerate(tracer.input_tensors)}
+        written = [(places.get(id(t)), t, storage.current()) for t, storage in tracer.written_inputs.values()]
+        self.writes = sorted([(i, v) for i, _, v in written if i is not None], key=_position)
         """(input position, new value), in the order of the inputs: XLA reuses the buffer of the first donated input of a type for the first
         result of that type, and copies a buffer that is still read."""
-        dropped = capture.grad_overwrites  # here it makes no difference whether there was a gradient before
-        changed = [(i, t) for i, t in enumerate(capture.input_tensors) if t._grad is not capture.initial_grads[id(t)] or id(t) in dropped]
-        self.grads = [(i, None if t._grad is None else capture.value(t._grad)) for i, t in changed]
-        asked = [
-            (i, t) for i, t in enumerate(capture.input_tensors[: capture.arguments]) if id(t) in capture.grad_reads
-            and (i, t) not in changed
-        ]
-        self.grad_presence = [(i, capture.initial_grads[id(t)] is not None) for i, t in (*changed, *asked) if id(t) not in dropped]
-        self.draws, self.generators = [draw for _, draw in capture.draws], list(capture.generators.values())
-        self.prints = [PrintEffect(*given) for given in capture.prints]
-        self.any = bool(self.writes or self.grads or self.draws or self.prints or capture.scalars or capture.backward_ran)
-        self.any |= bool(asked or grad_inputs(capture))  # which a program without effects does not support
-        self.histories = capture.history_changes
-        self.any |= self.histories.any
+        reads_grads = self._find_gradients(tracer)
+        self.draws, self.generators = [draw for _, draw in tracer.draws], list(tracer.generators.values())
+        self.prints = [PrintEffect(*given) for given in tracer.prints]
+        self.histories = tracer.history_changes
+        self.any = self._has_any(tracer) or reads_grads
         self.values: list[Value] = [*(v for _, v in self.writes), *(v for _, v in self.grads if v is not None)]
         self.values += [v for p in self.prints for v in p.values]
-        alike = [(t, v) for i, t, v in written if i is None]
-        known = dict.fromkeys(self.values)
-        self.values += dict.fromkeys(v for _, v in alike if v not in known)
-        index = {v: k for k, v in reversed([*enumerate(self.values)])}
-        self.equal_scalars = [(t, index[v]) for t, v in alike]
+        self.equal_scalars = self._add_values([(t, v) for i, t, v in written if i is None])
         """Tensors without an input of their own (see `symgrad.compiler.guards.equal_scalars`), with the index of their new value in
         `values`."""
-        self.keeps_history = self.histories.keeps_history or any(t.requires_grad and can_run_backward(t) for t in _leaves(traced.result))
+        self.keeps_history = self.histories.keeps_history or _can_run_backward(traced.result)
         """True if backward() can run through a history that the call leaves on its results or on tensors that it wrote to."""
         self.recorded = self.keeps_history or bool(self.histories.written)
+
+    def _find_gradients(self, tracer: GraphTracer) -> bool:
+        """Set `grads`, the new gradients by input position, and `grad_presence`, whether inputs must have one before a run. Return True if
+        the function read a gradient, which a program without effects does not support."""
+        dropped = tracer.grad_overwrites  # here it makes no difference whether there was a gradient before
+        changed = [(i, t) for i, t in enumerate(tracer.input_tensors) if t._grad is not tracer.initial_grads[id(t)] or id(t) in dropped]
+        self.grads = [(i, None if t._grad is None else tracer.value(t._grad)) for i, t in changed]
+        arguments = enumerate(tracer.input_tensors[: tracer.arguments])
+        asked = [(i, t) for i, t in arguments if id(t) in tracer.grad_reads and (i, t) not in changed]
+        self.grad_presence = [(i, tracer.initial_grads[id(t)] is not None) for i, t in (*changed, *asked) if id(t) not in dropped]
+        return bool(asked or grad_inputs(tracer))
+
+    def _has_any(self, tracer: GraphTracer) -> bool:
+        """True if there is an effect other than a gradient that is only read."""
+        changes = self.writes or self.grads or self.draws or self.prints
+        return bool(changes or tracer.scalars or tracer.backward_ran or self.histories.any)
+
+    def _add_values(self, written: Sequence[tuple[Tensor, Value]]) -> list[tuple[Tensor, int]]:
+        """Add the new values of tensors without an input of their own to `values`, and return their indices there."""
+        known = dict.fromkeys(self.values)
+        self.values += dict.fromkeys([v for _, v in written if v not in known])
+        index = {v: k for k, v in reversed([*enumerate(self.values)])}
+        return [(t, index[v]) for t, v in written]
 
 
 class PrintEffect:
@@ -70,7 +81,7 @@ class PrintEffect:
         show(self.text, given, named)
 
 
-def grad_inputs(capture: Any) -> dict[int, int]:
+def grad_inputs(capture: GraphTracer) -> dict[int, int]:
     """The inputs, besides the arguments, that are the `.grad` of an input tensor from before the call, and that the function read as such:
     the position of each such gradient, mapped to the position of its tensor."""
     asked = [
@@ -78,6 +89,15 @@ def grad_inputs(capture: Any) -> dict[int, int]:
     ]
     owners = {id(capture.initial_grads[id(t)]): i for i, t in asked}
     return {k: owners[id(t)] for k, t in enumerate(capture.input_tensors) if k >= capture.arguments and id(t) in owners}
+
+
+def _position(write: tuple[int, Value]) -> int:
+    return write[0]
+
+
+def _can_run_backward(result: Any) -> bool:
+    """True if backward() can run through the history of a tensor in `result`."""
+    return any(t.requires_grad and can_run_backward(t) for t in _leaves(result))
 
 
 def _leaves(result: Any) -> list[Tensor]:

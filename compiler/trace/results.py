@@ -9,10 +9,10 @@ import numpy as np
 
 from symgrad import dtypes
 from symgrad.coercion import tensors_of
-from symgrad.compiler.inputs.pytree import LEAF, children, flatten, replace_leaves, unflatten
 from symgrad.compiler.support.source_lines import user_line
 from symgrad.errors import TraceError, describe
 from symgrad.ops.symbolic_scalar import is_symbolic_scalar
+from symgrad.pytree import LEAF, children, flatten, replace_leaves, unflatten
 from symgrad.tensor import Tensor
 
 _CONSTANTS = (bool, int, float, complex, str, bytes, type(None), type, np.dtype, np.generic, enum.Enum, slice)

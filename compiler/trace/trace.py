@@ -11,20 +11,22 @@ from typing import Any
 import numpy as np
 
 from symgrad.compiler.guards.alias import aliased_pairs
-from symgrad.compiler.guards.conditions import PathConditions
-from symgrad.compiler.inputs.pytree import unflatten
+from symgrad.compiler.guards.conditions import MetadataCondition, PathConditions
 from symgrad.compiler.inputs.signature import storage_or_spec
 from symgrad.compiler.ir.graph import Graph
 from symgrad.compiler.support.source_lines import user_line
 from symgrad.compiler.trace.histories import HistoryChanges, transfer_histories
 from symgrad.compiler.trace.results import flatten_results, numbers_to_tensors
-from symgrad.compiler.trace.tracer import Capture, is_tracing
+from symgrad.compiler.trace.tracer import GraphTracer, is_tracing
 from symgrad.device_tensor import storage_of
 from symgrad.errors import TraceError
+from symgrad.escapes import Metadata
 from symgrad.mode import active_captures, local
+from symgrad.observer import Observer
 from symgrad.ops.promotion import kind
 from symgrad.ops.symbolic_scalar import make_symbolic_scalar
-from symgrad.tensor import Tensor, root_of, wrap
+from symgrad.pytree import unflatten
+from symgrad.tensor import Tensor, added_attributes, root_of, wrap
 
 
 @dataclass(frozen=True)
@@ -35,9 +37,9 @@ class Trace:
     graph: Graph
     captured: tuple[Tensor, ...]
     structure: Any
-    """The structure of the results: see `symgrad.compiler.inputs.pytree`."""
+    """The structure of the results: see `symgrad.pytree`."""
     path: PathConditions
-    capture: Capture
+    capture: GraphTracer
     result: Any
     """The return value of the traced call."""
     returned_inputs: tuple[tuple[int, int], ...] = ()
@@ -69,40 +71,24 @@ def trace(
     abstract: bool = False,
     requires_grad: Sequence[bool] | None = None,
     captured_with_grad: Sequence[Tensor] = (),
+    arrays: frozenset[int] = frozenset(),
 ) -> Trace:
     """Run `function` on a list of tensors made from `args` (tensors, arrays, or specs without data), and return the graph of that run.
 
     With `allow_branches`, Python may branch on values: the graph is that of the path taken. In a trace with branches and without effects,
     `inline_scalars` makes captured scalars literals of the graph instead of inputs. Without effects every floating-point argument requires
     grad, or those that `requires_grad` marks; the tensors in `captured_with_grad` require grad during the trace.
+    `arrays` are the ids of the NumPy arrays that the function reads by name.
     """
-    capture = Capture(abstract or any(not isinstance(a, (Tensor, np.ndarray)) for a in args), names, allow_branches, effects)
+    capture = GraphTracer(abstract or any(not isinstance(a, (Tensor, np.ndarray)) for a in args), names, allow_branches, effects)
     capture.inline_scalars, capture.tensor_names = capture.inline_scalars and inline_scalars, tensor_names
-    related = _aliased_arguments(args) if effects else ()
-    inputs = [_traced_argument(a, effects, i in related, requires_grad is None or requires_grad[i]) for i, a in enumerate(args)]
-    values = [capture.add_input(t, label) for t, label in zip(inputs, labels, strict=True)]
-    capture.arguments = len(values)
-    given: list[Any] = list(inputs)
-    for j, arg in enumerate(args):
-        i = next(i for i, other in enumerate(args) if other is arg)
-        if effects and i < j:  # the same tensor again: one stand-in for both, so that both see a write to either
-            given[j] = inputs[i]
-            capture.duplicate_arguments.add(id(inputs[j]))
-    for i, cls in enumerate(getattr(function, "scalar_types", ())):
-        if cls is not None:
-            given[i] = make_symbolic_scalar(cls(inputs[i]._array.item()), values[i], capture.path.add_scalar_condition)
-    mode = local.mode
+    capture.arrays = arrays
+    inputs = _add_arguments(capture, args, labels, effects, requires_grad)
+    given = _with_symbolic_scalars(capture, function, _with_duplicates(capture, args, inputs) if effects else list(inputs))
     if is_tracing():
         raise TraceError(f"{user_line()}: a function is already being traced: trace them one after the other")
-    before = mode.capture, mode.recording, capture
-    watch = getattr(before[0], "around", None)  # an active NaN watch stays active
-    mode.swap_capture(capture if watch is None else watch(capture))
-    mode.recording = capture.was_recording
-    active_captures.append(capture)
     try:
-        with requiring_grad(captured_with_grad):
-            result = numbers_to_tensors(function(given), getattr(function, "numbers_alone", False))
-        _restore(*before)
+        result = _run(capture, function, given, captured_with_grad)
         leaves, structure = flatten_results(result, effects)
         outputs = [capture.value(t) for t in leaves]
         capture.history_changes = HistoryChanges(capture)
@@ -110,17 +96,73 @@ def trace(
         if any(id(t) in given_back for t in leaves):  # the function returns a stand-in: the caller gets the argument itself
             result = unflatten(structure, [given_back.get(id(t), t) for t in leaves])
     except BaseException as error:
-        _restore(*before)
         capture.journal.roll_back()
         explained = capture.original_refusal(error)
         if explained is not error:
             raise explained from error
         raise
     capture.initial_histories |= {id(t): (t._node, t._requires_grad) for t in captured_with_grad if id(t) in capture.initial_histories}
-    written = {id(t): i for i, t in enumerate(capture.input_tensors) if id(t) in capture.written_inputs}
-    same = tuple((j, written[id(t)]) for j, t in enumerate(leaves) if id(t) in written)
     graph = Graph(capture.inputs, outputs, capture.labels)
-    return Trace(graph, tuple(capture.captured), structure, capture.path, capture, result, same)
+    return Trace(graph, tuple(capture.captured), structure, capture.path, capture, result, _returned_inputs(capture, leaves))
+
+
+def _add_arguments(
+    capture: GraphTracer, args: Sequence[Any], labels: Sequence[str], effects: bool, requires_grad: Sequence[bool] | None
+) -> list[Tensor]:
+    """Add an input for each argument, and return the stand-ins that the function gets for them."""
+    related = _aliased_arguments(args) if effects else ()
+    inputs = [_traced_argument(a, effects, i in related, requires_grad is None or requires_grad[i]) for i, a in enumerate(args)]
+    for t, label, arg in zip(inputs, labels, args, strict=True):
+        capture.add_input(t, label)
+        if isinstance(arg, Tensor) and (added := added_attributes(arg)):
+            t.__dict__.update(added)
+            capture.path.add_scalar_condition(MetadataCondition(capture.inputs[-1], Metadata.ATTRIBUTES, arg))
+    capture.arguments, capture.given = len(inputs), args
+    return inputs
+
+
+def _with_duplicates(capture: GraphTracer, args: Sequence[Any], inputs: Sequence[Tensor]) -> list[Any]:
+    """The stand-ins, with one stand-in for arguments that are the same tensor, so that all of them see a write to one."""
+    given: list[Any] = list(inputs)
+    first: dict[int, int] = {}
+    for j, arg in enumerate(args):
+        i = first.setdefault(id(arg), j)
+        if i < j:
+            given[j] = inputs[i]
+            capture.duplicate_arguments.add(id(inputs[j]))
+    return given
+
+
+def _with_symbolic_scalars(capture: GraphTracer, function: Any, given: list[Any]) -> list[Any]:
+    """The stand-ins, with symbolic Python scalars in place of those for Python numbers."""
+    for i, cls in enumerate(getattr(function, "scalar_types", ())):
+        if cls is not None:
+            number = cls(capture.input_tensors[i]._array.item())
+            given[i] = make_symbolic_scalar(number, capture.inputs[i], capture.path.add_scalar_condition)
+    return given
+
+
+def _run(capture: GraphTracer, function: Callable[[Sequence[Tensor]], Any], given: Sequence[Any], with_grad: Sequence[Tensor]) -> Any:
+    """The results of `function`, run while `capture` is the tracer of this thread. An active NaN watch stays active."""
+    mode = local.mode
+    before, recording = mode.capture, mode.recording
+    try:
+        mode.swap_capture(before.around(capture) if isinstance(before, Observer) else capture)
+        mode.recording = capture.was_recording
+        active_captures.append(capture)
+        with requiring_grad(with_grad):
+            return numbers_to_tensors(function(given), getattr(function, "numbers_alone", False))
+    finally:
+        if capture in active_captures:
+            active_captures.remove(capture)
+        mode.swap_capture(before)
+        mode.recording = recording
+
+
+def _returned_inputs(capture: GraphTracer, leaves: Sequence[Tensor]) -> tuple[tuple[int, int], ...]:
+    """(result position, input position) of each result that is an input tensor which the function wrote to."""
+    written = {id(t): i for i, t in enumerate(capture.input_tensors) if id(t) in capture.written_inputs}
+    return tuple([(j, written[id(t)]) for j, t in enumerate(leaves) if id(t) in written])
 
 
 @contextlib.contextmanager
@@ -134,14 +176,6 @@ def requiring_grad(tensors: Sequence[Tensor]) -> Iterator[None]:
     finally:
         for t in changed:
             t._requires_grad = False
-
-
-def _restore(capture: Any, recording: bool, traced: Capture) -> None:
-    mode = local.mode
-    if traced in active_captures:
-        active_captures.remove(traced)
-    mode.swap_capture(capture)
-    mode.recording = recording
 
 
 def _aliased_arguments(args: Sequence[Any]) -> set[int]:

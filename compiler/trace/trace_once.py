@@ -6,16 +6,21 @@ instantiated for each set of tensors; the array values of the later ones are com
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from typing import Any
+import operator
+from collections.abc import Callable, Hashable, Sequence
+from typing import TYPE_CHECKING, Any
 
 from symgrad.compiler.ir.builder import again, detached
-from symgrad.compiler.ir.graph import OUTPUT, Graph, Value, input_value, toposort
-from symgrad.compiler.rewrite.drop_stop_gradients import drop_stop_gradients
+from symgrad.compiler.ir.graph import Graph, Value, input_value, toposort
+from symgrad.compiler.ir.interpret import interpret
+from symgrad.compiler.rewrite.kernel import drop_stop_gradients
 from symgrad.compiler.support.source_lines import user_line
 from symgrad.compiler.trace.storage import TracedStorage
 from symgrad.mode import local
 from symgrad.tensor import Tensor
+
+if TYPE_CHECKING:
+    from symgrad.compiler.trace.values import TracedValues
 
 _FIRST_PLACEHOLDER = 1 << 40
 """Input indices from here on are placeholders: no program has so many inputs."""
@@ -33,37 +38,38 @@ class Pattern:
             if v not in depends and not depends.isdisjoint(v.args):
                 depends.add(v)
                 self.steps.append(v)
-        self._latest: dict[Value, tuple[list[Any], Any]] = {}
+        self._fixed = {a: a for a in (*results, *(a for v in self.steps for a in v.args)) if a is not None and a not in depends}
+        self._latest: dict[Value, tuple[Any, Any]] = {}
 
     def apply(self, values: Sequence[Value], lines: dict[Value, str]) -> list[Value]:
         """The results with `values` in place of the slots. A step whose operands are those of the last application is reused."""
-        new: dict[Any, Any] = dict(zip(self.slots, values, strict=True))
         line = user_line()
-        for v in self.steps:
-            args = [new.get(a, a) for a in v.args]
-            before, found = self._latest.get(v, (None, v))
-            if before is None or any(a is not b for a, b in zip(args, before, strict=True)):
-                found = args[0][v.attrs["index"]] if v.op == OUTPUT else again(v, tuple(args))
-                if found.__class__ is Value:
-                    lines.setdefault(found, line)
+
+        def step(v: Value, args: tuple[Any, ...]) -> Any:
+            before, found = self._latest.get(v, (None, None))
+            if before is None or not all(map(operator.is_, args, before)):
+                found = again(v, args)
+                for value in found if found.__class__ is tuple else (found,):
+                    lines.setdefault(value, line)
                 self._latest[v] = args, found
-            new[v] = found
-        return [new.get(result, result) for result in self.results]
+            return found
+
+        return interpret(self.results, {**self._fixed, **dict(zip(self.slots, values, strict=True))}, step, order=self.steps)
 
 
-def trace_once(capture: Any, key: Any, tensors: Sequence[Tensor], run: Callable[[], None]) -> None:
+def trace_once(capture: TracedValues, key: Hashable, tensors: Sequence[Tensor], run: Callable[[], None]) -> None:
     """Run `run`, which only writes to some of `tensors` in place and performs the same ops for all tensors of this key and these types. It
     runs untraced if a pattern for them is known."""
     mode = local.mode
-    storages = _storages_of(capture, tensors) if mode.capture is capture and capture.effects and not mode.recording else None
+    storages = _storages_of(capture, tensors) if mode.capture is capture and not mode.recording and capture.effects else None
     if storages is None:
         run()
         return
     before = [storage.value for storage in storages]
-    key = key, *((v.shape, v.dtype) for v in before)
-    pattern = capture.patterns.get(key)
+    known = key, *((v.shape, v.dtype) for v in before)
+    pattern = capture.patterns.get(known)
     if pattern is None:
-        pattern = capture.patterns[key] = _traced(capture, storages, run)
+        pattern = capture.patterns[known] = _traced(capture, storages, run)
     else:
         for t, changed in zip(tensors, pattern.changed, strict=True):
             if changed:
@@ -80,7 +86,7 @@ def trace_once(capture: Any, key: Any, tensors: Sequence[Tensor], run: Callable[
                 capture.written_inputs[id(storage.external)] = storage.external, storage
 
 
-def _storages_of(capture: Any, tensors: Sequence[Tensor]) -> list[TracedStorage] | None:
+def _storages_of(capture: TracedValues, tensors: Sequence[Tensor]) -> list[TracedStorage] | None:
     """The storages of the tensors; None if one is a view or has a history, or two are the same."""
     for t in tensors:
         capture.value(t)  # registers t
@@ -89,7 +95,7 @@ def _storages_of(capture: Any, tensors: Sequence[Tensor]) -> list[TracedStorage]
     return storages if plain and len(set(storages)) == len(storages) and all(storage.parent is None for storage in storages) else None
 
 
-def _traced(capture: Any, storages: Sequence[TracedStorage], run: Callable[[], None]) -> Pattern:
+def _traced(capture: TracedValues, storages: Sequence[TracedStorage], run: Callable[[], None]) -> Pattern:
     """The pattern of the first run, traced with placeholders for the values of the storages."""
     before = [(storage.value, storage.grad_value) for storage in storages]
     slots = [input_value(_FIRST_PLACEHOLDER + i, v.shape, v.dtype) for i, (v, _) in enumerate(before)]

@@ -10,7 +10,10 @@ import numpy as np
 from symgrad.engine import node_of
 from symgrad.graph import Node
 from symgrad.lines import warn
-from symgrad.mode import Observer, local
+from symgrad.mode import local
+from symgrad.observer import Observer
+from symgrad.ops.spec import Row
+from symgrad.tracer import Tracer
 
 
 def is_anomaly_enabled() -> bool:
@@ -26,11 +29,12 @@ def is_anomaly_check_nan_enabled() -> bool:
 class Watch(Observer):
     """What anomaly mode does: `on_op` looks at every op that is run, `pull` runs the rules of every node in backward."""
 
-    def __init__(self, check_nan: bool, outer: Any) -> None:
+    def __init__(self, check_nan: bool, outer: Tracer | None) -> None:
         super().__init__(outer)
         self.check_nan = check_nan
 
-    def on_op(self, row: Any, result: Any) -> None:
+    def on_op(self, row: Row, args: tuple[Any, ...], attrs: dict[str, Any], result: Any) -> None:
+        super().on_op(row, args, attrs, result)
         for t in result if isinstance(result, tuple) else (result,):
             if t._node is not None:
                 remember(node_of(t._node))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -11,7 +12,7 @@ from symgrad.application import constant, edge_of, make_node
 from symgrad.autograd.hooks import retain_grad
 from symgrad.coercion import stands_for_tensor, tensors_of
 from symgrad.dispatch import tensors
-from symgrad.engine import Backward, BackwardBackend, call, key_of, saved_arrays
+from symgrad.engine import Backward, call, key_of, saved_arrays
 from symgrad.errors import describe
 from symgrad.escapes import AUTOGRAD_GRAD, BACKWARD, before_escape
 from symgrad.graph import ARRAYS, Node, Output, is_node
@@ -25,8 +26,35 @@ from symgrad.views import mark_written
 _accumulating = threading.Lock()  # graphs in several threads may share leaves
 
 
-class ArrayBackend(BackwardBackend):
-    """Cotangents are ndarrays: the fast backward."""
+class ArrayBackend:
+    """Cotangents are ndarrays; rules run on NumPy's own kernels, without its floating-point warnings: the fast backward."""
+
+    raw = True
+
+    def __init__(self, xp: Any) -> None:
+        self.xp = xp
+
+    def quiet(self, mode: Mode) -> Callable[..., Any]:
+        """What runs a function in the quiet context. Inside it, kernels run as they are: a context cannot be entered twice, and a
+        finaliser that the collector calls there may compute with tensors."""
+        run = mode.run
+
+        def quietly(function: Callable[..., Any], *args: Any, **attrs: Any) -> Any:
+            mode.run = call
+            try:
+                return run(function, *args, **attrs)
+            finally:
+                mode.run = run
+
+        return quietly
+
+    def arguments(self, node: Node) -> tuple[Any, Any]:
+        return node.saved, node.out
+
+    def fit(self, g: Any, dtype: Any) -> Any:
+        if g.dtype == dtype:
+            return g
+        return (g.real if g.dtype.kind == "c" and dtype.kind != "c" else g).astype(dtype)
 
     def tensor(self, g: Any) -> Tensor:
         return wrap(g)
@@ -257,13 +285,7 @@ def grad(
         raise ValueError("Expected allow_unused to be True or not passed when materialize_grads=True, but got: allow_unused=False.")
     before_escape(outputs, AUTOGRAD_GRAD)
     sources, wanted = _many(outputs), _many(inputs)
-    if not wanted:
-        raise RuntimeError("`inputs` argument to `grad()` cannot be empty.")
-    for t in wanted:
-        if not isinstance(t, Tensor):
-            raise RuntimeError(f"all inputs have to be Tensors or GradientEdges, but got {t.__class__.__name__}")
-        if not t.requires_grad:
-            raise RuntimeError("One of the differentiated Tensors does not require grad")
+    _check_inputs(wanted)
     keep = create_graph if retain_graph is None else retain_graph
     seeds = _many(grad_outputs, len(sources))
     if is_grads_batched:
@@ -283,6 +305,17 @@ def grad(
             " allow_unused=True if this is the desired behavior."
         )
     return tuple(None if g is None else backend.tensor(g) for g in found)
+
+
+def _check_inputs(wanted: list[Any]) -> None:
+    """Raise RuntimeError unless there are tensors to differentiate in, all of which require grad."""
+    if not wanted:
+        raise RuntimeError("`inputs` argument to `grad()` cannot be empty.")
+    for t in wanted:
+        if not isinstance(t, Tensor):
+            raise RuntimeError(f"all inputs have to be Tensors or GradientEdges, but got {t.__class__.__name__}")
+        if not t.requires_grad:
+            raise RuntimeError("One of the differentiated Tensors does not require grad")
 
 
 def zero_gradient(t: Tensor) -> Tensor:

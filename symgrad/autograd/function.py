@@ -17,12 +17,12 @@ import numpy as np
 
 from symgrad.application import constant, edge_of
 from symgrad.autograd.anomaly import remember
-from symgrad.engine import FREED, first_write, write_error
 from symgrad.graph import Node, Output, next_sequence
 from symgrad.mode import local
 from symgrad.ops.promotion import kind
 from symgrad.ops.spec import Row
-from symgrad.tensor import Tensor, refresh, version_cell, wrap
+from symgrad.saved import FREED, first_write, write_error
+from symgrad.tensor import Tensor, is_leaf_tensor, refresh, version_cell, wrap
 from symgrad.views import detach, mark_written, set_history, tracked
 
 LEGACY = (
@@ -218,7 +218,7 @@ def _check_dirty(ctx: Any, args: tuple[Any, ...], outputs: tuple[Any, ...]) -> N
                 "Some elements marked as dirty during the forward method were not returned as output. The inputs that are"
                 " modified inplace must all be outputs of the Function."
             )
-        if t._requires_grad and t.is_leaf and local.mode.recording:
+        if t._requires_grad and is_leaf_tensor(t) and local.mode.recording:
             raise RuntimeError("a leaf Variable that requires grad has been used in an in-place operation.")
         tracked(t, *args)
         mark_written(t)

@@ -137,7 +137,7 @@ def for_units(example: Callable[[list[Tensor]], list[Tensor]], like: Any) -> lis
     if tracer is None or size < 2:
         return None
     units = ops.reshape(ops.eye(rows=size, columns=size, dtype=like.dtype), shape=(size, *like.shape))
-    return tracer.vmap(example, [units], "error")  # type: ignore[no-any-return]
+    return tracer.vmap(example, [units], "error")
 
 
 def _zeros(shape: tuple[int, ...], x: Tensor) -> Tensor:

@@ -11,11 +11,13 @@ import numpy as np
 from symgrad.autograd.backward import attach
 from symgrad.autograd.hooks import hooks_of
 from symgrad.engine import node_of
+from symgrad.escapes import PythonAction
 from symgrad.graph import Node as Node, Output
-from symgrad.mode import Observer, current_capture, local
+from symgrad.mode import current_capture, local
+from symgrad.observer import Observer
+from symgrad.ops.spec import Row
 from symgrad.tensor import Tensor, wrap
-
-_NAME = "saved_tensors_hooks()"
+from symgrad.tracer import Tracer
 
 
 class saved_tensors_hooks:
@@ -34,18 +36,19 @@ class saved_tensors_hooks:
 
 
 class _Packer(Observer):
-    def __init__(self, outer: Any, pack: Callable[..., Any], unpack: Callable[..., Any]) -> None:
+    def __init__(self, outer: Tracer | None, pack: Callable[..., Any], unpack: Callable[..., Any]) -> None:
         super().__init__(outer)
         self.pack, self.unpack = pack, unpack
 
-    def on_op(self, row: Any, result: Any) -> None:
+    def on_op(self, row: Row, args: tuple[Any, ...], attrs: dict[str, Any], result: Any) -> None:
+        super().on_op(row, args, attrs, result)
         if self.is_innermost():
             self._pack_of_row(row, result)
 
-    def on_custom_function(self, node: Any, args: Any, results: Any) -> None:
+    def on_custom_function(self, node: Node | None, args: tuple[Any, ...], results: tuple[Any, ...]) -> None:
         super().on_custom_function(node, args, results)
-        if node is not None and self.is_innermost():
-            self.on_hook(None, None, _NAME)
+        if node is not None and node.saved is not None and self.is_innermost():
+            self.on_hook(None, None, PythonAction.SAVED_TENSORS_HOOKS)
             node.saved = tuple(None if entry is None else self._entry(entry) for entry in node.saved)
 
     def _entry(self, entry: Any) -> _PackedEntry:
@@ -61,7 +64,7 @@ class _Packer(Observer):
     def _pack_of_row(self, row: Any, result: Any) -> None:
         first = result[0] if isinstance(result, tuple) else result
         if first._node is not None and node_of(first._node).row is row:
-            self.on_hook(None, None, _NAME)
+            self.on_hook(None, None, PythonAction.SAVED_TENSORS_HOOKS)
             _Packed(node_of(first._node), self.pack, self.unpack)
 
 

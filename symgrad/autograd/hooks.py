@@ -16,9 +16,10 @@ from typing import Any
 from symgrad.dispatch import tensors
 from symgrad.dtypes import type_word
 from symgrad.engine import is_leaf
+from symgrad.escapes import PythonAction
 from symgrad.graph import Node, Output, input_order, is_node, named
 from symgrad.mode import guard_epoch, local
-from symgrad.tensor import Tensor, refresh
+from symgrad.tensor import Tensor, is_leaf_tensor, refresh
 
 _next_id = itertools.count().__next__
 
@@ -77,11 +78,11 @@ def registered(leaf: Tensor) -> tuple[int, ...]:
     return tuple(id for calls in (*hooks.tensor.values(), hooks.pre, hooks.accumulated, hooks.post) for id in calls)
 
 
-def _tell(t: Tensor | None, hook: Callable[..., Any] | None, how: str) -> None:
+def _tell(t: Tensor | None, hook: Callable[..., Any] | None, action: PythonAction) -> None:
     """A function that is being traced has a hook of its own for the gradient of a tensor."""
     capture = local.mode.capture
     if capture is not None:
-        capture.on_hook(t, hook, how)
+        capture.on_hook(t, hook, action)
 
 
 class Hooks:
@@ -200,7 +201,7 @@ def register_hook(self: Tensor, hook: Callable[[Tensor], Tensor | None]) -> Remo
     """Call `hook(gradient)` each time a gradient of this tensor is computed. What it returns, if not None, replaces the gradient."""
     if not self.requires_grad:
         raise RuntimeError("cannot register a hook on a tensor that doesn't require gradient")
-    _tell(self, hook, "register_hook()")
+    _tell(self, hook, PythonAction.TENSOR_HOOK)
     hooks, index = _place(self)
     return add(hooks.tensor.setdefault(index, _Calls()), hook)
 
@@ -209,9 +210,9 @@ def register_post_accumulate_grad_hook(self: Tensor, hook: Callable[[Tensor], No
     """Call `hook(leaf)` each time its `.grad` has been accumulated."""
     if not self.requires_grad:
         raise RuntimeError("cannot register a hook on a tensor that doesn't require gradient")
-    if not self.is_leaf:
+    if not is_leaf_tensor(self):
         raise RuntimeError("post accumulate grad hooks cannot be registered on non-leaf tensors")
-    _tell(self, None, "register_post_accumulate_grad_hook()")
+    _tell(self, None, PythonAction.ACCUMULATE_HOOK)
     return add(hooks_of(self).accumulated, hook)
 
 
@@ -219,7 +220,7 @@ def retain_grad(self: Tensor) -> None:
     """Keep the gradient of this non-leaf tensor in its `.grad`."""
     if not self.requires_grad:
         raise RuntimeError("can't retain_grad on Tensor that has requires_grad=False")
-    if self.is_leaf or retains_grad(self):
+    if is_leaf_tensor(self) or retains_grad(self):
         return
     hooks, index = _place(self)
     hooks.retained[index] = weakref.ref(self)
@@ -234,7 +235,7 @@ def retain_from(self: Tensor, before: Any, after: Any) -> None:
 
 def retains_grad(self: Tensor) -> bool:
     """Whether `.grad` of this non-leaf tensor will be kept."""
-    if self.is_leaf:
+    if is_leaf_tensor(self):
         return False
     hooks, index = _place(self)
     reference = hooks.retained.get(index)
@@ -297,13 +298,13 @@ def metadata(self: Node) -> dict[Any, Any]:
 
 def register_node_hook(self: Node, hook: Callable[..., Any]) -> RemovableHandle:
     """Call `hook(grad_inputs, grad_outputs)` each time this node has run; a tuple that it returns replaces grad_inputs."""
-    _tell(None, None, "register_hook() of a node")
+    _tell(None, None, PythonAction.NODE_HOOK)
     return add(hooks_of(self).post, hook)
 
 
 def register_node_prehook(self: Node, hook: Callable[..., Any]) -> RemovableHandle:
     """Call `hook(grad_outputs)` each time before this node runs; a tuple that it returns replaces them."""
-    _tell(None, None, "register_prehook() of a node")
+    _tell(None, None, PythonAction.NODE_PREHOOK)
     return add(hooks_of(self).pre, hook)
 
 

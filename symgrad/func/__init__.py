@@ -4,11 +4,11 @@ from symgrad.func.derivatives import (
     grad as grad,
     grad_and_value as grad_and_value,
     hessian as hessian,
-    jacfwd as jacfwd,
     jacrev as jacrev,
-    jvp as jvp,
     value_and_grad as value_and_grad,
     vjp as vjp,
 )
+from symgrad.func.forward import hvp as hvp, jacfwd as jacfwd, jvp as jvp
 from symgrad.func.functional_call import functional_call as functional_call
+from symgrad.func.taylor import laplacian as laplacian, taylor as taylor
 from symgrad.func.vmap import vmap as vmap

@@ -1,4 +1,4 @@
-"""Derivatives of functions as functions: grad, vjp, jvp, Jacobians and the Hessian, nested as one likes.
+"""Derivatives of functions as functions, in reverse mode: grad, vjp, Jacobians and the Hessian, nested as one likes.
 
 A level of differentiation works on copies of its arguments. Where a copy comes from a tensor that an outer level, or the user, is
 differentiating, it stays connected to it, and the derivative is recorded; otherwise it is a leaf, and results have no history.
@@ -10,21 +10,20 @@ import functools
 from collections.abc import Callable
 from typing import Any
 
-import numpy as np
-
 from symgrad.autograd.backward import grad as autograd_grad, zero_gradient
-from symgrad.autograd.functional import filled, for_units, push_forward, rows, unit
+from symgrad.autograd.functional import rows
 from symgrad.autograd.grad_mode import differentiating, without_hooks
 from symgrad.coercion import points_of, stands_for_tensor
+from symgrad.conversion import is_tensor
 from symgrad.dispatch import tensors as ops
 from symgrad.engine import is_leaf, node_of
 from symgrad.errors import describe
 from symgrad.escapes import AUTOGRAD_GRAD, before_escape
-from symgrad.func import tree
 from symgrad.mode import is_tracing, local
-from symgrad.ops.foreign import hint
+from symgrad.ops.foreign import elementwise_array, hint
 from symgrad.ops.promotion import kind
-from symgrad.tensor import Tensor, wrap
+from symgrad.pytree import flatten, is_container, is_value, leaves, leaves_like, map_leaves, unflatten
+from symgrad.tensor import Tensor
 from symgrad.views import detach
 
 Argnums = int | tuple[int, ...]
@@ -40,11 +39,12 @@ class Level:
 
     def points(self, given: Any, beside: Any = ()) -> Any:
         """The arguments to differentiate in, opened, in their containers; numbers have the types that they have beside the others."""
-        values = tree.leaves(given)
+        values, structure = flatten(given)
         for value in values:
             if not stands_for_tensor(value):
                 raise ValueError(f"Thing passed to transform API must be Tensor, got {value.__class__}{hint(value)}")
-        return tree.rebuild(given, iter([self.open(t) for t in points_of(values, tree.leaves(beside))]))
+            elementwise_array(value)
+        return unflatten(structure, [self.open(t) for t in points_of(values, leaves(beside))])
 
     def open(self, value: Tensor) -> Tensor:
         """A copy of an argument to differentiate in."""
@@ -67,6 +67,10 @@ class Level:
     def give(self, value: Any) -> Any:
         """A result as the caller sees it."""
         return detach(value) if isinstance(value, Tensor) and not self.kept else value
+
+    def give_all(self, tree: Any) -> Any:
+        """Results in their containers, as the caller sees them."""
+        return map_leaves(self.give, tree, is_tensor)
 
     def derived(self, found: Any) -> Any:
         """Derivatives as the caller sees them: of what is recorded for a trace alone, only the trace knows."""
@@ -136,7 +140,7 @@ def grad_and_value(func: Callable[..., Any], argnums: Argnums = 0, has_aux: bool
                 found = tuple(map(zero_gradient, inputs))
         gradient = _arranged(level.derived(found), chosen, argnums)
         given = level.give(value)
-        return gradient, ((given, tree.apply(level.give, aux)) if has_aux else given)
+        return gradient, ((given, level.give_all(aux)) if has_aux else given)
 
     return call
 
@@ -186,12 +190,11 @@ def vjp(func: Callable[..., Any], *primals: Any, has_aux: bool = False) -> Any:
     with differentiating():
         opened = level.points(list(primals))
         output, aux = _auxiliary(func(*opened), has_aux, "vjp(f, *primals)")
-        outputs = _tensors(output, "vjp(f, *primals)")
+        outputs, structure = _tensors(output, "vjp(f, *primals)")
     level.close(outputs)
 
     def pull(*cotangents: Any, retain_graph: bool = True, create_graph: bool | None = None) -> Any:
-        given = cotangents[0] if len(cotangents) == 1 and isinstance(output, Tensor) else cotangents
-        seeds = tree.leaves(given)
+        seeds = _leaves_like(structure, _cotangent(structure, cotangents), "the cotangent", "the result")
         if len(seeds) != len(outputs):
             raise RuntimeError(f"Expected {len(outputs)} cotangents, one for each output of f, got {len(seeds)}")
         seeds = [_direction(s, y) for s, y in zip(seeds, outputs, strict=True)]
@@ -203,62 +206,47 @@ def vjp(func: Callable[..., Any], *primals: Any, has_aux: bool = False) -> Any:
             found = autograd_grad(sources, level.inputs, vectors, retain_graph, bool(recorded), materialize_grads=True)
         else:
             found = tuple(map(zero_gradient, level.inputs))
-        return tree.rebuild(tuple(opened), iter(found if wanted else level.derived(found)))
+        return unflatten(primal_structure, found if wanted else level.derived(found))
 
-    value = tree.apply(level.give, output)
-    return (value, pull, tree.apply(level.give, aux)) if has_aux else (value, pull)
+    primal_structure = flatten(tuple(opened))[1]
+    value = level.give_all(output)
+    return (value, pull, level.give_all(aux)) if has_aux else (value, pull)
 
 
-def _tensors(output: Any, name: str) -> list[Tensor]:
-    values = tree.leaves(output)
+def _tensors(output: Any, name: str) -> tuple[list[Tensor], Any]:
+    """The tensors of an output, and its structure."""
+    values, structure = flatten(output)
     for value in values:
         if not isinstance(value, Tensor):
             raise RuntimeError(f"{name}: Expected f to return only Tensors, got unsupported type {value.__class__}")
-    return values
+    return values, structure
 
 
-def jvp(
-    func: Callable[..., Any], primals: tuple[Any, ...], tangents: tuple[Any, ...], *, strict: bool = False, has_aux: bool = False
-) -> Any:
-    """The value of `func` at the primals, and its derivative in the direction of the tangents."""
-    for word, given in (("primals", primals), ("tangents", tangents)):
-        if not isinstance(given, tuple):
-            raise RuntimeError(f"jvp(f, primals, tangents): Expected {word} to be a tuple. E.g. it should be valid to call f(*primals).")
-    level = Level()
-    with differentiating():
-        opened = level.points(list(primals))
-        output, aux = _auxiliary(func(*opened), has_aux, "jvp(f, primals, tangents)")
-        outputs = _tensors(output, "jvp(f, primals, tangents)")
-        directions = tree.leaves(tangents)
-        if len(directions) == len(level.inputs):
-            directions = [_direction(t, x) for t, x in zip(directions, level.inputs, strict=True)]
-        _same_shapes(level.inputs, directions)
-        level.close(outputs + directions)
-        with without_hooks():
-            found = push_forward(tuple(outputs), tuple(level.inputs))(tuple(directions), level.outer)
-    value, slope = tree.apply(level.give, output), tree.rebuild(output, map(level.give, found))
-    return (value, slope, tree.apply(level.give, aux)) if has_aux else (value, slope)
+def _cotangent(structure: Any, cotangents: tuple[Any, ...]) -> Any:
+    """The cotangent of an output, given as one argument or, part by part, as several."""
+    if len(cotangents) != 1:
+        return cotangents
+    (given,) = cotangents
+    single = isinstance(structure, (tuple, list)) and len(structure) == 1  # of which the only part may be given
+    return cotangents if single and not (isinstance(given, (tuple, list)) and len(given) == 1) else given
 
 
-def _same_shapes(primals: list[Tensor], tangents: list[Any]) -> None:
-    if len(primals) != len(tangents):
-        raise RuntimeError(f"jvp(f, primals, tangents): Expected as many tangents as primals, got {len(tangents)} and {len(primals)}")
-    for x, t in zip(primals, tangents, strict=True):
-        if t._array.shape != x._array.shape:
-            raise RuntimeError(
-                "Trying to set a forward gradient that has a different size than that of the original Tensor, this is not"
-                f" supported. Tensor is of size {list(x.shape)} while the given forward gradient is of size {list(t.shape)}."
-            )
+def _leaves_like(structure: Any, given: Any, what: str, model: str) -> list[Any]:
+    """Tangents or cotangents in the order of what they belong to; entries of dicts are found by their keys. A flat row of values is taken
+    in its own order."""
+    if isinstance(given, (tuple, list)) and not any(map(is_container, given)):
+        return leaves(given)
+    if is_value(given):
+        return [given]
+    try:
+        return [leaf for leaf, _ in leaves_like(structure, given, what, model)]
+    except ValueError as error:
+        raise RuntimeError(str(error)) from None
 
 
 def jacrev(func: Callable[..., Any], argnums: Argnums = 0, *, has_aux: bool = False, chunk_size: int | None = None) -> Callable[..., Any]:
     """A function that gives the Jacobian of `func`, shaped (*output, *input), by one backward pass for each element of the output."""
     return _jacobian(func, argnums, has_aux, _rows)
-
-
-def jacfwd(func: Callable[..., Any], argnums: Argnums = 0, has_aux: bool = False, *, randomness: str = "error") -> Callable[..., Any]:
-    """A function that gives the Jacobian of `func`, shaped (*output, *input), by one forward derivative for each element of the input."""
-    return _jacobian(func, argnums, has_aux, _unhooked(_columns))
 
 
 def _jacobian(func: Callable[..., Any], argnums: Argnums, has_aux: bool, blocks: Callable[..., Any]) -> Callable[..., Any]:
@@ -268,11 +256,11 @@ def _jacobian(func: Callable[..., Any], argnums: Argnums, has_aux: bool, blocks:
         with differentiating():
             opened, chosen = _open(level, args, argnums)
             output, aux = _auxiliary(func(*opened, **kwargs), has_aux, "jacobian")
-            outputs = _tensors(output, "jacobian")
+            outputs, structure = _tensors(output, "jacobian")
             level.close(outputs)
             found = [_arranged(blocks(level, y), chosen, argnums) for y in outputs]
-        jacobian = tree.rebuild(output, iter(found))
-        return (jacobian, tree.apply(level.give, aux)) if has_aux else jacobian
+        jacobian = unflatten(structure, found)
+        return (jacobian, level.give_all(aux)) if has_aux else jacobian
 
     return call
 
@@ -280,7 +268,7 @@ def _jacobian(func: Callable[..., Any], argnums: Argnums, has_aux: bool, blocks:
 def _arranged(blocks: Any, chosen: list[Any], argnums: Argnums) -> Any:
     """Derivatives in all inputs, in the form of the arguments."""
     values = iter(blocks)
-    trees = [tree.rebuild(c, values) for c in chosen]
+    trees = [unflatten(flatten(c)[1], values) for c in chosen]
     return trees[0] if isinstance(argnums, int) else tuple(trees)
 
 
@@ -297,27 +285,6 @@ def _unhooked(blocks: Callable[..., Any]) -> Callable[..., Any]:
 def _rows(level: Level, y: Tensor) -> Any:
     """The Jacobian of `y` in each input, row by row."""
     return level.derived(rows(y, tuple(level.inputs), level.outer))
-
-
-def _columns(level: Level, y: Tensor) -> list[Tensor]:
-    """The Jacobian of `y` in each input, column by column, or by all columns at once in a function that is traced."""
-    zeros = [filled(x._array, 0) for x in level.inputs]
-    push = push_forward((y,), tuple(level.inputs))
-
-    def along(i: int, tangent: Tensor) -> list[Tensor]:
-        return [*push(tuple(tangent if j == i else zero for j, zero in enumerate(zeros)), level.outer)]
-
-    results = []
-    for i, x in enumerate(level.inputs):
-        shape, last = (*y._array.shape, *x._array.shape), y._array.ndim
-        at_once = for_units(lambda units, i=i: along(i, units[0]), x._array) if y.requires_grad else None  # type: ignore[misc]
-        if at_once is not None:
-            block = ops.permute(at_once[0], axes=(*range(1, last + 1), 0))
-        else:
-            found = [t for k in range(x._array.size) for t in along(i, unit(x._array, k))]
-            block = ops.stack(*found, axis=last) if found else wrap(np.zeros(shape, y._array.dtype))
-        results.append(level.give(ops.reshape(block, shape=shape)))
-    return results
 
 
 def hessian(func: Callable[..., Any], argnums: Argnums = 0) -> Callable[..., Any]:

@@ -14,13 +14,14 @@ from typing import Any
 import numpy as np
 
 from symgrad.coercion import tensor_of
+from symgrad.conversion import is_tensor
 from symgrad.dispatch import tensors as ops
 from symgrad.errors import TraceError
-from symgrad.func import tree
 from symgrad.functional import movedim, select
 from symgrad.mode import control_flow_builder
 from symgrad.ops.foreign import native, sympy_array
 from symgrad.ops.generator import Generator, default_generator
+from symgrad.pytree import flatten, is_value, leaves_like, map_leaves, spread, unflatten
 from symgrad.tensor import Tensor
 
 _TENSOR = object()
@@ -47,14 +48,15 @@ def vmap(
 
     @functools.wraps(func)
     def call(*args: Any, **kwargs: Any) -> Any:
-        args, kwargs = tree.apply(_of_array, (args, kwargs))
-        dims = _in_dims(name, in_dims, args) + [0 if isinstance(v, Tensor) else None for v in tree.leaves(kwargs)]
-        values = tree.leaves((args, kwargs))
+        args, kwargs = map_leaves(tensor_of, (args, kwargs), _is_array)
+        values, structure = flatten((args, kwargs), _is_leaf)
+        dims = _in_dims(name, in_dims, structure[0])
+        dims += [0 if isinstance(v, Tensor) else None for v in values[len(dims) :]]
         size = _batch_size(name, in_dims, values, dims)
 
         def example(slices: list[Any]) -> Any:
             given = iter(slices)
-            mine, named = tree.rebuild((args, kwargs), iter([v if d is None else next(given) for v, d in zip(values, dims, strict=True)]))
+            mine, named = unflatten(structure, [v if d is None else next(given) for v, d in zip(values, dims, strict=True)])
             return func(*mine, **named)
 
         tracer = control_flow_builder()
@@ -75,10 +77,14 @@ def vmap(
     return call
 
 
-def _of_array(value: Any) -> Any:
-    """An array of NumPy's, JAX's or SymPy's as a tensor."""
-    is_array = isinstance(value, np.ndarray) or isinstance(native(value), np.ndarray) or sympy_array(value) is not None
-    return tensor_of(value) if is_array else value
+def _is_array(x: Any) -> bool:
+    """True for an array of NumPy's, JAX's or SymPy's."""
+    return isinstance(x, np.ndarray) or isinstance(native(x), np.ndarray) or sympy_array(x) is not None
+
+
+def _is_leaf(x: Any) -> bool:
+    """True for values, and for a dataclass without tensors, which stays the object that it is."""
+    return is_value(x) or not (x is None or isinstance(x, (dict, list, tuple)) or flatten(x, is_tensor)[0])
 
 
 class _Draws:
@@ -107,7 +113,7 @@ class _Draws:
 
 
 def _in_dims(name: str, in_dims: Any, args: tuple[Any, ...]) -> list[Any]:
-    """The mapped dimension of each tensor among the arguments."""
+    """The mapped dimension of each leaf of the arguments, of which `args` is the structure."""
     if not isinstance(in_dims, (int, tuple, list)) or isinstance(in_dims, bool):
         raise ValueError(
             f"vmap({name}, in_dims={in_dims}, ...)(<inputs>): expected `in_dims` to be int or a (potentially nested) tuple matching"
@@ -125,7 +131,7 @@ def _in_dims(name: str, in_dims: Any, args: tuple[Any, ...]) -> list[Any]:
             f" {len(args)} arguments were given."
         )
 
-    return tree.spread(in_dims, args, complain)
+    return spread(in_dims, args, complain)
 
 
 def _batch_size(name: str, in_dims: Any, values: list[Any], dims: list[Any]) -> int:
@@ -158,19 +164,19 @@ def _batch_size(name: str, in_dims: Any, values: list[Any], dims: list[Any]) -> 
 
 def _batched(name: str, tracer: Any, example: Any, values: list[Any], dims: list[Any], out_dims: Any, randomness: str) -> tuple[Any] | None:
     """The result in a function that is traced, if the graph of one example can be run for all of them."""
-    forms: list[Any] = []
+    forms: list[tuple[list[Any], Any]] = []
 
     def run(slices: list[Tensor]) -> list[Tensor]:
-        result = example(slices)
-        forms.append(tree.apply(lambda leaf: _TENSOR if isinstance(leaf, Tensor) else leaf, result))
-        return [leaf for leaf in tree.leaves(result) if isinstance(leaf, Tensor)]
+        found, structure = flatten(example(slices), _is_leaf)
+        forms.append(([_TENSOR if isinstance(leaf, Tensor) else leaf for leaf in found], structure))
+        return [leaf for leaf in found if isinstance(leaf, Tensor)]
 
     found = tracer.vmap(run, [movedim(v, d, 0) for v, d in zip(values, dims, strict=True) if d is not None], randomness)
     if found is None:
         return None
-    columns = iter(found)
-    leaves = [next(columns) if leaf is _TENSOR else leaf for leaf in tree.leaves(forms[0])]
-    return (_arranged(name, forms[0], leaves, out_dims, lambda t: ops.clone(select(t, 0, 0)), _with_examples_at),)
+    columns, (form, structure) = iter(found), forms[0]
+    parts = [next(columns) if leaf is _TENSOR else leaf for leaf in form]
+    return (_arranged(name, structure, form, parts, out_dims, lambda t: ops.clone(select(t, 0, 0)), _with_examples_at),)
 
 
 def _with_examples_at(t: Tensor, dim: int) -> Tensor:
@@ -179,27 +185,37 @@ def _with_examples_at(t: Tensor, dim: int) -> Tensor:
 
 
 def _stack(name: str, results: list[Any], out_dims: Any) -> Any:
-    columns = list(zip(*(tree.leaves(result) for result in results), strict=True))
-    leaves = [column if isinstance(column[0], Tensor) else column[0] for column in columns]
+    form, structure = flatten(results[0], _is_leaf)
+    rows = [[leaf for leaf, _ in leaves_like(structure, result, "the result of an example", "the first")] for result in results]
+    parts = [column if isinstance(column[0], Tensor) else column[0] for column in zip(*rows, strict=True)]
     return _arranged(
-        name, results[0], leaves, out_dims, lambda column: column[0],
+        name, structure, form, parts, out_dims, lambda column: column[0],
         lambda column, dim: ops.stack(*column, axis=dim % (column[0]._array.ndim + 1)),
     )  # fmt: skip
 
 
-def _arranged(name: str, form: Any, leaves: list[Any], out_dims: Any, first: Callable[[Any], Any], put: Callable[[Any, int], Any]) -> Any:
-    """The results in their containers: of what has no dimension for the examples the `first`, the rest `put` where it is wanted."""
+def _arranged(
+    name: str,
+    structure: Any,
+    form: list[Any],
+    parts: list[Any],
+    out_dims: Any,
+    first: Callable[[Any], Any],
+    put: Callable[[Any, int], Any],
+) -> Any:
+    """The results in their containers: of what has no dimension for the examples the `first`, the rest `put` where it is wanted. `form` has
+    the leaves of one example, or _TENSOR for its tensors."""
 
     def complain() -> Exception:
         return ValueError(f"vmap({name}, ..., out_dims={out_dims})(<inputs>): out_dims is not compatible with the structure of `outputs`.")
 
     arranged = []
-    for leaf, kind, dim in zip(leaves, tree.leaves(form), tree.spread(out_dims, form, complain), strict=True):
-        is_tensor = kind is _TENSOR or isinstance(kind, Tensor)
-        if dim is not None and not is_tensor:
+    for leaf, kind, dim in zip(parts, form, spread(out_dims, structure, complain), strict=True):
+        stands_for_tensor = kind is _TENSOR or isinstance(kind, Tensor)
+        if dim is not None and not stands_for_tensor:
             raise ValueError(
                 f"vmap({name}, ...): `{name}` must only return Tensors, got type {leaf.__class__}. Did you mean to set out_dims= to None"
                 " for output?"
             )
-        arranged.append(put(leaf, dim) if dim is not None else first(leaf) if is_tensor else leaf)
-    return tree.rebuild(form, iter(arranged))
+        arranged.append(put(leaf, dim) if dim is not None else first(leaf) if stands_for_tensor else leaf)
+    return unflatten(structure, arranged)

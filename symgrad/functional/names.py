@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import functools
 import itertools
-import sys
 from collections.abc import Callable
 from types import NoneType
 from typing import Any, ParamSpec, TypeVar
@@ -39,41 +38,35 @@ def checked(function: Callable[P, R]) -> Callable[P, R]:
     return _checked(function, None)
 
 
-def _checked(function: Callable[P, R], renamed: dict[str, str] | None) -> Callable[P, R]:  # noqa: C901  (a call for each step would cost)
+def _checked(function: Callable[P, R], renamed: dict[str, str] | None) -> Callable[P, R]:
     """With other names for arguments, also `out=` is taken. Values that stand for tensors become tensors here, and nowhere else; and
     numbers of other libraries become Python's where a number is wanted."""
     parameters = _tensor_parameters(function)
     numeric = {name for name, wanted in function.__annotations__.items() if wanted in _NUMERIC and name != "return"}
     options = [i for i, name in enumerate(_positional(function)) if name in numeric]
-    first_option = options[0] if options else sys.maxsize
     leading = len(list(itertools.takewhile(lambda name: parameters.get(name) == "Tensor", _positional(function))))
     later = [i for i, name in enumerate(_positional(function)) if i >= leading and name in parameters]
     special = {*parameters, *numeric, *(renamed or ()), *(() if renamed is None else ("out",))}
 
     @functools.wraps(function)
-    def call(*args: P.args, **kwargs: P.kwargs) -> R:  # noqa: C901  (the same)
+    def call(*args: P.args, **kwargs: P.kwargs) -> R:
         given: dict[str, Any] = kwargs
         try:
             for value in args[:leading]:
                 if value.__class__ is not Tensor and not isinstance(value, Tensor):
                     raise TypeError("no tensor")
-            if later:
-                for i in later:
-                    for value in args[i : i + 1]:
-                        if value.__class__ is not Tensor and value is not None and not isinstance(value, Tensor):
-                            raise TypeError("no tensor")
-            if len(args) > first_option:
-                for i in options:
-                    if i < len(args) and args[i].__class__ not in _PLAIN:
-                        args = tuple([_number(x, args) if i in options else x for i, x in enumerate(args)])  # type: ignore[assignment]
+            for i in later:
+                if i < len(args) and args[i].__class__ is not Tensor and not isinstance(args[i], (Tensor, NoneType)):
+                    raise TypeError("no tensor")
+            for i in options:
+                if i < len(args) and args[i].__class__ not in _PLAIN:
+                    args = tuple([_number(x, args) if i in options else x for i, x in enumerate(args)])  # type: ignore[assignment]
             if kwargs and not special.isdisjoint(kwargs):
                 given, out = _renamed(kwargs, renamed)
                 given = {name: _number(x, args) if name in numeric else x for name, x in given.items()} if numeric else given
                 if any(not isinstance(given[name], (Tensor, NoneType)) for name in parameters if name in given):
                     raise TypeError("no tensor")
-                if out is not None:
-                    return into(out, function, args, given)  # type: ignore[no-any-return]
-                return function(*args, **given)
+                return function(*args, **given) if out is None else into(out, function, args, given)
             return function(*args, **kwargs)
         except _REFUSALS as error:
             accepted = coerced(function, args, given)

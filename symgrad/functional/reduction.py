@@ -10,6 +10,7 @@ from symgrad import dtypes, return_types
 from symgrad.dispatch import tensors as ops
 from symgrad.escapes import before_escape, option
 from symgrad.functional.names import method, public
+from symgrad.functional.norms import matrix_norm
 from symgrad.functional.sorting import along, in_type
 from symgrad.ops.foreign import class_name
 from symgrad.ops.promotion import kind
@@ -288,7 +289,5 @@ def norm(input: Tensor, p: float | str | None = "fro", dim: Dims = None, keepdim
     if dims is not None and (len(dims) > 2 or (p == "nuc" and len(dims) != 2)):
         raise RuntimeError(f"linalg.matrix_norm: dim must be a 2-tuple. Got {' '.join(map(str, dims))}")
     if p == "nuc":
-        from symgrad.functional.norms import matrix_norm
-
         return matrix_norm(input, "nuc", (-2, -1) if dims is None else dims, keepdim, dtype=dtype)
     return vector_norm(input, 2, dim, keepdim, dtype)

@@ -118,43 +118,77 @@ def parse(index: Any, shape: tuple[int, ...]) -> Index:
     items = [_item(i) for i in (index if isinstance(index, tuple) else (index,))]
     used = sum(_consumes(item) for item in items)
     if used > len(shape):
-        if not shape and isinstance(items[0], slice):
-            raise IndexError("slice() cannot be applied to a 0-dim tensor.")
-        raise IndexError(_SCALAR if not shape and len(items) == 1 else f"too many indices for tensor of dimension {len(shape)}")
-    basic: list[Any] = []
-    arrays: list[Tensor] = []
-    dims: list[int] = []
-    dim = place = 0  # of x, of the view
-    masks = []
+        raise IndexError(_too_many(items, shape))
+    parser = _Parser(shape, len(shape) - used)
     for position, item in enumerate(items):
+        parser.take(item, position + 1 == len(items))
+    return parser.index()
+
+
+def _too_many(items: list[Any], shape: tuple[int, ...]) -> str:
+    """The message for an index with more items than dimensions."""
+    if not shape and isinstance(items[0], slice):
+        return "slice() cannot be applied to a 0-dim tensor."
+    return _SCALAR if not shape and len(items) == 1 else f"too many indices for tensor of dimension {len(shape)}"
+
+
+class _Parser:
+    """Takes the items of an index one by one, and counts the dimensions of x and of the view. `rest`: the dimensions that an ellipsis
+    stands for."""
+
+    def __init__(self, shape: tuple[int, ...], rest: int) -> None:
+        self.shape, self.rest = shape, rest
+        self.basic: list[Any] = []
+        self.arrays: list[Tensor] = []
+        self.dims: list[int] = []
+        self.masks: list[Tensor] = []
+        self.dim = self.place = 0  # of x, of the view
+
+    def take(self, item: Any, last: bool) -> None:
         if item is Ellipsis:
-            rest = len(shape) - used
-            if position + 1 < len(items):
-                basic += [(0, n, 1) for n in shape[dim : dim + rest]]
-            dim, place, used = dim + rest, place + rest, len(shape)  # a second ellipsis stands for nothing
+            self._take_rest(last)
         elif item is None:
-            basic.append(None)
-            place += 1
+            self.basic.append(None)
+            self.place += 1
         elif isinstance(item, slice):
-            basic.append(_range(item, shape[dim]))
-            dim, place = dim + 1, place + 1
+            self.basic.append(_range(item, self.shape[self.dim]))
+            self.dim, self.place = self.dim + 1, self.place + 1
         elif isinstance(item, int) and not isinstance(item, bool):
-            basic.append(_place(item, shape, dim))
-            dim += 1
+            self.basic.append(_place(item, self.shape, self.dim))
+            self.dim += 1
         else:
-            mask = item._array.dtype.kind == "b"
-            ndim = item._array.ndim if mask else 1
-            basic += [(0, n, 1) for n in shape[dim : dim + ndim]] if ndim else [None]
-            if mask:
-                _check_mask(item, shape, dim)
-                masks.append(item)
-            new = _coordinates(item) if mask else (item,)
-            arrays += new
-            dims += range(place, place + len(new))
-            dim, place = dim + ndim, place + len(new)
-    whole = all(item.__class__ is tuple for item in basic) and basic == [(0, n, 1) for n in shape[: len(basic)]]
-    alone = masks[0] if len(masks) == 1 and whole and dims == list(range(masks[0]._array.ndim)) else None
-    return Index(None if whole and dims else tuple(basic), tuple(arrays), tuple(dims), alone)
+            self._take_array(item)
+
+    def _take_rest(self, last: bool) -> None:
+        rest, self.rest = self.rest, 0  # a second ellipsis stands for nothing
+        if not last:
+            self._take_whole(rest)
+        self.dim, self.place = self.dim + rest, self.place + rest
+
+    def _take_whole(self, ndim: int) -> None:
+        self.basic += [(0, n, 1) for n in self.shape[self.dim : self.dim + ndim]]
+
+    def _take_array(self, item: Tensor) -> None:
+        mask = item._array.dtype.kind == "b"
+        ndim = item._array.ndim if mask else 1
+        if ndim:
+            self._take_whole(ndim)
+        else:
+            self.basic.append(None)
+        if mask:
+            _check_mask(item, self.shape, self.dim)
+            self.masks.append(item)
+        new = _coordinates(item) if mask else (item,)
+        self.arrays += new
+        self.dims += range(self.place, self.place + len(new))
+        self.dim, self.place = self.dim + ndim, self.place + len(new)
+
+    def index(self) -> Index:
+        """The index of all items taken."""
+        basic, dims, masks = self.basic, self.dims, self.masks
+        whole = all(item.__class__ is tuple for item in basic) and basic == [(0, n, 1) for n in self.shape[: len(basic)]]
+        alone = masks[0] if len(masks) == 1 and whole and dims == list(range(masks[0]._array.ndim)) else None
+        return Index(None if whole and dims else tuple(basic), tuple(self.arrays), tuple(dims), alone)
 
 
 def _unpacked(index: Any) -> Any:

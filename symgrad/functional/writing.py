@@ -8,13 +8,14 @@ import numpy as np
 
 from symgrad.coercion import stored, tensor_argument
 from symgrad.errors import describe
+from symgrad.escapes import Rebinding
 from symgrad.functional.names import METHODS, checked
 from symgrad.mode import local
 from symgrad.ops.shapes import normalize_axis
 from symgrad.ops.shaping import squeezed
 from symgrad.ops.table import TABLE
 from symgrad.ops.writing import replace_type
-from symgrad.tensor import Tensor, root_of
+from symgrad.tensor import Tensor, laid_out, offset_of
 from symgrad.typing import Dims
 from symgrad.views import mark_written, rearrange, write
 
@@ -106,7 +107,7 @@ def resize_(self: Tensor, *shape: Any, memory_format: Any = None) -> Tensor:
     if self._base is not None:
         raise RuntimeError("resize_: this tensor is a view, whose memory belongs to another tensor; clone() it first")
     if local.mode.capture is not None:
-        local.mode.capture.before_rebind(self, "resize_()")
+        local.mode.capture.before_rebind(self, Rebinding.RESIZE)
     self._array = np.resize(self._array, wanted) if np.prod(wanted) <= self._array.size else _grown(self._array, wanted)
     self._constant = None
     mark_written(self)
@@ -127,13 +128,13 @@ def resize_as_(self: Tensor, other: Tensor) -> Tensor:
 
 def is_contiguous(self: Tensor, memory_format: Any = None) -> bool:
     """Whether the elements lie in memory in C order."""
-    return self._array.flags.c_contiguous
+    return bool(laid_out(self).flags.c_contiguous)
 
 
 def storage_offset(self: Tensor) -> int:
     """How many elements after the start of the memory that it shares with its base this tensor begins."""
-    begin, root = (a.__array_interface__["data"][0] for a in (self._array, root_of(self)._array))
-    return int(begin - root) // self._array.itemsize
+    laid_out(self)  # tells a tracer
+    return offset_of(self)
 
 
 METHODS.update(

@@ -9,6 +9,7 @@ from typing import Any
 from symgrad.autograd import is_grad_enabled
 from symgrad.autograd.function import Function
 from symgrad.autograd.hooks import RemovableHandle
+from symgrad.escapes import PythonAction
 from symgrad.lines import warn
 from symgrad.mode import local
 from symgrad.tensor import Tensor
@@ -144,7 +145,7 @@ class BackwardHooks:
         self.count = 0
         self.has_input = False
         if local.mode.capture is not None and _hooks(module, "_backward_hooks"):  # they see what comes in and what goes out together
-            local.mode.capture.on_hook(None, None, f"a full backward hook of {module.__class__.__name__}")
+            local.mode.capture.on_hook(None, None, PythonAction.MODULE_BACKWARD_HOOK, module.__class__.__name__)
 
     def inputs(self, args: tuple[Any, ...]) -> tuple[Any, ...]:
         gated = _gated(args, self.at_input, zeros=True)

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from symgrad import nn
-
 
 def __getattr__(name: str) -> Any:
+    from symgrad import nn
+
     return getattr(nn, name)

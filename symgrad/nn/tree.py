@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, cast
 from symgrad.mode import guard_epoch, local
 from symgrad.nn.hooks import registered
 from symgrad.nn.parameter import Buffer, Parameter
-from symgrad.tensor import Tensor
+from symgrad.tensor import Tensor, is_leaf_tensor
 
 if TYPE_CHECKING:
     from symgrad.nn.module import Module
@@ -128,7 +128,7 @@ class Tree:
         if param is not None:
             if not isinstance(param, Parameter):
                 raise TypeError(f"cannot assign '{typename(param)}' object to parameter '{name}' (torch.nn.Parameter or None required)")
-            if not param.is_leaf:
+            if not is_leaf_tensor(param):
                 raise ValueError(
                     f"Cannot assign non-leaf Tensor to parameter '{name}'. Model parameters must be created explicitly. To express"
                     f" '{name}' as a function of another Tensor, compute the value in the forward() method."

@@ -86,17 +86,13 @@ def _reduce(x, letters, kept):
 def _pair_plan(xs: str, ys: str, output: str, x_shape: tuple[int, ...], y_shape: tuple[int, ...]) -> tuple[Any, ...]:
     """How each operand is reduced and shaped for one product, and how the result is shaped."""
     sizes = sizes_of([xs, ys], [x_shape, y_shape])
-    # a dimension of size 1 that meets a longer one is no dimension of its operand
-    x_letters = [c for c, n in zip(xs, x_shape, strict=True) if n == sizes[c]]
-    y_letters = [c for c, n in zip(ys, y_shape, strict=True) if n == sizes[c]]
+    x_letters, y_letters = _full(xs, x_shape, sizes), _full(ys, y_shape, sizes)
     batch = [c for c in output if c in x_letters and c in y_letters]
-    inner = [c for c in dict.fromkeys(x_letters) if c in y_letters and c not in output]
-    left = [c for c in output if c in x_letters and c not in y_letters]
-    right = [c for c in output if c in y_letters and c not in x_letters]
+    inner = [c for c in x_letters if c in y_letters and c not in output]
     if not inner:
-        shapes = [tuple(sizes[c] if c in group else 1 for c in output) for group in (x_letters, y_letters)]
-        kept = ["".join(c for c in output if c in group) for group in (x_letters, y_letters)]
-        return xs, kept[0], shapes[0], ys, kept[1], shapes[1], None, None
+        return xs, *_factor(x_letters, output, sizes), ys, *_factor(y_letters, output, sizes), None, None
+    left = [c for c in output if c in x_letters and c not in batch]
+    right = [c for c in output if c in y_letters and c not in batch]
 
     def length(group: list[str]) -> int:
         return math.prod(sizes[c] for c in group)
@@ -109,6 +105,16 @@ def _pair_plan(xs: str, ys: str, output: str, x_shape: tuple[int, ...], y_shape:
         ys, "".join(batch + inner + right), (*lead, length(inner), length(right)),
         tuple(sizes[c] for c in product), order,
     )  # fmt: skip
+
+
+def _full(letters, shape, sizes):
+    """The letters of an operand in order; a dimension of size 1 that meets a longer one is no dimension of its operand."""
+    return list(dict.fromkeys(c for c, n in zip(letters, shape, strict=True) if n == sizes[c]))
+
+
+def _factor(letters, output, sizes):
+    """Letters that an operand keeps for an elementwise product, and its shape there."""
+    return "".join(c for c in output if c in letters), tuple(sizes[c] if c in letters else 1 for c in output)
 
 
 def _pair(x, y, plan):

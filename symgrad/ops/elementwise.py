@@ -263,7 +263,7 @@ elementwise(
 
 elementwise("exp", "x", np.exp, (lambda xp, g, out, x: g * out,), saves="out", policy="float", sympy=lambda sp, x: sp.exp(x))
 elementwise("exp2", "x", np.exp2, (lambda xp, g, out, x: g * out * LN2,), saves="out", policy="float", sympy=lambda sp, x: 2**x)
-elementwise("expm1", "x", np.expm1, (lambda xp, g, out, x: (out + 1) * g,), saves="out", policy="float", sympy=lambda sp, x: sp.exp(x) - 1)
+elementwise("expm1", "x", np.expm1, (lambda xp, g, out, x: xp.exp(x) * g,), saves="x", policy="float", sympy=lambda sp, x: sp.exp(x) - 1)
 elementwise("log", "x", np.log, (lambda xp, g, out, x: g / x,), saves="x", policy="float", domain=(0.1, 3.0), sympy=lambda sp, x: sp.log(x))
 elementwise(
     "log2", "x", np.log2, (lambda xp, g, out, x: g / x / LN2,), saves="x", policy="float", domain=(0.1, 3.0),
@@ -288,7 +288,7 @@ def _sigmoid(x):
 
 
 elementwise(
-    "sigmoid", "x", _sigmoid, (lambda xp, g, out, x: (1 - out) * out * g,), saves="out", policy="float",
+    "sigmoid", "x", _sigmoid, (lambda xp, g, out, x: xp.sigmoid(-x) * out * g,), saves="x out", policy="float",
     sympy=lambda sp, x: 1 / (1 + sp.exp(-x)), jax="jax.nn.sigmoid",
 )  # fmt: skip
 

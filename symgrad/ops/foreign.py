@@ -8,7 +8,8 @@ from typing import Any
 
 import numpy as np
 
-from symgrad.ops.exact import exact
+from symgrad.ops.exact import Exact, exact
+from symgrad.ops.symbolic_scalar import is_symbolic_scalar
 
 
 def native(x: Any) -> Any:
@@ -23,13 +24,16 @@ def native(x: Any) -> Any:
 
 def sympy_array(x: Any) -> Any:
     """A SymPy matrix or N-dimensional array of numbers as nested lists of SymPy numbers; None for anything else, and if it has symbols."""
-    if type(x).__module__.partition(".")[0] != "sympy" or not _is_sympy_array(x):
+    if not is_sympy_array(x):
         return None
     rows = x.tolist()
     return rows if all(_number_of_sympy(entry) is not None for entry in sys.modules["sympy"].flatten(rows)) else None
 
 
-def _is_sympy_array(x: Any) -> bool:
+def is_sympy_array(x: Any) -> bool:
+    """True for a SymPy matrix or N-dimensional array, also one with symbols."""
+    if type(x).__module__.partition(".")[0] != "sympy":
+        return False
     sympy: Any = sys.modules["sympy"]
     return isinstance(x, sympy.MatrixBase) or (isinstance(x, sympy.NDimArray) and x.rank() > 0)
 
@@ -42,8 +46,19 @@ def python_number(x: Any) -> Any:
         return x.item()
     if isinstance(x, Fraction):
         return exact(x)
+    if isinstance(x, (int, float, complex)):
+        return builtin_number(x)
     plain = native(x)
     return x if plain is None else python_number(plain)
+
+
+def builtin_number(x: Any) -> Any:
+    """A number of a subclass (an IntEnum, a class Meters(float)) as its int, float or complex, since NumPy would take the subclass for an
+    array; Exact and symbolic scalars, which graphs know, as they are."""
+    if x.__class__ in (bool, int, float, complex, Exact) or is_symbolic_scalar(x):
+        return x
+    cls: Any = next(c for c in (int, float, complex) if isinstance(x, c))
+    return cls.__pos__(x)
 
 
 def without_mask(array: Any) -> Any:
@@ -57,6 +72,9 @@ def elementwise_array(array: Any) -> Any:
     """The array itself, whose operators must mean what those of tensors do."""
     if isinstance(array, np.matrix):
         raise TypeError("np.matrix: its * is the matrix product, and that of a tensor is not; pass np.asarray(x), and write x @ y")
+    if array.__class__.__module__.startswith("sympy.") and isinstance(array, sys.modules["sympy"].MatrixBase):
+        name = array.__class__.__name__
+        raise TypeError(f"SymPy {name}: its * and ** are matrix products, unlike those of a tensor; pass sg.tensor(matrix) and write x @ y")
     return without_mask(array)
 
 

@@ -5,6 +5,7 @@ MT19937, seeded by the low 32 bits of the seed. A draw has 32 bits; a wide draw 
 
 from __future__ import annotations
 
+import ctypes
 import os
 import threading
 from typing import Any, TypeAlias
@@ -133,8 +134,6 @@ class Generator:
 
 def _words(engine: np.random.MT19937) -> Array | None:
     """The memory of an engine, the words of its state and the place among them; None unless it is laid out that way."""
-    import ctypes
-
     pointer = ctypes.cast(engine.ctypes.state_address, ctypes.POINTER(ctypes.c_uint32))
     words = np.ctypeslib.as_array(pointer, (WORDS + 1,))
     known: Any = engine.state["state"]

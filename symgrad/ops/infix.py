@@ -7,6 +7,8 @@ from typing import Any
 
 import numpy as np
 
+from symgrad.ops.foreign import is_sympy_array
+
 BINARY = {
     "add": "add", "sub": "sub", "mul": "mul", "truediv": "div", "floordiv": "floor_divide", "mod": "remainder",
     "matmul": "matmul", "and": "bitwise_and", "or": "bitwise_or", "xor": "bitwise_xor", "lshift": "bitwise_left_shift",
@@ -25,8 +27,9 @@ def reflected(op: Any) -> Any:
     return reflect
 
 
-def comparison(op: Any, ordered: bool) -> Any:
-    """What is no number is left to Python: `x == None` is False, `x < None` a TypeError."""
+def comparison(op: Any, name: str, ordered: bool) -> Any:
+    """What is no number is left to Python: `x == None` is False, `x < None` a TypeError. A SymPy matrix or array is compared by elements,
+    as `x.eq(matrix)` does; one with symbols, and a list in an ordered comparison, is a TypeError."""
 
     def compare(self: Any, other: Any) -> Any:
         try:
@@ -34,7 +37,7 @@ def comparison(op: Any, ordered: bool) -> Any:
         except TypeError:
             if ordered and isinstance(other, list):
                 raise
-            return NotImplemented
+            return getattr(self, name)(other) if is_sympy_array(other) else NotImplemented
 
     return compare
 
@@ -61,7 +64,7 @@ def install(cls: Any, ops: Any) -> None:
         if word in BINARY:
             setattr(cls, f"__r{word}__", op if word in COMMUTATIVE else reflected(op))
     for word, name in COMPARE.items():
-        setattr(cls, f"__{word}__", comparison(getattr(ops, name), word not in ("eq", "ne")))
+        setattr(cls, f"__{word}__", comparison(getattr(ops, name), name, word not in ("eq", "ne")))
     cls.__pow__, cls.__rpow__ = power_operator(ops), reflected(ops.pow)
     cls.__rsub__, cls.__rtruediv__ = ops.rsub, ops.rdiv
     cls.__pos__ = lambda self: self

@@ -40,6 +40,7 @@ from symgrad.ops import (  # noqa: F401  (entering the rows)
     sorting,
     special,
     spectral,
+    stable,
     writing,
 )
 from symgrad.ops.spec import Row

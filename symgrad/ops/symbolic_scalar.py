@@ -15,6 +15,8 @@ import operator
 from collections.abc import Callable, Sequence
 from typing import Any
 
+import numpy as np
+
 _NUMBERS = (bool, int, float, complex)
 _BINARY: dict[str, Callable[[Any, Any], Any]] = {
     "add": operator.add, "sub": operator.sub, "mul": operator.mul, "div": operator.truediv, "pow": operator.pow,
@@ -65,8 +67,6 @@ class SymbolicScalar:
         return getattr(self.specialize(), name)
 
     def __array__(self, dtype: Any = None, copy: bool | None = None) -> Any:
-        import numpy as np
-
         return np.asarray(self.specialize(), dtype)
 
     def __array_ufunc__(self, ufunc: Any, method: str, *inputs: Any, **options: Any) -> Any:

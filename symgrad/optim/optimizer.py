@@ -16,7 +16,8 @@ from symgrad.lines import warn
 from symgrad.mode import is_tracing, local
 from symgrad.optim.holdings import GuardedOptions, OptimizerGuard, make_guarded
 from symgrad.optim.options import Group, State, counter
-from symgrad.tensor import Tensor
+from symgrad.tensor import Tensor, is_leaf_tensor
+from symgrad.tracer import Tracer
 
 Parameters: TypeAlias = Iterable[Tensor] | Iterable[dict[str, Any]] | Iterable[tuple[str, Tensor]]
 
@@ -127,7 +128,7 @@ class Optimizer:
     def _check_parameter(self, p: Any) -> None:
         if not isinstance(p, Tensor):
             raise TypeError(f"optimizer can only optimize Tensors, but one of the params is {p.__class__.__name__}")
-        if not (self.defaults.get("differentiable") or p.is_leaf or p.retains_grad):
+        if not (self.defaults.get("differentiable") or is_leaf_tensor(p) or p.retains_grad):
             raise ValueError("can't optimize a non-leaf Tensor")
 
     # --- steps
@@ -174,20 +175,20 @@ class Optimizer:
             if group["maximize"]:
                 g = -g
             if capture is not None and plain and not p.is_complex():
-                self._trace(p, g, state, group)
+                self._trace(capture, p, g, state, group)
             elif plain and not p.is_complex():
                 self._move(p, g, state, group)
             else:
                 self._step_parameter(p, g, state, group)
 
-    def _trace(self, p: Any, g: Any, state: State, group: Group) -> None:
+    def _trace(self, tracer: Tracer, p: Any, g: Any, state: State, group: Group) -> None:
         """Move a parameter in a traced function. What an optimizer of ours does it does in the same way for all parameters of a type."""
-        capture, kept = local.mode.capture, list(state.values())
+        kept = list(state.values())
         for name in self._numbers:
             if isinstance(state.get(name), Tensor):
-                capture.merge_equal_scalars((id(group), name), state[name])
+                tracer.merge_equal_scalars((id(group), name), state[name])
         if all(isinstance(x, Tensor) for x in kept) and self._move.__module__.startswith("symgrad."):
-            capture.trace_once((id(group), *state), [p, g, *kept], functools.partial(self._move, p, g, state, group))
+            tracer.trace_once((id(group), *state), [p, g, *kept], functools.partial(self._move, p, g, state, group))
         else:
             self._move(p, g, state, group)
 

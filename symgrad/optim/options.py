@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from functools import partial
+from functools import partial, reduce
+from operator import getitem
 from typing import Any
 
 from symgrad.creation import full
@@ -90,8 +91,8 @@ def betas(group: Group) -> tuple[Any, Any]:
     if capture is None or group.get("differentiable") or isinstance(beta1, Tensor) or isinstance(beta2, Tensor):
         return number(beta1, group), number(beta2, group)
     return (
-        capture.scalar_input((id(group), "beta1"), lambda: group["betas"][0]),
-        capture.scalar_input((id(group), "beta2"), lambda: group["betas"][1]),
+        capture.scalar_input((id(group), "beta1"), partial(reduce, getitem, ("betas", 0), group)),  # group["betas"][0], as in rate()
+        capture.scalar_input((id(group), "beta2"), partial(reduce, getitem, ("betas", 1), group)),
     )
 
 

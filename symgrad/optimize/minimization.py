@@ -31,13 +31,15 @@ def minimize(
     options: dict[str, Any] | None = None,
     callback: Callable[..., Any] | None = None,
     backend: str = "xla",
+    sparse: bool = False,
 ) -> Any:
     """The minimum of `f(x, *args)`, a function of tensors that gives one number, from `x0` on: a tensor, an array, or nested containers
     of them. `f` gets tensors in the form of x0, and in its types.
 
     Methods, bounds, constraints, tol and options are those of scipy.optimize.minimize; all derivatives that a method asks for are
     compiled from `f`. Bounds may have the form of x0, with (lower, upper) or None in place of each tensor. `args` that are
-    no tuple are one argument. Constraints are functions of tensors, too. The callback is given x in the form of x0, or with a parameter
+    no tuple are one argument. With `sparse`, the Hessian and the Jacobians of constraints are sparse matrices, for the method
+    "trust-constr". Constraints are functions of tensors, too. The callback is given x in the form of x0, or with a parameter
     named `intermediate_result` a result; StopIteration ends.
 
     The result is SciPy's, with `x` and the gradient `grad` in the form of x0."""
@@ -45,8 +47,10 @@ def minimize(
 
     packing = Packing(x0)
     name = getattr(f, "__name__", "f")
-    kernels = Kernels(f, packing, args, backend, scalar(name))
     word = (method or "").lower()
+    if sparse and word != "trust-constr":
+        raise ValueError(f"only method='trust-constr' takes sparse derivatives, got method={method!r}")
+    kernels = Kernels(f, packing, args, backend, scalar(name), sparse)
     check_start(packing, name)
     free = word in _WITHOUT_GRADIENT
     if not free:
@@ -54,7 +58,7 @@ def minimize(
     result = run(
         kernels.value if free else kernels.value_and_grad, packing.start, method=method, jac=None if free else True,
         bounds=packing.bounds(bounds),
-        constraints=compiled_constraints(constraints, packing, backend, word == "trust-constr"), tol=tol, options=options,
+        constraints=compiled_constraints(constraints, packing, backend, word == "trust-constr", sparse), tol=tol, options=options,
         callback=_callback(callback, packing, kernels), **_second(word, kernels, packing.size),
     )  # fmt: skip
     return _formed(result, packing, None if free else kernels)
@@ -62,7 +66,7 @@ def minimize(
 
 def _second(method: str, kernels: Kernels, size: int) -> dict[str, Any]:
     """The second derivatives that a method uses."""
-    if method in _BY_PRODUCTS or (method == "trust-constr" and size > _MOST_DENSE):
+    if method in _BY_PRODUCTS or (method == "trust-constr" and size > _MOST_DENSE and not kernels.sparse):
         return {"hessp": kernels.hessian_times}
     return {"hess": kernels.hessian} if method in _BY_HESSIAN or method == "trust-constr" else {}
 

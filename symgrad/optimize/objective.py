@@ -11,11 +11,11 @@ import numpy as np
 
 from symgrad.compiler.api import compile
 from symgrad.compiler.function.compiled import Compiled
-from symgrad.compiler.inputs.pytree import flatten, static_values
 from symgrad.compiler.trace.tracer import user_line
 from symgrad.errors import describe
 from symgrad.functional import cat
 from symgrad.optimize.packing import Packing
+from symgrad.pytree import flatten, static_values
 from symgrad.tensor import Tensor
 
 
@@ -23,7 +23,10 @@ class Kernels:
     """Values and derivatives of a function at vectors; the last point is remembered, since SciPy asks for values and derivatives apart.
     What is given out is a copy: SciPy writes to what it gets."""
 
-    def __init__(self, function: Callable[..., Any], packing: Packing, args: Any, backend: str, result: Any) -> None:
+    def __init__(
+        self, function: Callable[..., Any], packing: Packing, args: Any, backend: str, result: Any, sparse: bool = False
+    ) -> None:
+        self.sparse = sparse
         self.args = args if isinstance(args, tuple) else (args,)  # as SciPy takes it
         self.compiled = _compiled(function, packing, backend, result)
         self.at: Any = None
@@ -46,10 +49,16 @@ class Kernels:
         return found[0].copy(), found[1].copy()
 
     def jacobian(self, x: Any) -> Any:
-        return self._found("jacobian", x, lambda v: _array(self.compiled.jacobian(v, *self.args, wrt=0))).copy()
+        return self._found("jacobian", x, lambda v: self._matrix(self.compiled.jacobian, v)).copy()
 
     def hessian(self, x: Any) -> Any:
-        return self._found("hessian", x, lambda v: _array(self.compiled.hessian(v, *self.args, wrt=0))).copy()
+        return self._found("hessian", x, lambda v: self._matrix(self.compiled.hessian, v)).copy()
+
+    def _matrix(self, derivative: Callable[..., Any], x: Any) -> Any:
+        """Return a derivative as an array, or as a sparse one."""
+        if self.sparse:
+            return derivative(x, *self.args, wrt=0, sparse=True).astype(np.float64, copy=False)
+        return _array(derivative(x, *self.args, wrt=0))
 
     def hessian_times(self, x: Any, p: Any) -> Any:
         """Forward over reverse: no Hessian is made."""

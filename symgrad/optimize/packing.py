@@ -7,11 +7,11 @@ from typing import Any
 
 import numpy as np
 
-from symgrad.compiler.inputs.pytree import flatten, paths, structure_key, unflatten
 from symgrad.errors import describe
 from symgrad.from_data import array_of, as_tensor
 from symgrad.ops.foreign import hint, native, sympy_array
 from symgrad.ops.promotion import kind
+from symgrad.pytree import flatten, paths, structure_key, unflatten
 from symgrad.tensor import Tensor, wrap
 
 

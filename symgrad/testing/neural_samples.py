@@ -7,6 +7,8 @@ from typing import Any
 
 import numpy as np
 
+from symgrad.ops.table import TABLE
+
 Sample = tuple[tuple[Any, ...], dict[str, Any]]
 
 
@@ -58,8 +60,6 @@ def _avg_pool() -> list[Sample]:
 
 
 def _avg_unpool() -> list[Sample]:
-    from symgrad.ops.table import TABLE
-
     sizes = [TABLE["avg_pool"].type(_real(2, 3, 5, 6), **window).shape for window in _averages()]
     return [((_real(*size),), {"input_shape": (5, 6), **window}) for size, window in zip(sizes, _averages(), strict=True)]
 

@@ -9,7 +9,8 @@ from typing import Any
 import numpy as np
 
 from symgrad.application import apply
-from symgrad.mode import Observer, local
+from symgrad.mode import local
+from symgrad.observer import Observer
 from symgrad.ops.namespace import raw
 from symgrad.ops.promotion import kind
 from symgrad.ops.shapes import unbroadcast
@@ -135,6 +136,6 @@ class harvest(Observer):
     def __exit__(self, *exc: object) -> None:
         local.mode.swap_capture(None)
 
-    def __call__(self, row: Row, args: tuple[Any, ...], attrs: dict[str, Any], result: Any) -> None:
+    def on_op(self, row: Row, args: tuple[Any, ...], attrs: dict[str, Any], result: Any) -> None:
         copies = tuple(np.array(a._array) if isinstance(a, Tensor) else a for a in args)
         self.samples.setdefault(row.name, []).append((copies, attrs))

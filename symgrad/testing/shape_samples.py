@@ -6,6 +6,9 @@ from typing import Any
 
 import numpy as np
 
+from symgrad.ops.namespace import raw
+from symgrad.ops.writing import follow
+
 
 def _x(*shape: int, seed: int = 0) -> Any:
     return np.random.default_rng(seed).uniform(-2.0, 2.0, size=shape)
@@ -21,9 +24,6 @@ _PATHS = (
 
 def _written(path: Any) -> Any:
     """A value of the shape that a path leads to."""
-    from symgrad.ops.namespace import raw
-    from symgrad.ops.writing import follow
-
     return _x(*follow(raw, _x(3, 4), path).shape, seed=1)
 
 

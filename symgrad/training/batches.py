@@ -11,9 +11,9 @@ import numpy as np
 from symgrad.dtypes import int64
 from symgrad.errors import describe
 from symgrad.from_data import tensor
-from symgrad.func.tree import apply, leaves, rebuild
 from symgrad.lines import warn
 from symgrad.ops.foreign import class_name
+from symgrad.pytree import flatten, is_container, leaves, map_leaves, unflatten
 from symgrad.tensor import Tensor
 from symgrad.utils.data import BatchSampler, DataLoader, Dataset, IterableDataset, RandomSampler, SequentialSampler, TensorDataset
 
@@ -31,7 +31,7 @@ class Batch(NamedTuple):
 
     def tensors(self) -> list[Tensor]:
         """All of them, in one row."""
-        return [leaf for tree in self if tree is not None for leaf in leaves(tree)]
+        return leaves(self)
 
     def __str__(self) -> str:
         target = "" if self.y is None else f", targets {shapes(self.y)}"
@@ -123,9 +123,10 @@ def feed(
 def loader(data: Batch, batch_size: int, shuffle: bool) -> DataLoader[Any]:
     """Arrays in batches. It asks for the examples of a batch at once; the order is that of `DataLoader(dataset, batch_size, shuffle)`."""
 
-    def rebuilt(parts: tuple[Tensor, ...]) -> Batch:
-        values = iter(parts)
-        return Batch(*(None if tree is None else rebuild(tree, values) for tree in data))
+    _, structure = flatten(data)
+
+    def rebuilt(parts: tuple[Tensor, ...]) -> Any:
+        return unflatten(structure, parts)
 
     dataset = TensorDataset(*data.tensors())
     order = RandomSampler(dataset) if shuffle else SequentialSampler(dataset)
@@ -136,7 +137,8 @@ def is_arrays(x: Any, y: Any) -> bool:
     """Is it data to be cut into batches? Without y, a list of tuples or lists of arrays is a list of batches."""
     if isinstance(x, list) and y is None and all(isinstance(item, (tuple, list)) and not _is_numbers(item) for item in x):
         return False
-    return all(_is_array(leaf) for leaf in leaves(x))
+    found = leaves(x)
+    return bool(found) and all(map(_is_array, found))
 
 
 def _is_numbers(tree: Any) -> bool:
@@ -165,8 +167,8 @@ def to_tensors(tree: Any, dtype: Any) -> Any:
     """Tensors, and what is no array, as they are; floating-point arrays in the net's type, integers as int64, which losses want."""
     if isinstance(tree, list) and _is_numbers(tree):
         return to_tensors(np.asarray(tree), dtype)
-    if isinstance(tree, (dict, tuple, list)):
-        return apply(lambda leaf: to_tensors(leaf, dtype), tree)
+    if is_container(tree):
+        return map_leaves(lambda leaf: to_tensors(leaf, dtype), tree, _is_array)
     if isinstance(tree, Tensor) or not _is_array(tree):
         return tree
     array = np.asarray(tree)
@@ -186,7 +188,7 @@ def split(data: Batch, fraction: float) -> tuple[Batch, Batch]:
         raise ValueError(f"validation_split={fraction} of {count} examples leaves none on one side")
 
     def part(place: slice) -> Batch:
-        return Batch(*(None if tree is None else apply(lambda leaf: leaf[place], tree) for tree in data))
+        return map_leaves(lambda leaf: leaf[place], data)  # type: ignore[no-any-return]
 
     return part(slice(None, at)), part(slice(at, None))
 

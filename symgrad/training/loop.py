@@ -7,9 +7,10 @@ from contextlib import contextmanager
 from typing import Any
 
 from symgrad.autograd import no_grad
-from symgrad.func.tree import apply, leaves, rebuild
+from symgrad.conversion import is_tensor
 from symgrad.functional import cat
 from symgrad.nn import Module
+from symgrad.pytree import flatten, leaves_like, map_leaves, unflatten
 from symgrad.training.batches import Batch, Feed
 from symgrad.training.callback import Callbacks
 from symgrad.training.interrupt import Interrupt
@@ -46,7 +47,7 @@ def train_epoch(model: Any, feed: Feed, callbacks: Callbacks, interrupt: Interru
         with explained(f"fit, epoch {epoch + 1}", step, batch):
             logs = model.train_step(batch)
         if model.example is None:
-            model.example = apply(lambda leaf: leaf[:1].clone() if getattr(leaf, "ndim", 0) else leaf, batch.x)
+            model.example = map_leaves(lambda leaf: leaf[:1].clone() if leaf.ndim else leaf, batch.x, is_tensor)
         callbacks.call("on_train_batch_end", step, logs)
         if model.stop_training:
             break
@@ -73,13 +74,15 @@ def evaluate_epoch(
 def predict_epoch(model: Any, feed: Feed, callbacks: Callbacks) -> Any:
     """What the net makes of the whole data, joined along the first axis."""
     outputs: list[list[Any]] = []
+    structure: Any = None
     with mode(model.net, False), no_grad():
         callbacks.call("on_predict_begin", {})
         for step, batch in enumerate(feed.epoch()):
             callbacks.call("on_predict_batch_begin", step, {})
             with explained("predict", step, batch):
-                form = model(batch.x)
-            outputs.append(leaves(form))
+                output = model(batch.x)
+            structure = structure if outputs else flatten(output)[1]
+            outputs.append([leaf for leaf, _ in leaves_like(structure, output, "the output", "that of the first batch")])
             callbacks.call("on_predict_batch_end", step, {})
         callbacks.call("on_predict_end", {})
-    return rebuild(form, iter([cat(list(parts)) for parts in zip(*outputs, strict=True)]))
+    return unflatten(structure, [cat(list(parts)) for parts in zip(*outputs, strict=True)])

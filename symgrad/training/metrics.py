@@ -10,11 +10,12 @@ import re
 from collections.abc import Callable, Iterable
 from typing import Any
 
+from symgrad.conversion import is_tensor
 from symgrad.creation import zeros
 from symgrad.errors import describe
-from symgrad.func.tree import apply, leaves
 from symgrad.functional import bincount
 from symgrad.nn import functional as F
+from symgrad.pytree import leaves, map_leaves
 from symgrad.tensor import Tensor
 from symgrad.training.losses import classes, is_binary, is_of_binary_logits, matched
 
@@ -241,7 +242,7 @@ class Results:
         self._total += loss.item() * size
         self._count += size
         if self.metrics:
-            prediction = apply(lambda leaf: leaf.detach() if isinstance(leaf, Tensor) else leaf, prediction)
+            prediction = map_leaves(Tensor.detach, prediction, is_tensor)
             for metric in self.metrics:
                 metric.update(prediction, target)
 

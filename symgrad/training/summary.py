@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 from symgrad.autograd import no_grad
-from symgrad.func.tree import leaves
 from symgrad.nn import Module
+from symgrad.pytree import leaves
 from symgrad.tensor import Tensor
 from symgrad.training.loop import mode
 

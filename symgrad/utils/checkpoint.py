@@ -18,11 +18,14 @@ from symgrad.application import edge_of
 from symgrad.autograd.function import FunctionNode
 from symgrad.autograd.grad_mode import enable_grad
 from symgrad.autograd.hooks import hooks_of
-from symgrad.engine import first_write, is_leaf, node_of
+from symgrad.conversion import is_tensor
+from symgrad.engine import is_leaf, node_of
 from symgrad.graph import Node, Output, next_sequence
 from symgrad.mode import local
+from symgrad.pytree import flatten
 from symgrad.random import default_generator
-from symgrad.tensor import Tensor
+from symgrad.saved import first_write
+from symgrad.tensor import Tensor, is_leaf_tensor
 from symgrad.views import detach
 
 DIFFERS = (
@@ -81,19 +84,9 @@ def _in_turn(functions: list[Callable[..., Any]]) -> Callable[[Any], Any]:
     return run
 
 
-def _tensors(value: Any) -> list[Tensor]:
-    if isinstance(value, Tensor):
-        return [value]
-    if isinstance(value, dict):
-        value = value.values()
-    elif not isinstance(value, (tuple, list)):
-        return []
-    return [t for item in value for t in _tensors(item)]
-
-
 def _recorded_since(start: int, result: Any) -> list[Node]:
     """The nodes behind the result that are newer than `start`, oldest first."""
-    stack = [node_of(t._node) for t in _tensors(result) if not t.is_leaf]
+    stack = [node_of(t._node) for t in flatten(result, is_tensor)[0] if not is_leaf_tensor(t)]
     found: dict[Node, None] = {}
     while stack:
         node = stack.pop()

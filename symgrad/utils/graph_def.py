@@ -23,8 +23,8 @@ from symgrad.compiler.inputs.signature import Signature
 from symgrad.compiler.ir.graph import INPUT, LITERAL, OUTPUT, Graph, Value
 from symgrad.compiler.ir.printer import attribute
 from symgrad.compiler.trace.trace import trace
-from symgrad.compiler.trace.tracer import Capture
-from symgrad.mode import local
+from symgrad.compiler.trace.tracer import GraphTracer
+from symgrad.mode import current_capture
 from symgrad.tensor import Tensor
 
 
@@ -36,7 +36,9 @@ def draw(model: Callable[..., Any], args: tuple[Any, ...]) -> Drawing:
     scopes = Scopes(model)
 
     def watched(tensors: Sequence[Tensor]) -> Any:
-        scopes.capture = local.mode.capture
+        tracer = current_capture()
+        assert isinstance(tracer, GraphTracer)
+        scopes.capture = tracer
         return run(tensors)
 
     with scopes.watching(), _evaluating(model):
@@ -70,7 +72,7 @@ def _evaluating(model: Any) -> Iterator[None]:
 class Scopes:
     """Which module computed which value, noted by hooks when a module is left; the inner modules are left first."""
 
-    capture: Capture
+    capture: GraphTracer
 
     def __init__(self, model: Any) -> None:
         modules = _modules(model)

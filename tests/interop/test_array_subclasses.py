@@ -34,7 +34,6 @@ DATA = {
     "tensor of a list": lambda a: sg.tensor([a, a]), "new_tensor": lambda a: T.new_tensor(a), "sg.sin": sg.sin,
     "stack": lambda a: sg.stack([a, a]),
     "relu": sg.nn.functional.relu, "t[...] = a": assigned, "copy_": lambda a: T.clone().copy_(a),
-    "func.grad": lambda a: sg.func.grad(sg.sum)(a),
 }  # fmt: skip
 """Doors at which only the numbers matter."""
 MEANING = {
@@ -46,7 +45,7 @@ MEANING = {
     "compile, in a dictionary": lambda a: sg.compile(lambda d: square(d["a"]), backend="numpy")({"a": a}),
     "compile, captured": lambda a: sg.compile(lambda x: (x * a).sum(), backend="numpy")(T),
     "grad": lambda a: sg.compile(square, backend="numpy").grad(a, wrt="x"), "derive": lambda a: sg.derive(square)(a),
-    "derivation": lambda a: sg.derive(square)(np.ones((2, 2)))(a),
+    "derivation": lambda a: sg.derive(square)(np.ones((2, 2)))(a), "func.grad": lambda a: sg.func.grad(sg.sum)(a),
 }  # fmt: skip
 """Doors at which operators run."""
 MASKED = np.ma.array([[1.0, 100.0], [3.0, 4.0]], mask=[[False, True], [False, False]])

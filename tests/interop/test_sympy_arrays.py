@@ -1,5 +1,7 @@
 """SymPy matrices and N-dimensional arrays of numbers stand for tensors of their shape; symbols are refused with advice."""
 
+import operator
+
 import numpy as np
 import pytest
 import sympy
@@ -54,10 +56,7 @@ DOORS = {
     "stack": (lambda m: sg.stack([m, m]), np.stack([VALUES, VALUES])),
     "list": (lambda m: sg.sin([m, m]), np.sin([VALUES, VALUES])),
     "tensor of a list": (lambda m: sg.tensor([m, m]), np.stack([VALUES, VALUES])),
-    "argument of a compiled function": (lambda m: sg.compile(lambda x: x * 2)(m), 2 * VALUES),
     "inside a compiled function": (lambda m: sg.compile(lambda x: sg.matmul(x, m))(LEFT), LEFT.numpy() @ VALUES),
-    "derive": (lambda m: sg.derive(lambda x: (x * x).sum())(m)(m)[0], (VALUES * VALUES).sum()),
-    "func.grad": (lambda m: sg.func.grad(lambda x: (x * x).sum())(m), 2 * VALUES),
     "vmap": (lambda m: sg.func.vmap(lambda row: row.sum())(m), VALUES.sum(1)),
 }
 
@@ -69,6 +68,33 @@ def test_a_matrix_is_taken_wherever_a_nested_list_is(cls, door):
     found = call(filled(MATRICES[cls], quarter))
     assert tuple(found.shape) == wanted.shape
     np.testing.assert_allclose(np.asarray(found), wanted, rtol=1e-6)
+
+
+ARGUMENTS = {
+    "compile": (lambda m: sg.compile(lambda x: x * 2)(m), 2 * VALUES),
+    "compile, in a list": (lambda m: sg.compile(lambda x: x[0] * 2)([m]), 2 * VALUES),
+    "compiled gradient": (lambda m: sg.compile(lambda x: (x * x).sum()).grad(m, wrt=0), 2 * VALUES),
+    "derive": (lambda m: sg.derive(lambda x: (x * x).sum())(m)(m)[0], (VALUES * VALUES).sum()),
+    "func.grad": (lambda m: sg.func.grad(lambda x: (x * x).sum())(m), 2 * VALUES),
+    "func.vjp": (lambda m: sg.func.vjp(lambda x: x * x, m)[0], VALUES * VALUES),
+    "func.jvp": (lambda m: sg.func.jvp(lambda x: x * x, (m,), (sg.ones(2, 3),))[1], 2 * VALUES),
+    "func.jacrev": (lambda m: sg.func.jacrev(lambda x: (x * x).sum())(m), 2 * VALUES),
+    "func.jacfwd": (lambda m: sg.func.jacfwd(lambda x: (x * x).sum())(m), 2 * VALUES),
+    "func.hessian": (lambda m: sg.func.hessian(lambda x: x.sum() ** 2)(m).sum((2, 3)), np.full((2, 3), 12.0)),
+}
+
+
+@pytest.mark.filterwarnings("ignore:the matrix subclass:PendingDeprecationWarning")
+@pytest.mark.parametrize("argument", ARGUMENTS)
+def test_a_function_gets_no_matrix_in_the_form_of_a_tensor(argument):
+    """The eager function would compute matrix products with `*` and `**`."""
+    call, wanted = ARGUMENTS[argument]
+    np.testing.assert_allclose(np.asarray(call(filled(sympy.Array, quarter))), wanted, rtol=1e-6)
+    for cls in ("Matrix", "ImmutableMatrix", "SparseMatrix"):
+        with pytest.raises(TypeError, match=r"pass sg\.tensor\(matrix\)"):
+            call(filled(MATRICES[cls], quarter))
+    with pytest.raises(TypeError, match=r"pass np\.asarray\(x\)"):
+        call(np.matrix(VALUES))
 
 
 def test_arrays_of_any_number_of_dimensions():
@@ -94,3 +120,18 @@ def test_symbols_are_refused_with_advice(door, given):
 def test_operators_take_no_matrix_and_say_what_to_pass(cls):
     with pytest.raises(TypeError, match=r"pass sg\.tensor"):
         sg.ones(2, 3) * filled(MATRICES[cls], quarter)
+
+
+@pytest.mark.parametrize("name", ["eq", "ne", "lt", "le", "gt", "ge"])
+@pytest.mark.parametrize("cls", MATRICES)
+def test_comparisons_are_those_with_a_numpy_array(cls, name):
+    compare, matrix = getattr(operator, name), filled(MATRICES[cls], quarter)
+    x = sg.tensor([[0.25, 0.75, 0.5], [1.0, 1.0, 2.0]])
+    for f in (lambda x: compare(x, matrix), sg.compile(lambda x: compare(x, matrix), backend="numpy")):
+        assert f(x).tolist() == compare(x, VALUES.astype(np.float32)).tolist()
+
+
+@pytest.mark.parametrize("name", ["eq", "ne", "lt"])
+def test_comparisons_with_symbols_are_refused(name):
+    with pytest.raises(TypeError, match="substitute the symbols first"):
+        getattr(operator, name)(sg.ones(2, 2), sympy.Matrix([[sympy.Symbol("a"), 1], [2, 3]]))

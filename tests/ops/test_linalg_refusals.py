@@ -20,7 +20,8 @@ FAILURES = [
     (lambda: linalg.cholesky(wrap(-EYE)), "the leading minor of order 1 is not positive-definite"),
     (lambda: linalg.cholesky(wrap(np.stack([EYE, np.diag([1.0, -1])]))), r"\(Batch element 1\): .*the leading minor of order 2"),
     (lambda: linalg.matrix_power(wrap(ZERO), -1), "The diagonal element 1 is zero"),
-    (lambda: linalg.svd(wrap(np.full((2, 2), np.nan))), "failed to converge"),
+    (lambda: linalg.svd(wrap(np.full((2, 2), np.nan))), "linalg.svd: The algorithm failed to converge"),
+    (lambda: linalg.svd(wrap(np.stack([EYE, np.full((2, 2), np.nan)]))), r"linalg.svd: \(Batch element 1\): The algorithm failed"),
 ]
 REFUSALS = [
     (lambda: linalg.inv(leaf(2, 3)), RuntimeError, "linalg.inv: A must be batches of square matrices, but they are 2 by 3 matrices"),

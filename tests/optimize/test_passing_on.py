@@ -52,6 +52,7 @@ def test_gradients_of_least_squares_have_the_form_of_x0():
 @pytest.mark.parametrize(("size", "given"), [(100, "hess"), (101, "hessp")])
 def test_large_problems_get_products_with_the_hessian(size, given):
     class Kernels:
+        sparse = False
         hessian, hessian_times = "hess", "hessp"
 
     assert minimization._second("trust-constr", Kernels, size) == {given: given}

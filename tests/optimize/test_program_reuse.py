@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 import symgrad as sg
-from symgrad.compiler.function import compiled as compiled_functions
+from symgrad.compiler.function import builder
 
 OFFSET = 1.0
 
@@ -17,13 +17,13 @@ OFFSET = 1.0
 @pytest.fixture
 def traces(monkeypatch):
     """The functions that were traced, one after the other."""
-    seen, trace = [], compiled_functions.trace
+    seen, trace = [], builder.trace
 
     def noted(*args, **kwargs):
         seen.append(args)
         return trace(*args, **kwargs)
 
-    monkeypatch.setattr(compiled_functions, "trace", noted)
+    monkeypatch.setattr(builder, "trace", noted)
     return seen
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from symgrad.compiler.ir.interpret import evaluate
-from symgrad.compiler.runtime import autograd_op, effectful_program, program
+from symgrad.compiler.runtime import autograd_op, effects_runner, pool_layout, program
 from symgrad.mode import Mode, local
 
 
@@ -35,5 +35,5 @@ class Kernel:
 
 def interpret(monkeypatch):
     """From now on, until the test ends."""
-    for module in (autograd_op, program, effectful_program):
+    for module in (autograd_op, program, effects_runner, pool_layout):
         monkeypatch.setattr(module, "make_kernel", Kernel)

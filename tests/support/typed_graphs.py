@@ -9,7 +9,8 @@ import ml_dtypes
 import numpy as np
 from row_functions import WITHOUT_DERIVATIVE, Case, cases
 
-from symgrad.compiler.autodiff.pull import grad, jvp
+from symgrad.compiler.autodiff.forward import jvp
+from symgrad.compiler.autodiff.pull import grad
 from symgrad.compiler.ir.builder import apply, xp
 from symgrad.compiler.ir.graph import Graph, input_value
 from symgrad.compiler.ir.verify import verify

@@ -14,9 +14,9 @@ import numpy as np
 
 from symgrad.compiler.backends.base import KernelRequest
 from symgrad.compiler.backends.numpy.emit import Emitter
-from symgrad.compiler.backends.numpy.legalize import prepare
 from symgrad.compiler.backends.packing import Packing
 from symgrad.compiler.ir.graph import Graph, type_text
+from symgrad.compiler.rewrite.pipeline import NUMPY, Off
 from symgrad.compiler.support.progress import stage
 from symgrad.errors import GraphError
 from symgrad.ops.spec import Meta
@@ -26,7 +26,7 @@ ndarray = np.ndarray
 
 
 def make_kernel(request: KernelRequest) -> HostKernel:
-    return HostKernel(request.graph, request.name)
+    return HostKernel(request.graph, request.name, request.options.without)
 
 
 class HostKernel:
@@ -36,11 +36,11 @@ class HostKernel:
     donated: tuple[int, ...] = ()
     packing: Packing | None = None
 
-    def __init__(self, graph: Graph, name: str = "forward") -> None:
+    def __init__(self, graph: Graph, name: str = "forward", off: Off = ()) -> None:
         self.times: dict[str, float] = {}
         """Seconds that each stage of compilation took."""
         with stage("simplify", self.times):
-            self.graph = graph = prepare(graph)
+            self.graph = graph = NUMPY.run(graph, off)
         self.name = name
         with stage("emit", self.times):
             emitter = Emitter(graph)

@@ -24,10 +24,7 @@ from symgrad.compiler.ir.builder import apply, xp
 from symgrad.compiler.ir.control_flow import is_control
 from symgrad.compiler.ir.custom import CUSTOM, HOOKED
 from symgrad.compiler.ir.graph import Graph, Value, row_of
-from symgrad.compiler.ir.verify import verify
-from symgrad.compiler.loops.simplify import merge_loops
 from symgrad.compiler.rewrite.rewrite import rewrite
-from symgrad.compiler.rewrite.round_constants import fold_constants
 from symgrad.compiler.rewrite.upcast_half import round_to_type, to_float32
 from symgrad.ops.shapes import reduced_shape
 from symgrad.ops.spec import Row
@@ -38,9 +35,9 @@ _PARTS = frozenset(("addmm", "mse_loss", "mean"))
 _FLOAT32 = np.dtype(np.float32)
 
 
-def prepare(graph: Graph) -> Graph:
-    """Return a graph with the same values, legalized for NumPy."""
-    return verify(fold_constants(_unkept(rewrite(merge_loops(graph), _change))))
+def legalize(graph: Graph) -> Graph:
+    """Return a graph with the same values, in rows and dtypes for NumPy."""
+    return rewrite(graph, _change)
 
 
 def _change(v: Value, args: tuple[Any, ...]) -> Any:
@@ -74,7 +71,8 @@ def _opposite(condition: Value) -> Any:
     return xp.logical_not(condition)
 
 
-def _unkept(graph: Graph) -> Graph:
+def drop_kept_dimensions(graph: Graph) -> Graph:
+    """Return the graph with sums that drop their dimensions in place of sums that keep them for a reshape."""
     uses = graph.uses()
 
     def fits(v: Value) -> bool:

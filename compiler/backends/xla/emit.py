@@ -158,9 +158,9 @@ class _Emitter:
         elif v.op in INFIX or v.op in COMPARE or row.jax is None:
             result = _by_name(v, operands)
         elif callable(row.jax):
-            result = self.parsed(row, operands, dict(v.attrs))
+            result = self.parsed(row, operands, _attributes(v))
         else:
-            result = _call(row.jax, operands, v.attrs)
+            result = _call(row.jax, operands, _attributes(v))
         counted = not row.elementwise and not isinstance(v.dtype, tuple) and v.dtype.kind in "iu" and v.dtype != v.args[0].dtype
         return ast.Call(syntax.attribute(result, "astype"), [syntax.dtype(v.dtype, _JNP)], []) if counted else result
 
@@ -168,7 +168,6 @@ class _Emitter:
         """Parse the row's own text and substitute the operands as syntax trees; an operand that it mentions twice gets a name first."""
         names = [None if is_none(operand) else f"operand_{i}" for i, operand in enumerate(operands)]
         holes = {name: operand for name, operand in zip(names, operands, strict=True) if name is not None}
-        attrs = {k: syntax.within_64_bits(x) for k, x in attrs.items()} if row.elementwise else attrs
         text: str = row.jax(*names, **attrs)  # type: ignore[misc, operator]
         tree = _expression(text)
         mentions, own = _mentions(row.name, text, frozenset(holes))
@@ -186,7 +185,13 @@ class _Emitter:
 
 
 def _by_name(v: Value, operands: list[ast.expr]) -> ast.expr:
-    return syntax.operator(v.op, operands) or _call(f"{_JNP}.{default_name(v)}", operands, v.attrs)
+    return syntax.operator(v.op, operands) or _call(f"{_JNP}.{default_name(v)}", operands, _attributes(v))
+
+
+def _attributes(v: Value) -> dict[str, Any]:
+    """Return the attributes as JAX takes them: an integer that does not fit is a float, as in eager code."""
+    result = v.dtype[0] if isinstance(v.dtype, tuple) else v.dtype
+    return {k: syntax.within_64_bits(x, 64 if result.kind in "iu" else 32) for k, x in v.attrs.items()}
 
 
 def default_name(v: Value) -> str | None:

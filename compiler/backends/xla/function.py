@@ -9,16 +9,11 @@ from typing import Any
 
 from symgrad.compiler.backends.xla.emit import default_name, module
 from symgrad.compiler.ir.graph import Graph, walk
-from symgrad.compiler.ir.verify import verify
-from symgrad.compiler.loops.simplify import merge_loops
-from symgrad.compiler.rewrite.decompose import decompose
-from symgrad.compiler.rewrite.legalize_dtypes import legalize_dtypes
-from symgrad.compiler.rewrite.legalize_empty import legalize_small_reductions
-from symgrad.compiler.rewrite.matvec import matvec_without_transpose
-from symgrad.compiler.rewrite.round_constants import fold_constants
-from symgrad.compiler.rewrite.upcast_half import widen_half
+from symgrad.compiler.rewrite.pipeline import XLA, Off
 from symgrad.errors import GraphError
 
+KERNEL_ONLY = ("stop_gradients", "roll")
+"""Passes for kernels alone: without them JAX may still differentiate the function, and equal layers stay as they are."""
 _NARROW = {"int64": "int32", "uint64": "uint32", "float64": "float32", "complex128": "complex64"}
 
 
@@ -27,14 +22,15 @@ def is_wide(dtype: Any) -> bool:
     return bool(dtype.itemsize == 16 or (dtype.itemsize == 8 and dtype.kind != "c"))
 
 
-def lowered(graph: Graph) -> Graph:
+def lowered(graph: Graph, off: Off = KERNEL_ONLY) -> Graph:
     """Return the graph in rows that have a lowering; raise GraphError if there is none."""
+    return XLA.run(graph, off)
+
+
+def check_lowering(graph: Graph) -> Graph:
+    """Return the graph; raise GraphError if a row has no lowering."""
     import jax
 
-    graph = verify(
-        legalize_dtypes(fold_constants(matvec_without_transpose(decompose(legalize_small_reductions(widen_half(merge_loops(graph))),
-        lambda row: row.jax is None))))
-    )
     for v in walk(graph):
         name_in_jax = default_name(v)
         if name_in_jax is not None and not hasattr(jax.numpy, name_in_jax):

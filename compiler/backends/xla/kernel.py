@@ -23,8 +23,7 @@ from symgrad.compiler.backends.xla.emit import source
 from symgrad.compiler.backends.xla.function import function, is_wide, lowered
 from symgrad.compiler.backends.xla.packing import packed
 from symgrad.compiler.ir.graph import Graph, type_text, walk
-from symgrad.compiler.loops.reroll.reroll import roll as rolled
-from symgrad.compiler.rewrite.drop_stop_gradients import drop_stop_gradients
+from symgrad.compiler.rewrite.pipeline import Off
 from symgrad.compiler.support.collector import gc_paused
 from symgrad.compiler.support.progress import compiling, stage
 from symgrad.device_buffers import DONATED, DonatedError
@@ -37,7 +36,8 @@ ndarray = np.ndarray
 
 
 def make_kernel(request: KernelRequest) -> XlaKernel:
-    return XlaKernel(request.graph, request.name, request.options.device, request.donated, request.options.roll, request.packing)
+    options = request.options
+    return XlaKernel(request.graph, request.name, options.device, request.donated, options.roll, request.packing, options.without)
 
 
 class XlaKernel:
@@ -54,14 +54,14 @@ class XlaKernel:
         donated: Sequence[int] = (),
         roll: bool = True,
         packing: Packing | None = None,
+        off: Off = (),
     ) -> None:
         self.times: dict[str, float] = {}
         """Seconds that each stage of compilation took."""
         with stage("load", self.times):
             import jax  # noqa: F401  (the first import takes long)
         with stage("simplify", self.times), gc_paused():
-            graph = lowered(drop_stop_gradients(graph))
-            self.graph = graph = rolled(graph) if roll else graph
+            self.graph = graph = lowered(graph, off if roll else (*off, "roll"))
         self.name = name
         self.device = device
         self.buffer: Callable[[Array], Any] = partial(_device_put, device)

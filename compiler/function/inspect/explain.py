@@ -12,8 +12,8 @@ from symgrad.compiler.function.inspect.cost import cost_of
 from symgrad.compiler.function.inspect.inspection import one_result
 from symgrad.compiler.ir.control_flow import CALL
 from symgrad.compiler.ir.graph import INPUT, LITERAL, OUTPUT, type_text, walk
-from symgrad.compiler.runtime.effectful_program import EffectfulProgram
-from symgrad.compiler.runtime.program import PureProgram
+from symgrad.compiler.rewrite.pipeline import DERIVED, TRACED, PassRun, history, switches
+from symgrad.compiler.runtime.program import Program
 from symgrad.compiler.support.progress import STAGES, seconds
 from symgrad.errors import SymgradError
 
@@ -81,7 +81,7 @@ def _cell(text: str, style: str) -> str:
     return f'<td style="text-align: left; vertical-align: top; {style}">{escape(text)}</td>'
 
 
-def explain(compiled: Any, program: PureProgram | EffectfulProgram, kernel: Kernel, what: str, wrt: Any) -> Explanation:
+def explain(compiled: Any, program: Program, kernel: Kernel, what: str, wrt: Any) -> Explanation:
     """Return the page about a kernel of a program."""
     cost = cost_of(kernel)  # compiles the kernel, so that its times are known
     parts = {
@@ -89,6 +89,7 @@ def explain(compiled: Any, program: PureProgram | EffectfulProgram, kernel: Kern
         "formula": Section("formula", text=_formula(compiled, program, what, wrt)),
         "kernel": Section("kernel", _kernel(compiled, kernel)),
         "cost": Section("cost", cost.rows()),
+        "passes": Section("passes", _passes(program, kernel)),
         "times": Section("times", _times(program, kernel)),
         "programs": Section("programs", _programs(compiled), _recompiles(compiled)),
         "source": Section("source", text=kernel.source()),
@@ -97,12 +98,12 @@ def explain(compiled: Any, program: PureProgram | EffectfulProgram, kernel: Kern
     return Explanation(title, {name: part for name, part in parts.items() if part.rows or part.text})
 
 
-def _signature(program: PureProgram | EffectfulProgram, kernel: Kernel) -> list[tuple[str, str]]:
+def _signature(program: Program, kernel: Kernel) -> list[tuple[str, str]]:
     graph, arguments = kernel.graph, len(program.call.leaves)
     named = [f"{label}: {type_text(x)}" for label, x in zip(graph.labels, graph.inputs, strict=True)]
     known = len(program.graph.inputs)
     rows = [("arguments", _some(named[:arguments])), ("captured", _some(named[arguments:known])), ("directions", _some(named[known:]))]
-    if isinstance(program, EffectfulProgram):
+    if program.effects is not None or program.checks_path:
         rows += [("results", _types(graph.outputs[: program.count])), *_effects(program)]
     else:
         rows += [("results", _types(graph.outputs))]
@@ -120,18 +121,20 @@ def _some(texts: Sequence[str]) -> str:
     return f"{len(texts)} tensors: {', '.join(texts[: _MAX_SHOWN - 2])}, ..., {texts[-1]}"
 
 
-def _effects(step: EffectfulProgram) -> list[tuple[str, str]]:
-    labels, effects = step.graph.labels, step.effects
-    conditions = f"{len(step.expected_outcomes)} of Python's on values" if step.expected_outcomes else ""
+def _effects(program: Program) -> list[tuple[str, str]]:
+    labels, effects, outcomes = program.graph.labels, program.effects, program.path.expected
+    conditions = ("conditions", f"{len(outcomes)} of Python's on values" if outcomes else "")
+    if effects is None:
+        return [conditions]
     return [
         ("written to", _some([labels[i] for i, _ in effects.writes])),
         ("gradients left", _some([labels[i] for i, v in effects.grads if v is not None])),
         ("random draws", str(len(effects.draws)) if effects.draws else ""),
-        ("conditions", conditions),
+        conditions,
     ]
 
 
-def _formula(compiled: Any, program: PureProgram | EffectfulProgram, what: str, wrt: Any) -> str:
+def _formula(compiled: Any, program: Program, what: str, wrt: Any) -> str:
     if program.count != 1:
         many = f"there are {program.count} results; formula(output=0) shows one"
         return f"left out: {many if program.count else 'nothing is returned'}"
@@ -171,15 +174,36 @@ def _device(kernel: Kernel) -> str:
     return ", ".join(f"{d.platform}:{d.id}" + (f" ({d.device_kind})" if d.device_kind != d.platform else "") for d in devices)
 
 
-def _times(program: PureProgram | EffectfulProgram, kernel: Kernel) -> list[tuple[str, str]]:
+def _passes(program: Program, kernel: Kernel) -> list[tuple[str, str]]:
+    """Return the passes that the graph of a kernel went through, in order, with what their rules replaced."""
+    runs = history(kernel.graph)
+    if not any(run.stage == TRACED.name for run in runs):  # a derivative, whose graph is new
+        runs = (*history(program.graph), *runs)
+    return [(f"{run.name}, derivative" if run.stage == DERIVED.name else run.name, _pass_text(run)) for run in runs]
+
+
+def _pass_text(run: PassRun) -> str:
+    if run.hits:
+        known = switches()
+        return "; ".join(_hit_text(name, count, known.get(name)) for name, count in run.hits)
+    return "switched off" if run.off else "changed the graph" if run.changed else "-"
+
+
+def _times(program: Program, kernel: Kernel) -> list[tuple[str, str]]:
     own = getattr(getattr(kernel, "chosen", kernel), "times", {})
     total = {name: program.times.get(name, 0.0) + own.get(name, 0.0) for name in STAGES if name in program.times or name in own}
     return [(name, seconds(t)) for name, t in total.items() if t >= 0.0005]
 
 
+def _hit_text(name: str, count: int, rule: str | None) -> str:
+    """Return a rule with the number of its applications, or a change that a pass made."""
+    if rule is None:
+        return name if count == 1 else f"{name} ({count}x)"
+    return f"{rule} ({count}x, rule {name!r})"
+
+
 def _programs(compiled: Any) -> list[tuple[str, str]]:
-    kinds = len(compiled._programs.keys() | compiled._effectful.keys() | compiled._paths.keys())
-    paths = sum(map(len, compiled._effectful.values())) + len(compiled._programs)
+    kinds, paths = compiled._program_cache.counts()
     rows = [("for types of arguments", str(kinds))]
     return rows + ([("paths through them", str(paths))] if paths > kinds else [])
 

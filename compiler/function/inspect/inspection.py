@@ -8,7 +8,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-from symgrad.compiler.backends.base import BACKENDS, Kernel, make_kernel
+from symgrad.compiler.backends.base import BACKENDS, Kernel
 from symgrad.compiler.function.inspect.cost import Cost, cost_of
 from symgrad.compiler.inputs.names import tensor_names
 from symgrad.compiler.inputs.requires_grad import trace_for_derivatives
@@ -16,8 +16,7 @@ from symgrad.compiler.inputs.signature import Call, Signature, Spec
 from symgrad.compiler.inputs.wrt import WrtSelection, select_wrt
 from symgrad.compiler.ir.graph import Graph
 from symgrad.compiler.options import Options
-from symgrad.compiler.runtime.effectful_program import EffectfulProgram
-from symgrad.compiler.runtime.program import PureProgram
+from symgrad.compiler.runtime.program import Program
 from symgrad.compiler.trace.trace import trace
 from symgrad.compiler.trace.tracer import PathConditions
 from symgrad.errors import FormulaError, TraceError
@@ -33,11 +32,11 @@ class Inspection:
     options: Options
     signature: Signature
     _name: str
-    _latest: PureProgram | EffectfulProgram | None
+    _latest: Program | None
 
     def source(self, what: str = "forward", wrt: Any = None, backend: str | None = None) -> str:
         """Return the source of the latest program, as the back end emits it, on JAX or NumPy: "forward", or a derivative ("vjp", "jvp",
-        "grad", "value_and_grad", "jacobian", "hessian", "hvp") with respect to all inputs or to `wrt`."""
+        "grad", "value_and_grad", "jacobian", "hessian", "hvp", "taylor 8") with respect to all inputs or to `wrt`."""
         return self._kernel(what, wrt, backend).source()
 
     def graph(self) -> Graph:
@@ -55,9 +54,9 @@ class Inspection:
         if order and not chosen:
             program, chosen = self._differentiated(program, "formula", wrt)
         graph = one_result(program, output)
-        lowered, found = derived(graph, chosen, DerivationRequest(wrt, order, notation), _path(program))
+        lowered, found = derived(graph, chosen, DerivationRequest(wrt, order, notation, self.options.without), _path(program))
         name = self._name if self._name.isidentifier() else "f"
-        return Derivation(name, lowered, found, chosen, isinstance(wrt, (str, int)), self._values(program), program.expected_outcomes)
+        return Derivation(name, lowered, found, chosen, isinstance(wrt, (str, int)), self._values(program), program.path.expected)
 
     def hlo(self, what: str = "forward", wrt: Any = None, *, optimized: bool = True) -> str:
         """Return the HLO text of a kernel: optimized, as it runs, or with `optimized=False` the StableHLO that it is compiled from."""
@@ -78,7 +77,7 @@ class Inspection:
 
         return explain(self, self._traced(), self._kernel(what, wrt), what, wrt)
 
-    def _traced(self) -> PureProgram | EffectfulProgram:
+    def _traced(self) -> Program:
         if self._latest is None:
             raise TraceError(
                 f"{self._name} has no program yet: call it once, programs are made for the types of the arguments; a function that is never"
@@ -88,27 +87,23 @@ class Inspection:
 
     def _kernel(self, what: str, wrt: Any, backend: str | None = None) -> Kernel:
         program = self._traced()
-        if what != "forward":
-            if isinstance(program, EffectfulProgram) and program.operation is None:
-                raise TraceError(f'{self._name} has effects: its kernel is the whole step ("forward"), of which there is no {what!r}')
-            program, chosen = self._differentiated(program, what, wrt)
-            if not isinstance(program, PureProgram):
-                raise TraceError(f"{self._name} takes other paths for other values: call {what}(...) with arguments first, to say which")
-            return program.kernel(what, program.wrt if wrt is None else chosen, backend)
-        if isinstance(program, PureProgram):
-            return program.kernel(what, (), backend)
-        if backend is None or backend == self.options.backend:
-            return program.kernel
-        return make_kernel(program.graph, options=replace(self.options, backend=backend))
+        if what == "forward":
+            return program.kernel(backend=backend)
+        if program.runner is not None:
+            raise TraceError(f'{self._name} has effects: its kernel is the whole step ("forward"), of which there is no {what!r}')
+        program, chosen = self._differentiated(program, what, wrt)
+        if program.checks_path:
+            raise TraceError(f"{self._name} takes other paths for other values: call {what}(...) with arguments first, to say which")
+        return program.kernel(what, program.wrt if wrt is None else chosen, backend)
 
     def _differentiated(
-        self, program: PureProgram | EffectfulProgram, what: str, wrt: Any
-    ) -> tuple[PureProgram | EffectfulProgram, tuple[int, ...]]:
+        self, program: Program, what: str, wrt: Any
+    ) -> tuple[Program, tuple[int, ...]]:
         """Return the program and the inputs in `wrt`; traced again, for the same arguments or types, unless these inputs required grad."""
-        if isinstance(program, EffectfulProgram) and program.operation is None:
+        if program.runner is not None:
             return program, self._chosen(program, wrt)
 
-        def make(call: Call) -> PureProgram | EffectfulProgram:
+        def make(call: Call) -> Program:
             return (
                 program if call.mode_override == program.call.mode_override and program.has_all_derivatives
                 else self._retraced(program, call, what)
@@ -119,7 +114,7 @@ class Inspection:
         found, choice = trace_for_derivatives(program.call, wrt, places, make, choose)
         return found, choice.inputs
 
-    def _retraced(self, program: PureProgram | EffectfulProgram, call: Call, what: str) -> PureProgram:
+    def _retraced(self, program: Program, call: Call, what: str) -> Program:
         """Trace a program's function again: with the example arguments of the last trace if they still exist, or else with their types."""
         given = program.example_arguments()
         how: dict[str, Any] = {} if given is None else {"allow_branches": True, "inline_scalars": False}
@@ -134,19 +129,19 @@ class Inspection:
             if given is not None:
                 raise
             raise TraceError(f"{error}. Its arguments are gone: call {what}(...) with arguments first, to say which path") from error
-        return PureProgram(traced, call, self._name, self.options)
+        return Program(traced, call, self._name, self.options, derives=True)
 
-    def _choice_of(self, program: PureProgram | EffectfulProgram, wrt: Any) -> WrtSelection:
+    def _choice_of(self, program: Program, wrt: Any) -> WrtSelection:
         inputs = [Spec(x.shape, x.dtype) for x in program.graph.inputs]
         return select_wrt(wrt, self.signature.named_arguments(program.call), program.graph.labels, inputs, len(program.call.leaves))
 
-    def _chosen(self, program: PureProgram | EffectfulProgram, wrt: Any) -> tuple[int, ...]:
+    def _chosen(self, program: Program, wrt: Any) -> tuple[int, ...]:
         return self._choice_of(program, wrt).inputs
 
-    def _values(self, program: PureProgram | EffectfulProgram) -> Any:
+    def _values(self, program: Program) -> Any:
         from symgrad.compiler.symbolic.derive import CallSource
 
-        if isinstance(program, PureProgram):
+        if program.runner is None and not program.checks_path:
             return CallSource(
                 self.signature, replace(program.call, effects=False, mode_override=None, captured_with_grad=()), program.captured
             )
@@ -168,7 +163,7 @@ class _NotRunnable:
     arrays = given = run = _refuse
 
 
-def one_result(program: PureProgram | EffectfulProgram, output: int | None) -> Graph:
+def one_result(program: Program, output: int | None) -> Graph:
     graph = program.graph
     results = graph.outputs[: program.count]
     if output is None and len(results) != 1:
@@ -178,10 +173,10 @@ def one_result(program: PureProgram | EffectfulProgram, output: int | None) -> G
     return Graph(graph.inputs, (results[output or 0],), graph.labels)
 
 
-def _inputs_with_grads(program: PureProgram | EffectfulProgram) -> tuple[int, ...]:
+def _inputs_with_grads(program: Program) -> tuple[int, ...]:
     """Return the inputs that get gradients from a step: by default its formula is differentiated with respect to these."""
-    return tuple(i for i, slope in program.effects.grads if slope is not None) if isinstance(program, EffectfulProgram) else ()
+    return tuple(i for i, slope in program.effects.grads if slope is not None) if program.effects is not None else ()
 
 
-def _path(program: PureProgram | EffectfulProgram) -> PathConditions:
-    return PathConditions(list(program.condition_values), list(program.expected_outcomes))
+def _path(program: Program) -> PathConditions:
+    return PathConditions(list(program.condition_values), list(program.path.expected))

@@ -76,15 +76,16 @@ def _layout(x: Any, at: Any, indices: Any, dims: Any, ndim: int) -> tuple[Any, A
     return at[start : start + common], (*at[:start], *at[start + common :])
 
 
-def _named(indices: Any, inner: Any) -> list[Any]:
-    return [index(*inner[len(inner) - index.ndim :]) for index in indices]
+def _named(ix: Any, shape: Any, indices: Any, dims: Any, inner: Any) -> list[Any]:
+    """Return the position in each indexed dimension that element `inner` of the index tensors names; negative ones count from the end."""
+    return [ix.wrapped(index(*inner[len(inner) - index.ndim :]), shape[d]) for index, d in zip(indices, dims, strict=True)]
 
 
 @element("index")
 def _(ix: Any, at: Any, x: Any, *indices: Any, dims: Any) -> Any:
     inner, rest = _layout(x, at, indices, dims, x.ndim)
     place = list(rest)
-    for dim, k in zip(dims, _named(indices, inner), strict=True):
+    for dim, k in zip(dims, _named(ix, x.shape, indices, dims, inner), strict=True):
         place.insert(dim, k)
     return x(*place)
 
@@ -99,8 +100,7 @@ def _spread_over(ix: Any, at: Any, shape: Any, indices: Any, dims: Any) -> tuple
     common = ix.broadcast(*(i.shape for i in indices))
     rest = [i for d, i in enumerate(at) if d not in dims]
     start = dims[0] if dims[-1] - dims[0] == len(dims) - 1 else 0
-    named = lambda k: [ix.wrapped(i, shape[d]) for i, d in zip(_named(indices, k), dims, strict=True)]
-    hit = lambda *k: ix.all([ix.delta(at[d], i) for d, i in zip(dims, named(k), strict=True)])
+    hit = lambda *k: ix.all([ix.delta(at[d], i) for d, i in zip(dims, _named(ix, shape, indices, dims, k), strict=True)])
     return hit, lambda *k: (*rest[:start], *k, *rest[start:]), common
 
 

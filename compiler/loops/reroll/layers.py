@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
-from symgrad.compiler.ir.graph import INPUT, LITERAL, Graph, Value, input_value, intern
+from symgrad.compiler.ir.graph import LITERAL, Graph, Value, input_value, intern, output
+from symgrad.compiler.ir.interpret import interpret
+from symgrad.compiler.ir.subgraph import reintern
 from symgrad.compiler.loops.reroll.repeats import OpNumbering, levels, longest_path, periodic_runs, roots
 from symgrad.compiler.loops.reroll.segments import Carry, Column, GraphInfo, Loop, SameRepeat, Shared, find_loop
 
@@ -80,28 +82,23 @@ class GraphRebuilder:
     def __init__(self, source: Graph, loops: Sequence[Loop]) -> None:
         self.source, self.order = source, in_order(source, loops) or []
         self.owner: dict[Value, Loop] = {v: loop for loop in loops for v in loop.place}
-        self.new: dict[Value, Value] = {}
+        self.new: dict[Value, Value] = _NewValues(self.inside)
 
     def graph(self) -> Graph:
         for node in self.order:
             if isinstance(node, Loop):
                 self.replace(node)
             else:
-                self.new[node] = self._value(node)
-        return Graph(self.source.inputs, [self.of(v) for v in self.source.outputs], self.source.labels)
+                interpret((), self.new, reintern, project=output, order=(node,))
+        return Graph(self.source.inputs, [self.new[v] for v in self.source.outputs], self.source.labels)
 
     def replace(self, loop: Loop) -> None:
         """Build the replacement of a loop's equal layers."""
         raise NotImplementedError
 
-    def of(self, v: Value) -> Value:
-        """Return the new value of `v`."""
-        return self.new[v]
-
-    def _value(self, v: Value) -> Value:
-        if v.op in (INPUT, LITERAL) or all(a is None or self.of(a) is a for a in v.args):
-            return v
-        return intern(v.op, v.row, tuple(None if a is None else self.of(a) for a in v.args), v.attrs, v.shape, v.dtype)
+    def inside(self, v: Value) -> Value:
+        """Return the new value of a value inside of a loop, when it is first read outside."""
+        raise KeyError(v)
 
     def external_reads(self) -> Iterator[tuple[Value, bool]]:
         """Iterate over the values of loops that are outputs or read outside of the repeat that computes them, with True if read
@@ -122,6 +119,17 @@ class GraphRebuilder:
                     yield from ((v, False) for v in operand.values)
                 elif isinstance(operand, (Shared, Carry)):
                     yield operand.value if isinstance(operand, Shared) else operand.init, True
+
+
+class _NewValues(dict[Value, Value]):
+    """The new value of each value; those that are read outside of their loop are made on demand."""
+
+    def __init__(self, make: Callable[[Value], Value]) -> None:
+        self._make = make
+
+    def __missing__(self, v: Value) -> Value:
+        self[v] = made = self._make(v)
+        return made
 
 
 def loop_body(loop: Loop, inputs: Sequence[Any], results: Sequence[int], labels: Sequence[str] | None = None) -> Graph:

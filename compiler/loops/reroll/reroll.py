@@ -25,7 +25,16 @@ _FEW = 4
 def roll(graph: Graph, least: int = MIN_REPEATS, pays: Callable[[Graph, Sequence[Loop]], bool] = is_profitable) -> Graph:
     """Return the graph with each chain of at least `least` equal layers as a loop if `pays` says so, else as calls of one function."""
     loops = find_loops(graph, least)
-    return _Builder(graph, loops).graph() if loops and pays(graph, loops) else outline(graph, loops)
+    if not loops:
+        return graph
+    return _Builder(graph, loops).graph() if pays(graph, loops) else outline(graph, loops)
+
+
+def _external_operands(loop: Loop) -> tuple[list[Carry], list[Column], list[Shared]]:
+    """Return what a loop reads from outside, each once, but for literals."""
+    operands = list(dict.fromkeys(x for operands in loop.operands.values() for x in operands))
+    shared = [x for x in operands if isinstance(x, Shared) and x.value.op != LITERAL]
+    return [x for x in operands if isinstance(x, Carry)], [x for x in operands if isinstance(x, Column)], shared
 
 
 class _Builder(GraphRebuilder):
@@ -47,12 +56,7 @@ class _Builder(GraphRebuilder):
 
     # values outside of loops
 
-    def of(self, v: Value) -> Value:
-        if v not in self.new:
-            self.new[v] = self._row(v)
-        return self.new[v]
-
-    def _row(self, v: Value) -> Value:
+    def inside(self, v: Value) -> Value:
         """Return one row of a stack."""
         loop = self.owner[v]
         _, role = loop.place[v]
@@ -72,22 +76,23 @@ class _Builder(GraphRebuilder):
 
     def replace(self, loop: Loop) -> None:
         self.reverse[loop] = reverse = self._is_backwards(loop)
-        operands = [x for operands in loop.operands.values() for x in operands]
-        carries = list(dict.fromkeys(x for x in operands if isinstance(x, Carry)))
-        columns = list(dict.fromkeys(x for x in operands if isinstance(x, Column)))
-        shared = list(dict.fromkeys(x for x in operands if isinstance(x, Shared) and x.value.op != LITERAL))
-        given = [self.of(x.init) for x in carries]
+        carries, columns, shared = _external_operands(loop)
+        given = [self.new[x.init] for x in carries]
         given += [self.stacked(x.values[::-1] if reverse else x.values) for x in columns]
-        given += [self.of(x.value) for x in shared]
+        given += [self.new[x.value] for x in shared]
         kept = [r for r in loop.roles if self._is_kept(loop, r, carries)]
         one = loop_body(loop, [*carries, *columns, *shared], [*(x.role for x in carries), *kept])
         attrs = {"body": one, "carries": len(carries), "slices": len(columns), "length": loop.length, "reverse": reverse}
         found = apply(SCAN, tuple(given), attrs)
         for x, last in zip(carries, found, strict=False):
-            v = next((v for v in self.read.get((loop, x.role), ()) if loop.place[v][0] == loop.length - 1), None)
-            if v is not None:
-                self.new[v] = last
+            self._note_last(loop, x.role, last)
         self.stacks.update({(loop, r): stack for r, stack in zip(kept, found[len(carries) :], strict=True)})
+
+    def _note_last(self, loop: Loop, role: int, last: Value) -> None:
+        """Enter the last carry as the new value of the role in the last repeat, if that is read outside."""
+        v = next((v for v in self.read.get((loop, role), ()) if loop.place[v][0] == loop.length - 1), None)
+        if v is not None:
+            self.new[v] = last
 
     def _is_kept(self, loop: Loop, role: int, carries: Sequence[Carry]) -> bool:
         """True if the values of a role are stacked: not if only the last one is read and a carry returns it anyway."""
@@ -114,10 +119,10 @@ class _Builder(GraphRebuilder):
             if stack is None:
                 singles += run
                 continue
-            parts += [xp.stack(*map(self.of, singles), axis=0)] if singles else []
+            parts += [xp.stack(*map(self.new.__getitem__, singles), axis=0)] if singles else []
             singles = []
             parts.append(stack if last - first == stack.shape[0] else xp.getitem(stack, index=region(stack.shape, 0, (first, last, 1))))
-        parts += [xp.stack(*map(self.of, singles), axis=0)] if singles else []
+        parts += [xp.stack(*map(self.new.__getitem__, singles), axis=0)] if singles else []
         return parts[0] if len(parts) == 1 else xp.cat(*parts, axis=0)
 
     def _stretches(self, values: Sequence[Value]) -> list[tuple[Value | None, int, int, list[Value]]]:

@@ -29,7 +29,7 @@ def lower(job: LoweringRequest) -> FormulaProgram:
 
 @dataclass(frozen=True)
 class Operand:
-    """A tensor argument of an element function: call it with indices."""
+    """A tensor argument of an element function: call it with indices. Booleans count as 0 and 1, so that they can be multiplied."""
 
     lowering: _Indexed
     value: Value
@@ -43,7 +43,8 @@ class Operand:
         return len(self.value.shape)
 
     def __call__(self, *at: Any) -> Any:
-        return self.lowering.element(self.value, at)
+        e = self.lowering.element(self.value, at)
+        return e if isinstance(e, sp.Expr) else to_sympy.indicator(e)
 
 
 class _Indexed(Lowering):
@@ -111,9 +112,14 @@ class _Indexed(Lowering):
         return e
 
     def element(self, v: Value, at: tuple[Any, ...]) -> Any:
-        """Return the element of `v` at the indices `at`; in a dimension of size 1 the index is 0."""
-        place = (sp.Integer(0) if n == 1 else sp.sympify(i, strict=True) for i, n in zip(at, v.shape, strict=True))
-        return self.known[v].xreplace(dict(zip(own(v), place, strict=True))) if at else self.known[v]
+        """Return the element of `v` at the indices `at`; in a dimension of size 1 the index is 0. An index that may count from the end
+        stays as it is where it only selects elements of named tensors: x[c[i]], not x[Mod(c[i], 5)]."""
+        whole = self.known[v]
+        place = {}
+        for k, i, n in zip(own(v), at, v.shape, strict=True):
+            counts_back = isinstance(i, index_algebra.FromEnd) and index_algebra.only_selects(whole, k)
+            place[k] = sp.Integer(0) if n == 1 else i.args[0] if counts_back else sp.sympify(i, strict=True)
+        return whole.xreplace(place) if place else whole
 
     def expression(self, v: Value, scope: Indexing) -> Any:
         if v.op == LITERAL:
@@ -126,10 +132,12 @@ class _Indexed(Lowering):
             return to_sympy.elementwise(v, [None if a is None else self.element(a, at[len(at) - len(a.shape) :]) for a in v.args])
         operands = [None if a is None else Operand(self, a) for a in whole.args]
         if (row.name, output) in ELEMENTS:
-            return ELEMENTS[row.name, output](scope, at, *operands, **whole.attrs)
-        if (row.name, None) in ELEMENTS:
-            return ELEMENTS[row.name, None](scope, at, *operands, **whole.attrs, output=output)
-        return self.opaque(whole, at, output)
+            e = ELEMENTS[row.name, output](scope, at, *operands, **whole.attrs)
+        elif (row.name, None) in ELEMENTS:
+            e = ELEMENTS[row.name, None](scope, at, *operands, **whole.attrs, output=output)
+        else:
+            return self.opaque(whole, at, output)
+        return to_sympy.holds(e) if v.dtype.kind == "b" else e
 
     def opaque(self, v: Value, at: tuple[Any, ...], output: int | None) -> Any:
         """Return an element of an opaque function, each argument of which has a name."""

@@ -58,8 +58,8 @@ def interval(e: Any) -> tuple[Any, Any] | None:
         scale, rest = term.as_coeff_Mul()
         if rest == 1:
             low, high = low + scale, high + scale
-        elif is_index(rest) and scale.is_Integer:
-            ends = (sp.Integer(0), scale * (size(rest) - 1))
+        elif scale.is_Integer and (is_index(rest) or isinstance(rest, FromEnd)):
+            ends = (sp.Integer(0), scale * ((size(rest) if is_index(rest) else rest.args[1]) - 1))
             low, high = low + min(ends), high + max(ends)
         else:
             return None
@@ -145,6 +145,17 @@ class Quotient(sp.Function):
         return sp.Integer(0) if _lies(e, 0, n) else None
 
 
+class FromEnd(sp.Function):
+    """An index that may count from the end, as a non-negative one: e mod n, for -n ≤ e < n."""
+
+    is_integer = True
+    is_nonnegative = True
+
+    @classmethod
+    def eval(cls, e: Any, n: Any) -> Any:
+        return e % n if e.is_Integer else e if _lies(e, 0, n) else None
+
+
 class Element(sp.Expr):
     """One element of a tensor that is the result of an opaque row: sort(x)[i]."""
 
@@ -155,6 +166,13 @@ class Element(sp.Expr):
 
     def __new__(cls, whole: Any, *at: Any) -> Any:
         return super().__new__(cls, whole, *at)
+
+
+def only_selects(e: Any, k: Any) -> bool:
+    """True if an expression uses the index k only to select elements of named tensors along dimensions of k's size."""
+    if isinstance(e, sp.Indexed):
+        return all(k not in i.free_symbols or (i == k and n == size(k)) for i, n in zip(e.indices, e.base.shape, strict=True))
+    return e != k and all(only_selects(a, k) for a in e.args)
 
 
 def total(body: Any, k: Any) -> Any:

@@ -173,6 +173,7 @@ _INDEXED: dict[Any, Callable[[IndexEvaluator, Any], Any]] = {
     index_algebra.Fold: IndexEvaluator.fold,
     index_algebra.Last: IndexEvaluator.last,
     index_algebra.Within: IndexEvaluator.within,
+    index_algebra.FromEnd: lambda run, e: np.mod(run.value(e.args[0]), run.value(e.args[1])),
     index_algebra.Quotient: lambda run, e: np.floor_divide(run.value(e.args[0]), run.value(e.args[1])),
     index_algebra.Element: lambda run, e: run.at(run.value(e.args[0]), e.args[1:]),
     sp.Indexed: lambda run, e: run.at(run.known[e.base], e.indices),

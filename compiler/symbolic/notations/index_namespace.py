@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 import sympy as sp
 
+from symgrad.compiler.ir.elements.grouping import groups
 from symgrad.compiler.ir.elements.registry import ELEMENTS
 from symgrad.compiler.symbolic import to_sympy
 from symgrad.compiler.symbolic.notations import index_algebra
@@ -65,8 +66,6 @@ class Indexing:
         """Return `value(k)` for the last k whose `hit(k)` is 1, or the default."""
         bound = self.bound(sizes)
         chosen, bracket = (sp.sympify(f(*bound), strict=True) for f in (value, hit))
-        if isinstance(default, (sp.Rel, sp.logic.boolalg.Boolean)) and not isinstance(default, sp.Symbol):
-            return sp.Ne(self.last(hit, lambda *k: self.counted(value(*k)), self.counted(default), *sizes), 0)
         return index_algebra.Last(chosen, bracket, default, *((k, 0, index_algebra.size(k) - 1) for k in bound))
 
     # brackets: 1 or 0
@@ -95,7 +94,7 @@ class Indexing:
         return e if isinstance(e, sp.Expr) else to_sympy.indicator(e)
 
     def nonzero(self, e: Any) -> Any:
-        return to_sympy.indicator(e if not isinstance(e, sp.Expr) else sp.Ne(e, 0))
+        return to_sympy.indicator(to_sympy.holds(e))
 
     def differs(self, e: Any, number: int) -> Any:
         return to_sympy.indicator(sp.Ne(e, number))
@@ -104,7 +103,7 @@ class Indexing:
 
     def wrapped(self, place: Any, n: int) -> Any:
         """Return an index that may count from the end as a non-negative one."""
-        return sp.Mod(place, n)
+        return index_algebra.FromEnd(sp.sympify(place, strict=True), sp.Integer(n))
 
     def flat(self, at: Sequence[Any], shape: Shape) -> Any:
         return sum((i * prod(shape[d + 1 :]) for d, i in enumerate(at)), start=sp.Integer(0))
@@ -120,7 +119,7 @@ class Indexing:
         """Return the position in shape `wanted` of the element at position `at` in shape `given`; unchanged dimensions keep their
         indices."""
         place: list[Any] = []
-        for before, after in _groups(given, wanted):
+        for before, after in groups(given, wanted):
             inner, sizes = [at[d] for d in before], tuple(given[d] for d in before)
             place += self.unflat(self.flat(inner, sizes), tuple(wanted[d] for d in after))
         return place
@@ -128,25 +127,6 @@ class Indexing:
     def path(self, base: Shape, path: Any) -> Path:
         """Return the map from the indices of a view to those of its base."""
         return Path(base, path)
-
-
-def _groups(given: Shape, wanted: Shape) -> list[tuple[list[int], list[int]]]:
-    """Return the smallest groups of dimensions on both sides that hold the same elements."""
-    groups: list[tuple[list[int], list[int]]] = []
-    i = j = 0
-    while i < len(given) or j < len(wanted):
-        before: list[int] = []
-        after: list[int] = []
-        left = right = 1
-        while not (before or after) or left != right:
-            if (left <= right and i < len(given)) or j == len(wanted):
-                before.append(i)
-                left, i = left * given[i], i + 1
-            else:
-                after.append(j)
-                right, j = right * wanted[j], j + 1
-        groups.append((before, after))
-    return groups
 
 
 @dataclass

@@ -115,6 +115,9 @@ class IndexText(IndexPrinter):
     def _print_Quotient(self, e: Any) -> str:
         return f"⌊({self._print(e.args[0])})/{self._print(e.args[1])}⌋"
 
+    def _print_FromEnd(self, e: Any) -> str:
+        return f"Mod({self._print(e.args[0])}, {self._print(e.args[1])})"
+
     def _print_Sigma(self, e: Any) -> str:
         with self.scope(e, [limit[0] for limit in e.limits]):
             return f"{self.word('Σ')}_{self._under(self.limits(e.limits, e.function))} {self._body(e.function)}"
@@ -170,6 +173,9 @@ class IndexLatex(IndexPrinter):
 
     def _print_Quotient(self, e: Any, exp: Any = None) -> str:
         return rf"\left\lfloor \frac{{{self._print(e.args[0])}}}{{{self._print(e.args[1])}}} \right\rfloor"
+
+    def _print_FromEnd(self, e: Any, exp: Any = None) -> str:
+        return rf"\left({self._print(e.args[0])} \bmod {self._print(e.args[1])}\right)"
 
     def _print_Within(self, e: Any, exp: Any = None) -> str:
         return rf"\left[{self.bounds(e)}\right]"

@@ -5,6 +5,7 @@ from __future__ import annotations
 import functools
 from typing import Any
 
+from symgrad.escapes import PythonAction
 from symgrad.lines import warn
 from symgrad.mode import local
 from symgrad.optim.optimizer import Optimizer
@@ -35,7 +36,7 @@ def told(scheduler: Any) -> None:
     if capture is not None:
         groups = [(group, dict(group)) for group in scheduler.optimizer.param_groups]
         capture.record_undo(functools.partial(_put_back, [(vars(scheduler), dict(vars(scheduler))), *groups]))
-        capture.refuse_replay("scheduler.step()")
+        capture.refuse_replay(PythonAction.SCHEDULER_STEP)
 
 
 def _put_back(kept: list[tuple[dict[str, Any], dict[str, Any]]]) -> None:

@@ -56,3 +56,26 @@ def test_python_integers_beyond_64_bits(form, number, backend):
         found = fast(x, number)
         assert found.dtype == wanted.dtype
         assert found.tolist() == wanted.tolist()
+
+
+F = sg.nn.functional
+BESIDE_FLOATS = {
+    "operators": lambda x, n: (x * n, x + n, n - x, x / n, n / x, x > n, (-x) % n, x**-n), "where": lambda x, n: sg.where(x > 1, n, x),
+    "settings": lambda x, n: (sg.add(x, x, alpha=n), sg.addcmul(x, x, x, value=n), x.clamp(min=n), x.var(correction=-n)),
+    "activations": lambda x, n: (F.leaky_relu(-x, n), F.elu(-x, n), F.threshold(x, 5, n), F.softplus(x, n), F.hardtanh(x, -n, n)),
+    "stored": lambda x, n: (x.masked_fill(x > 1, n), F.pad(x, (1, 1), value=n), (x / 0).nan_to_num(posinf=n)),
+    "layers": lambda x, n: (F.layer_norm(x, (2,), eps=n), F.huber_loss(x, x * 2, delta=n)),
+    "loops": lambda x, n: sg.fori_loop(0, 2, lambda i, c: c * n, x),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("number", [2**40])
+@pytest.mark.parametrize("form", BESIDE_FLOATS)
+def test_python_integers_beyond_32_bits_beside_floats(form, number):
+    f = BESIDE_FLOATS[form]
+    fast = sg.compile(lambda x: f(x, number))
+    for dtype in (sg.float32, sg.float64):
+        x = sg.tensor([1.0, 2.0], dtype=dtype)
+        for found, wanted in zip(_flat(fast(x)), _flat(f(x, number)), strict=True):
+            assert found.dtype == wanted.dtype
+            assert sg.allclose(found.double(), wanted.double(), rtol=1e-5)

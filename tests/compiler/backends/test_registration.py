@@ -156,8 +156,8 @@ def test_capabilities_decide_and_not_the_name(donates, pools):
         step = sg.compile(lambda x: (weight.mul_(x), None)[1], backend="mine")
         for _ in range(4):
             step(sg.tensor(2.0))
-        assert (step._latest.pool is not None) is pools
-        assert step._latest.kernel.donated == ((1,) if donates else ())
+        assert (step._latest.runner.pool is not None) is pools
+        assert step._latest.kernel().donated == ((1,) if donates else ())
         assert weight[0, 0].item() == 2.0**4
     finally:
         unregister("mine")

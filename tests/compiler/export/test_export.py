@@ -298,3 +298,37 @@ def test_by_default_numbers_are_not_differentiated_in_a_file_either(tmp_path):
     found = sg.load_compiled(tmp_path / "f.sgx")
     assert [g.tolist() for g in found.grad(x, 0.5)] == [g.tolist() for g in fast.grad(x, 0.5)] == [[1.0, 2.0]]
     assert found.grad(x, 0.5, wrt="s").item() == 5.0
+
+
+def with_defaults(x, rate=0.5, n=2, *, scale=(1.0, 2.0), options={"a": 3.0}, weights=[1.0, 2.0], shift=-0.0):  # noqa: B006
+    return (x * rate * n * scale[0] * scale[1] * options["a"] * weights[1]).sum() + (1 / (x * shift)).sum()
+
+
+@pytest.mark.parametrize(
+    "given",
+    [
+        {}, {"rate": 0.25}, {"scale": (1.5, 2.5)}, {"options": {"a": 1.0}}, {"weights": [4.0, 5.0]}, {"shift": 1.0},
+        {"rate": sg.tensor(2.0), "shift": 1.0},
+    ],
+    ids=str,
+)
+def test_inputs_keep_their_defaults(tmp_path, given):
+    x = sg.tensor([1.0, 2.0])
+    sg.compile(with_defaults).export(tmp_path / "f.sgx", x, **given)
+    loaded = sg.load_compiled(tmp_path / "f.sgx")
+    for kept in ({}, given):
+        assert loaded(x, **kept).item() == pytest.approx(with_defaults(x, **kept).item())
+    found = inspect.signature(loaded).parameters
+    wanted = inspect.signature(with_defaults).parameters
+    assert {name: found[name].default for name in given} == {name: wanted[name].default for name in given}
+
+
+def test_a_default_that_no_file_holds_must_be_passed(tmp_path):
+    def f(x, w=np.ones(2, np.float32)):  # noqa: B008
+        return (x * w).sum()
+
+    sg.compile(f).export(tmp_path / "f.sgx", sg.ones(2), sg.ones(2) * 3)
+    loaded = sg.load_compiled(tmp_path / "f.sgx")
+    assert loaded(sg.ones(2), sg.ones(2)).item() == 2
+    with pytest.raises(TypeError, match="missing a required argument: 'w'"):
+        loaded(sg.ones(2))

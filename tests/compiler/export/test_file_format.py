@@ -13,9 +13,9 @@ import pytest
 
 from symgrad.compiler.export import container, pytree_json
 from symgrad.compiler.export.description import FORMAT, Description, described
-from symgrad.compiler.inputs.pytree import LEAF, flatten
 from symgrad.errors import FileError, TraceError
 from symgrad.ops.spec import Meta
+from symgrad.pytree import LEAF, flatten
 
 # the container
 
@@ -309,6 +309,8 @@ REFUSED = {
     "no results": ({"results": [], "structure": {"tuple": []}}, "its function has no results"),
     "structure": ({"structure": {"leaf": 1}}, "leaves"),
     "kind": ({"parameters": [{"name": "x", "kind": "some", "structure": {"leaf": 0}}]}, "no parameter of Python's"),
+    "a default": ({"parameters": [{"name": "x", "kind": "any", "structure": {"leaf": 0}, "default": {"leaf": 0}}]}, "leaves"),
+    "no default": ({"parameters": [{"name": "x", "kind": "any", "structure": {"leaf": 0}, "default": 3}]}, "a structure is not as"),
     "leaves": ({"parameters": [{"name": "x", "kind": "any", "structure": {"leaf": 0}}]}, "leaves"),
     "names": ({"parameters": [{"name": "x", "kind": "any", "structure": {"leaf": i}} for i in range(2)]}, "none of a Python function"),
 }

@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 
 import symgrad as sg
-from symgrad.compiler.inputs.pytree import flatten
 from symgrad.errors import GraphError
+from symgrad.pytree import flatten
 
 NET = sg.nn.Linear(3, 2).double()
 X, W = sg.tensor([0.5, -1.0, 2.0], dtype=sg.float64), sg.linspace(-1, 1, 6, dtype=sg.float64).reshape(3, 2)

@@ -145,11 +145,11 @@ def test_attributes_are_set_and_deleted_on_the_module():
     assert not hasattr(module, "extra")
     net.weight = nn.Parameter(sg.zeros(3, 2))
     assert module.weight.tolist() == [[0, 0]] * 3
-    net._escapes = 3  # an attribute of the compiled function itself
-    assert net.__dict__["_escapes"] == 3
-    assert not hasattr(module, "_escapes")
-    del net._escapes
-    assert "_escapes" not in net.__dict__
+    net._name = "other"  # an attribute of the compiled function itself
+    assert net.__dict__["_name"] == "other"
+    assert not hasattr(module, "_name")
+    del net._name
+    assert "_name" not in net.__dict__
 
 
 def test_a_compiled_module_is_of_the_class_of_the_module():

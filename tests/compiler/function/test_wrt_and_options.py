@@ -52,9 +52,10 @@ def test_a_truth_value_is_no_position():
 
 def test_what_is_remembered_of_gradients_has_a_limit():
     fast = sg.compile(lambda x: (x * x).sum())
+    fast(X)
     for i in range(300):
-        fast._keep(("x", i), fast._point("grad", (X,), {}, 0))
-        assert len(fast._points) <= 256
+        fast._program_cache.keep_by_types(("x", i), fast._latest)
+        assert len(fast._program_cache.by_types) <= 256
     assert fast.grad(X, wrt=0).tolist() == [2, 4, 6]
 
 
@@ -120,7 +121,7 @@ def test_a_run_that_raises_puts_the_generator_back(backend, monkeypatch):
     fast(X)
     fast(X)
     before = w.tolist()
-    kernel = fast._latest.kernel
+    kernel = fast._latest.kernel()
     with monkeypatch.context() as patch:
         patch.setattr(type(kernel), "launch", fails)
         patch.setattr(fast, "_fast_entries", {})  # which call XLA's executable itself

@@ -125,6 +125,21 @@ def test_a_counter_that_somebody_sets(which):
     assert "counters of steps that were equal are not" in str(function.recompiles())
 
 
+@pytest.mark.parametrize("which", range(3))
+def test_a_counter_that_somebody_sets_is_noticed_on_the_fast_path(which):
+    params = [sg.tensor([1.0, -2.0, 0.5]).requires_grad_() for _ in range(3)]
+    optimizer, step = made(MAKERS["Adam"], params)
+    run, x = sg.compile(step, backend="xla"), sg.tensor(X.astype(np.float32))
+    for _ in range(4):
+        run(x)
+    assert run._fast_entries[1].step is not None
+    assert len(run.recompiles()) == 1
+    counters(optimizer)[which].fill_(0)
+    run(x)
+    assert [t.item() for t in counters(optimizer)] == [1.0 if i == which else 5.0 for i in range(3)]
+    assert "counters of steps that were equal are not" in str(run.recompiles())
+
+
 def test_a_counter_that_the_step_itself_sets():
     def scenario(compiled):
         params = parameters()

@@ -99,6 +99,26 @@ def test_attributes_of_arguments_are_read_again():
     assert str(fast.recompiles()[-1]) == "options.gains.gain: 2.0 -> 3.0"
 
 
+class Computed:
+    """Reads an attribute whose name is nowhere in its code."""
+
+    def __init__(self):
+        self.low, self.choice = 2.0, "lo"
+
+    def __call__(self, x):
+        return x * getattr(self, self.choice + "w")
+
+
+@pytest.mark.parametrize("of", [lambda owner: owner.__call__, lambda owner: owner], ids=["method", "object"])
+def test_attributes_of_computed_names_are_read_again(of):
+    owner = Computed()
+    fast = sg.compile(of(owner))
+    assert fast(sg.ones(1)).item() == 2
+    owner.low = 3.0
+    assert fast(sg.ones(1)).item() == 3
+    assert str(fast.recompiles()[-1]) == "Computed.low: 2.0 -> 3.0"
+
+
 def test_tensors_in_a_list_may_be_exchanged_and_a_log_may_grow():
     weights, log = [sg.ones(2)], []
 

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import array
 import collections
+import contextvars
 import copy
+import ctypes
 import dataclasses
 import enum
 import functools
@@ -12,6 +14,7 @@ import itertools
 import math
 import os
 import random
+import threading
 
 import numpy as np
 import pytest
@@ -173,6 +176,47 @@ def replaced_special_method():
     return lambda x: own(x), lambda: setattr(Own, "__call__", lambda self, x: x * 7)
 
 
+RATE = 1.0
+
+
+class Point(ctypes.Structure):
+    _fields_ = (("x", ctypes.c_int), ("y", ctypes.c_int))
+
+
+def context_variable():
+    rate = contextvars.ContextVar("rate", default=1.0)
+    return lambda x: x * rate.get(), lambda: rate.set(5.0)
+
+
+def list_in_a_context_variable():
+    rate = contextvars.ContextVar("rate")
+    rate.set([1.0])
+    return lambda x: x * rate.get()[0], lambda: rate.get().__setitem__(0, 5.0)
+
+
+def thread_local():
+    local = threading.local()
+    local.rate = 1.0
+    return lambda x: x * local.rate, lambda: setattr(local, "rate", 5.0)
+
+
+def by_globals(read):
+    def make():
+        globals()["RATE"] = 1.0
+        return lambda x: x * read(), lambda: globals().update(RATE=5.0)
+
+    return make
+
+
+def by_environment(read):
+    def make():
+        os.environ.pop("SYMGRAD_TEST-RATE", None)
+        os.environ["SYMGRAD_TEST-RATE"] = "1"
+        return lambda x: x * read(), lambda: os.environ.update({"SYMGRAD_TEST-RATE": "5"})
+
+    return make
+
+
 def cell(before, after, use):
     """A closure cell that gets another value."""
 
@@ -192,7 +236,7 @@ def within(before, change, use):
     """An object that is changed in place."""
 
     def make():
-        value = copy.deepcopy(before)
+        value = copy.copy(before) if isinstance(before, ctypes.Structure.__mro__[1]) else copy.deepcopy(before)
         return lambda x: use(x, value), lambda: change(value)
 
     return make
@@ -300,6 +344,14 @@ FOLLOWED = {
     "__enter__": operand(entered), "super()": operand(lambda x, v: v.forward(x)), "a class method": class_attribute,
     "a bound method by name": bound_by_name, "a partial by name": partial_by_name, "an object in a partial": partial_of_an_object,
     "a method of a list by name": builtin_method_by_name, "an attribute of a function": function_attribute,
+    "a context variable": context_variable, "a list in a context variable": list_in_a_context_variable,
+    "globals()": by_globals(lambda: globals()["RATE"]), "globals().get()": by_globals(lambda: globals().get("RATE", 0)),
+    "os.environ": by_environment(lambda: float(os.environ["SYMGRAD_TEST-RATE"])),
+    "os.getenv": by_environment(lambda: float(os.getenv("SYMGRAD_TEST-RATE", "1"))),
+    "a number of ctypes": within(ctypes.c_double(1), bind("value", 5.0), lambda x, v: x * v.value),
+    "an array of ctypes": within((ctypes.c_int * 2)(1, 1), put(0, 5), lambda x, v: x * v[0]),
+    "a structure of ctypes": within(Point(1, 1), bind("x", 5), lambda x, v: x * v.x),
+    "a thread's own attribute": thread_local, "a rebound list": within(Holder(), bind("many", [5]), lambda x, v: x * v.many[0]),
     "what __init__ reads": made_inside, "a special method of a class": replaced_special_method,
 }  # fmt: skip
 
@@ -503,10 +555,115 @@ def test_an_array_that_is_an_input_is_not_traced_again():
     assert len(fast.recompiles()) == 1
 
 
-def test_not_followed(monkeypatch):
-    """The environment and files are read while a function is traced, and not again: docs/tracing.md says so."""
-    monkeypatch.setenv("RATE", "1")
-    fast = sg.compile(lambda x: x * float(os.environ["RATE"]), backend="numpy")
+def test_not_followed(tmp_path):
+    """Files are read while a function is traced, and not again: docs/tracing.md says so."""
+    file = tmp_path / "rate"
+    file.write_text("1", encoding="utf-8")
+    fast = sg.compile(lambda x: x * float(file.read_text(encoding="utf-8")), backend="numpy")
     fast(sg.ones(2))
-    monkeypatch.setenv("RATE", "5")
+    file.write_text("5", encoding="utf-8")
     assert fast(sg.ones(2)).tolist() == [1, 1]
+
+
+class Rebinding:
+    def __init__(self, value):
+        self.value = value
+
+    def renewed(self, x, renew, number):
+        self.value = renew(self.value)
+        return x * number(self.value)
+
+    def in_two_methods(self, x, renew, number):
+        self.renew(renew)
+        return x * number(self.value)
+
+    def renew(self, renew):
+        self.value = renew(self.value)
+
+    def in_a_branch(self, x, renew, number):
+        if x.ndim > 5:
+            self.value = None
+        before = number(self.value)
+        self.value = renew(self.value)
+        return x * before
+
+    def overwritten(self, x, renew, number):
+        self.value = renew(self.value) if x.ndim > 5 else [x.shape[0]]
+        for _ in range(2):
+            self.value = [len(self.value)]
+        return x * 2
+
+    def logged(self, x, renew, number):
+        self.value.append(1)
+        return x * 2
+
+    def built_anew(self, x, renew, number):
+        self.value = []
+        for _ in range(2):
+            self.value += [1]
+        return x * len(self.value)
+
+
+class RebindingModule(nn.Module):
+    def __init__(self, value):
+        super().__init__()
+        self.value = value
+
+    renewed, in_two_methods, renew = Rebinding.renewed, Rebinding.in_two_methods, Rebinding.renew
+
+    def forward(self, x, renew, number):
+        return self.renewed(x, renew, number)
+
+
+REBOUND = {
+    "a number": (1, lambda v: v + 1, lambda v: v),
+    "a tuple": ((1,), lambda v: (v[0] + 1,), lambda v: v[0]),
+    "a list": ([], lambda v: [*v, 1], len),
+    "a dict": ({"k": 1}, lambda v: {"k": v["k"] + 1}, lambda v: v["k"]),
+    "a frozenset": (frozenset((1,)), lambda v: frozenset((max(v) + 1,)), max),
+    "a list in a tuple": (([1],), lambda v: ([v[0][0] + 1],), lambda v: v[0][0]),
+    "an array": (np.ones(1), lambda v: v + 1, lambda v: float(v[0])),
+    "an object": (Options(1), lambda v: Options(v.rate + 1), lambda v: v.rate),
+}
+
+
+@pytest.mark.parametrize("way", ["renewed", "in_two_methods", "in_a_branch", "module", "a module's method"])
+@pytest.mark.parametrize("name", REBOUND)
+def test_an_attribute_that_the_function_reads_and_rebinds_is_a_warning(name, way):
+    value, renew, number = REBOUND[name]
+    module = RebindingModule(value) if "module" in way else None
+    owner = module or Rebinding(value)
+    method = module if way == "module" else module.renewed if module is not None else getattr(owner, way)
+    fast = sg.compile(lambda x: method(x, renew, number), backend="numpy")
+    with pytest.warns(UserWarning, match="value is changed while the function is traced") as caught:
+        fast(sg.ones(1))
+    assert len(caught) == 1
+
+
+@pytest.mark.parametrize("way", ["overwritten", "logged", "built_anew"])
+def test_an_attribute_that_is_not_read_before_it_is_bound_is_no_warning(way):
+    fast = sg.compile(getattr(Rebinding([1]), way), backend="numpy")
+    assert [fast(sg.ones(3), list, len).tolist() for _ in range(2)] == [[2, 2, 2]] * 2
+
+
+def test_an_attribute_that_is_added_to_is_a_warning():
+    class Adding:
+        value = (1,)
+
+        def __call__(self, x):
+            self.value += (1,)
+            return x * len(self.value)
+
+    with pytest.warns(UserWarning, match="value is changed while the function is traced"):
+        sg.compile(Adding(), backend="numpy")(sg.ones(1))
+
+
+def test_an_attribute_that_is_rebound_to_an_equal_value_is_followed():
+    holder = Rebinding([2.0])
+    fast = sg.compile(lambda x: holder.renewed(x, list, lambda v: v[0]), backend="numpy")
+    assert [fast(sg.ones(1)).item() for _ in range(2)] == [2, 2]
+    assert len(fast.recompiles()) == 1
+    holder.value = [5.0]
+    assert [fast(sg.ones(1)).item() for _ in range(2)] == [5, 5]
+    holder.value[0] = 7.0
+    assert fast(sg.ones(1)).item() == 7

@@ -479,3 +479,20 @@ def test_a_float_leaves_other_objects_their_reflected_operators():
     np.testing.assert_array_equal(fast(sg.ones(2), 1.5).numpy(), [4.5, 4.5])
     with pytest.raises(TypeError):
         fast(sg.ones(2), None)
+
+
+@pytest.mark.parametrize("make", [list, tuple, lambda v: {str(i): x for i, x in enumerate(v)}], ids=["list", "tuple", "dict"])
+def test_many_python_numbers_in_a_container_are_a_warning(make):
+    total = sg.compile(lambda x, w: x * sum(w.values() if isinstance(w, dict) else w), backend="numpy")
+    few, many = make([0.5] * 32), make([0.5] * 33)
+    assert total(sg.ones(1), few).item() == 16
+    with pytest.warns(UserWarning, match=r"argument w of .* has 33 Python numbers.* pass sg.tensor\(list\)") as caught:
+        assert total(sg.ones(1), many).item() == 16.5
+    assert total(sg.ones(2), many).tolist() == [16.5, 16.5]
+    assert len(caught) == 1
+
+
+def test_many_integers_or_a_tensor_of_a_list_are_no_warning():
+    total = sg.compile(lambda x, w: x * sum(w), backend="numpy")
+    assert total(sg.ones(1), [2] * 100).item() == 200
+    assert sg.compile(lambda x, w: x * w.sum(), backend="numpy")(sg.ones(1), sg.tensor([0.5] * 100)).item() == 50

@@ -11,11 +11,11 @@ import numpy as np
 import pytest
 
 import symgrad as sg
-from symgrad.compiler.inputs import pytree
-from symgrad.compiler.inputs.pytree import LEAF, flatten, leaves_like, structure_key, unflatten
+from symgrad import pytree
 from symgrad.compiler.inputs.wrt import guess_wrt, named_arguments, select_wrt, selected_tangents
 from symgrad.compiler.runtime.return_types import array_of, convert_results, kinds_of, returns_arrays
 from symgrad.errors import TraceError
+from symgrad.pytree import LEAF, flatten, leaves_like, structure_key, unflatten
 
 Pair = collections.namedtuple("Pair", "first second")
 

@@ -371,3 +371,19 @@ def test_jitted_functions_that_differ_in_a_constant_are_two():
 def test_static_floats_are_compared_by_their_bits():
     signed = sg.from_jax(lambda x, s: jnp.copysign(x, s), static="s")
     assert [signed(sg.ones(1), s).item() for s in (0.0, -0.0, 0.0, np.float32(-0.0))] == [1, -1, 1, -1]
+
+
+def test_state_that_the_function_closes_over_is_followed():
+    rate, table, numbers = 1.0, {"k": 1}, np.ones(2)
+    f = sg.from_jax(lambda x: x * rate * table["k"] + numbers)
+    fast, x = sg.compile(lambda x: f(x), backend="numpy"), T(1.0, 2.0)
+    assert f(x).tolist() == fast(x).tolist() == [2, 3]
+    rate = 2.0
+    assert f(x).tolist() == fast(x).tolist() == [3, 5]
+    table["k"] = 3
+    assert f(x).tolist() == fast(x).tolist() == [7, 13]
+    numbers[0] = 10
+    assert f(x).tolist() == fast(x).tolist() == [16, 13]
+    assert sg.autograd.grad(f(x).sum(), x)[0].tolist() == [6, 6]
+    rate = 1.0
+    assert sg.autograd.grad(f(x).sum(), x)[0].tolist() == [3, 3]

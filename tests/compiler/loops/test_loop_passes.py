@@ -7,6 +7,7 @@ from doubles import tensor
 import symgrad as sg
 from symgrad.compiler.autodiff import pull as differentiate
 from symgrad.compiler.autodiff.batch import batch
+from symgrad.compiler.autodiff.forward import jvp
 from symgrad.compiler.ir.control_flow import is_control
 from symgrad.compiler.ir.graph import Graph, walk
 from symgrad.compiler.ir.interpret import evaluate
@@ -68,7 +69,7 @@ def same(graph, other, given):
 def test_a_graph_with_loops_put_together_gives_the_same(f):
     graph = traced(f, arguments())
     slopes = differentiate.grad(graph)
-    pushed = differentiate.jvp(graph)
+    pushed = jvp(graph)
     both = Graph(pushed.inputs, (*graph.outputs, *slopes.outputs, *pushed.outputs), pushed.labels)
     given = arrays([*arguments(), *arguments()])
     same(both, verify(merge_loops(both)), given)
@@ -94,7 +95,7 @@ def test_a_loop_that_is_known_to_end_is_not_run_beside_the_scan_of_its_steps():
 
 def test_value_and_tangent_are_one_loop():
     graph = traced(scanned, arguments())
-    pushed = differentiate.jvp(graph)
+    pushed = jvp(graph)
     both = Graph(pushed.inputs, (*graph.outputs, *pushed.outputs), pushed.labels)
     assert count(merge_loops(both)) == 1
 

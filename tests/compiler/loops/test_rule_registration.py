@@ -27,7 +27,7 @@ print({name}({call}))
     ("module", "name", "call", "line"),
     [
         ("pull", "vjp", "graph", "%2 = cos(%w0) : float64[]"),
-        ("pull", "jvp", "graph", "%3 = cos(%w0) : float64[]"),
+        ("forward", "jvp", "graph", "%3 = cos(%w0) : float64[]"),
         ("batch", "batch", "graph, [0], 3", "%1 = sin(%x0) : float64[3]"),
     ],
 )

@@ -15,7 +15,7 @@ from symgrad.compiler.ir.graph import Graph, input_value, literal
 from symgrad.compiler.ir.interpret import evaluate
 from symgrad.compiler.loops.unroll import unroll
 from symgrad.compiler.rewrite.domain import domain, within_domain
-from symgrad.compiler.rewrite.drop_stop_gradients import drop_stop_gradients
+from symgrad.compiler.rewrite.kernel import drop_stop_gradients
 from symgrad.compiler.rewrite.round_constants import fold_constants
 from symgrad.compiler.rewrite.stable import stabilise
 from symgrad.compiler.rewrite.upcast_half import to_float32, widen_half
@@ -278,3 +278,10 @@ def test_the_inverse_of_a_transpose_is_the_transpose_of_the_inverse():
     stacked = input_value(0, (3, 3, 3), np.float64)
     assert xp.inv(xp.transpose(stacked, dim0=0, dim1=1), check=False).op == "inv"
     assert xp.inv(xp.transpose(stacked, dim0=-1, dim1=1), check=False).op == "transpose"
+
+
+def test_an_embedding_that_turns_its_value_is_kept():
+    x = input_value(0, (3,), np.float64)
+    whole, turned = (xp.embed(x, shape=(3,), index=((start, stop, step),)) for start, stop, step in ((0, 3, 1), (2, None, -1)))
+    assert whole is x
+    assert evaluate(Graph([x], [turned]), [np.array([1.0, 2.0, 3.0])])[0].tolist() == [3.0, 2.0, 1.0]

@@ -131,7 +131,7 @@ def test_the_state_itself_as_an_argument_is_read_as_it_is_now(view):
     fast = sg.compile(grow)
     for _ in range(4):
         fast(sg.ones(3)), eager(sg.ones(3))
-    assert fast._fast_entries[1].run_effectful is not None
+    assert fast._fast_entries[1].step is not None
     with pytest.warns(UserWarning, match="x and state share memory"):
         found = fast(state[:] if view else state)
     assert found.tolist() == eager(other[:] if view else other).tolist() == [30.0] * 3
@@ -143,7 +143,7 @@ def test_an_array_of_another_type_is_not_taken_for_one_of_the_last_type():
     fast = sg.compile(grow)
     for _ in range(4):
         fast(np.ones(3, np.float32))
-    assert fast._fast_entries[1].run_effectful is not None
+    assert fast._fast_entries[1].step is not None
     assert fast(np.ones(3)).dtype == np.float64
     assert state.tolist() == [6.0] * 3
 
@@ -155,18 +155,18 @@ def test_an_interrupt_between_run_and_new_values_finishes_the_step(short, monkey
     for _ in range(4):
         fast(x)
         eager(x)
-    path, interrupts = next(iter(fast._effectful.values()))[0], [KeyboardInterrupt]
-    renew = path.pool._gradients.refresh
+    program, interrupts = fast._latest, [KeyboardInterrupt]
+    renew = program.runner.pool._gradients.refresh
 
     def interrupted():
         if interrupts:
             raise interrupts.pop()
         renew()
 
-    monkeypatch.setattr(path.pool._gradients, "refresh", interrupted)
+    monkeypatch.setattr(program.runner.pool._gradients, "refresh", interrupted)
     assert net.weight.grad is not None  # whoever asks may keep it, so there will be another
     entry = fast._fast_entries[1]
-    entry.run_effectful = entry.direct = make_step_fast_path(path, None) if short else None
+    entry.step = make_step_fast_path(program, None) if short else None
     with pytest.raises(KeyboardInterrupt):
         fast(x)
     eager(x)
@@ -234,15 +234,15 @@ def test_a_run_that_fails_gives_everything_back(short):
     after = net.weight.detach().clone()
     net.load_state_dict({"weight": before, "bias": net.bias.detach().clone()})
     fast(x)
-    path = next(iter(fast._effectful.values()))[0]
+    program = fast._latest
 
     def fails(*held):
         raise MemoryError
 
     held = storage_of(net.weight)
-    path.kernel._execute = fails
+    program.runner.kernel._execute = fails
     entry = fast._fast_entries[1]
-    entry.run_effectful = entry.direct = make_step_fast_path(path, None) if short else None
+    entry.step = make_step_fast_path(program, None) if short else None
     with pytest.raises(MemoryError):
         fast(x)
     assert storage_of(net.weight) is held

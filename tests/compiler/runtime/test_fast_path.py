@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 
 import symgrad as sg
+from symgrad.compiler.runtime.fast_path import TargetsByType
 from symgrad.device_tensor import is_on_device, tensor_from_storage
 from symgrad.mode import active_observers
 
@@ -414,3 +415,8 @@ def test_settings_are_compared_by_value_and_objects_by_identity(monkeypatch):
     monkeypatch.setattr(fast, "_dispatch", lambda args, kwargs: "the slow path")
     assert fast(x, int("1000"), mode).tolist() == [2000, 2000]  # an equal number, and another object
     assert fast(x, 1000.0, mode) == fast(x, 1000, other) == "the slow path"
+
+
+def test_a_table_without_targets_misses():
+    """A call in another thread may find the table before its first target is added."""
+    assert TargetsByType().lookup([np.ones(2)]) is None

@@ -8,8 +8,8 @@ from dataclasses import dataclass
 
 import pytest
 
-from symgrad.compiler.inputs.pytree import flatten
 from symgrad.compiler.runtime.leaf_readers import make_reader, read_keywords, read_positional
+from symgrad.pytree import flatten
 
 Pair = collections.namedtuple("Pair", "first second")
 

@@ -287,7 +287,7 @@ def test_new_values_take_the_memory_of_the_old_ones():
         fast(data())
     (aliases,) = re.findall(r"input_output_alias=\{(.*?)\}, entry", fast.hlo())
     found = {(int(out), int(given)) for out, given in re.findall(r"\{(\d+)\}: \((\d+),", aliases)}
-    assert found == {(j, k) for k, _, j in fast._latest.pool._pooled_buffers}
+    assert found == {(j, k) for k, _, j in fast._latest.runner.pool._pooled_buffers}
     assert len(found) >= 5
 
 
@@ -347,7 +347,7 @@ def test_random_numbers_that_were_drawn_in_vain_are_drawn_again(monkeypatch):
     for _ in range(3):
         step(sg.ones(3))
     state, before = sg.get_rng_state().tolist(), noise.tolist()
-    lease = step._latest.pool
+    lease = step._latest.runner.pool
     with monkeypatch.context() as patch:
         patch.setattr(lease, "launch", lambda *args: (_ for _ in ()).throw(MemoryError))
         with pytest.raises(MemoryError):

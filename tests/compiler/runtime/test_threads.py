@@ -16,6 +16,8 @@ import pytest
 import symgrad as sg
 from symgrad import nn, optim
 from symgrad.compiler.backends.source import parsed
+from symgrad.compiler.runtime.buffer_pool import BufferPool
+from symgrad.device_buffers import donations_in_flight
 
 THREADS, CALLS = 8, 500
 
@@ -255,3 +257,67 @@ def test_no_update_of_a_parameter_is_lost(backend):
     for t in threads:
         t.join()
     assert p.min().item() == p.max().item() == 201
+
+
+def step_of(net):
+    opt = optim.SGD(net.parameters(), lr=0.01)
+
+    def step(x):
+        opt.zero_grad()
+        loss = net(x).square().mean()
+        loss.backward()
+        opt.step()
+        return loss
+
+    return step
+
+
+@pytest.mark.parametrize("backend", ["numpy", "xla"])
+@pytest.mark.parametrize("reads", [False, True], ids=["", "reads"])
+@pytest.mark.parametrize("attempt", range(4))
+def test_whole_steps_from_the_first_call_on(backend, reads, attempt):
+    """Threads share the first trace, the second (once there are gradients) and the steps after them; reading a parameter makes its host
+    memory aliased for a while."""
+    net, twin, x = nn.Linear(3, 1), nn.Linear(3, 1), sg.randn(4, 3)
+    twin.load_state_dict(net.state_dict())
+    fast, eager = sg.compile(step_of(net), backend=backend), step_of(twin)
+
+    def work(number):
+        for _ in range(10):
+            fast(x).item()
+            if reads:
+                assert np.isfinite(net.weight.detach().numpy()).all()
+
+    in_threads(work)
+    for _ in range(10 * THREADS):
+        eager(x)
+    for p, q in zip(net.parameters(), twin.parameters(), strict=True):
+        assert abs(p.detach() - q.detach()).max().item() < 1e-6
+
+
+def test_a_commit_that_fails_leaves_no_thread_waiting(monkeypatch):
+    w = sg.ones(3, requires_grad=True)
+    opt = optim.SGD([w], lr=0.1)
+
+    def step():
+        opt.zero_grad()
+        loss = w.square().sum()
+        loss.backward()
+        opt.step()
+        return loss
+
+    fast = sg.compile(step)
+    for _ in range(3):
+        fast()
+    w.detach().numpy()  # the next run has versions to bump
+
+    def fails(pool):
+        raise RuntimeError("the commit failed")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(BufferPool, "_bump_versions", fails)
+        with pytest.raises(RuntimeError, match="the commit failed"):
+            fast()
+    assert donations_in_flight.count == 0
+    assert not donations_in_flight.on_host
+    assert np.isfinite(fast().item())

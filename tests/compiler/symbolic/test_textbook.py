@@ -150,12 +150,12 @@ CASES = {
         [
             "f(x, A) = sum(softplus(A x))",
             "∂f/∂x = Aᵀ sigmoid(A x)",
-            "∂²f/∂x∂x = Aᵀ diag((1 - sigmoid(A x)) ∘ sigmoid(A x)) A",
+            "∂²f/∂x∂x = Aᵀ diag(sigmoid(A x) ∘ sigmoid(-A x)) A",
         ],
         [
             r"f &= \operatorname{sum}\left(\operatorname{softplus}\left(A x\right)\right) \\",
             r"\frac{\partial f}{\partial x} &= A^{\top} \operatorname{sigmoid}\left(A x\right) \\",
-            r"\frac{\partial^{2} f}{\partial x \partial x} &= A^{\top} \operatorname{diag}\left(\left(\mathbf{1} - \operatorname{sigmoid}\left(A x\right)\right) \circ \operatorname{sigmoid}\left(A x\right)\right) A",
+            r"\frac{\partial^{2} f}{\partial x \partial x} &= A^{\top} \operatorname{diag}\left(\operatorname{sigmoid}\left(A x\right) \circ \operatorname{sigmoid}\left(-A x\right)\right) A",
         ],
     ),
     "exponential of a trace": (
@@ -288,12 +288,12 @@ CASES = {
         [
             "f(w, X, y) = sum(softplus(-y ∘ (X w)))",
             "∂f/∂w = -Xᵀ (y ∘ sigmoid(-y ∘ (X w)))",
-            "∂²f/∂w∂w = Xᵀ diag(y^∘2 ∘ (1 - sigmoid(-y ∘ (X w))) ∘ sigmoid(-y ∘ (X w))) X",
+            "∂²f/∂w∂w = Xᵀ diag(y^∘2 ∘ sigmoid(y ∘ (X w)) ∘ sigmoid(-y ∘ (X w))) X",
         ],
         [
             r"f &= \operatorname{sum}\left(\operatorname{softplus}\left(-y \circ \left(X w\right)\right)\right) \\",
             r"\frac{\partial f}{\partial w} &= -X^{\top} \left(y \circ \operatorname{sigmoid}\left(-y \circ \left(X w\right)\right)\right) \\",
-            r"\frac{\partial^{2} f}{\partial w \partial w} &= X^{\top} \operatorname{diag}\left(y^{\circ 2} \circ \left(\mathbf{1} - \operatorname{sigmoid}\left(-y \circ \left(X w\right)\right)\right) \circ \operatorname{sigmoid}\left(-y \circ \left(X w\right)\right)\right) X",
+            r"\frac{\partial^{2} f}{\partial w \partial w} &= X^{\top} \operatorname{diag}\left(y^{\circ 2} \circ \operatorname{sigmoid}\left(y \circ \left(X w\right)\right) \circ \operatorname{sigmoid}\left(-y \circ \left(X w\right)\right)\right) X",
         ],
     ),
     "softmax regression": (

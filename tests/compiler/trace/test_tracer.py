@@ -8,7 +8,8 @@ import numpy as np
 import pytest
 
 import symgrad as sg
-from symgrad.compiler.autodiff.pull import grad, jvp, vjp
+from symgrad.compiler.autodiff.forward import jvp
+from symgrad.compiler.autodiff.pull import grad, vjp
 from symgrad.compiler.inputs.signature import Spec
 from symgrad.compiler.ir.interpret import evaluate
 from symgrad.compiler.ir.printer import text

@@ -18,7 +18,8 @@ from fuzzing.asked import asked, compiled_lives, is_asked
 from fuzzing.program import Leaf, Program, as_called, leaves
 from symgrad.compiler.ir.graph import Graph
 from symgrad.compiler.ir.interpret import evaluate
-from symgrad.mode import Mode, Observer, local
+from symgrad.mode import Mode, local
+from symgrad.observer import Observer
 
 REFUSALS = (
     "a function that returns multiple views", "more than one element of the written-to tensor", "has been modified by an inplace operation",
@@ -181,7 +182,7 @@ class Watch(Observer):
         super().__init__(None)
         self.margin, self.largest = np.inf, 0.0
 
-    def __call__(self, row: Any, args: Any, attrs: Any, result: Any) -> None:
+    def on_op(self, row: Any, args: Any, attrs: Any, result: Any) -> None:
         arrays = [a._array if isinstance(a, sg.Tensor) else a for a in args]
         kinds = {getattr(a, "dtype", np.dtype(float)).kind for a in arrays}
         for r in result if isinstance(result, tuple) else (result,):

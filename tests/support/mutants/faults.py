@@ -1,6 +1,7 @@
 """One-line faults: a line of a file, and the ways in which it can be made wrong.
 
-A fault replaces the text of one node of the syntax tree. Messages are left alone: no test should hold a library to its exact prose.
+A fault replaces the text of one node of the syntax tree. Messages are left alone: no test should hold a library to its exact prose. So are
+changes that change nothing: swapped arguments of a symmetric function, and None for False as a result.
 """
 
 from __future__ import annotations
@@ -25,6 +26,11 @@ _LEFT_ALONE = (
     ast.Import, ast.ImportFrom, ast.Pass, ast.Global, ast.Nonlocal, ast.Raise, ast.Assert,
     ast.ClassDef, ast.FunctionDef, ast.AsyncFunctionDef,
 )  # fmt: skip
+_SYMMETRIC = {
+    "max", "min", "maximum", "minimum", "gcd", "lcm", "result_type", "promote_types", "broadcast_shapes", "array_equal", "shares_memory",
+    "may_share_memory", "logical_and", "logical_or", "logical_xor", "Add", "Max", "Min", "delta", "suppress",
+}  # fmt: skip
+"""Functions whose result does not depend on the order of their arguments."""
 _FUNCTIONS = (ast.FunctionDef, ast.AsyncFunctionDef, ast.Lambda)
 
 
@@ -87,7 +93,7 @@ def _statements(tree: ast.AST) -> Iterator[ast.stmt]:
 
 def _changes(statement: ast.stmt) -> Iterator[tuple[str, ast.stmt | ast.expr, str]]:
     """What is wrong, the node, and the text in its place."""
-    if isinstance(statement, ast.Return) and statement.value is not None and not _is_none(statement.value):
+    if isinstance(statement, ast.Return) and statement.value is not None and not _is_constant(statement.value, None, False):
         yield "result dropped", statement, "return None"
     if isinstance(statement, (ast.AugAssign, ast.Expr, ast.Delete)):
         yield "statement removed", statement, "pass"
@@ -139,7 +145,7 @@ def _variants(node: ast.expr) -> Iterator[tuple[str, ast.expr]]:
             yield "other constant", ast.Constant(not changed.value)
         case ast.Constant(value=int() | float()):
             yield "other constant", ast.Constant(changed.value + 1)
-        case ast.Call(args=[one, other, *rest]) if not any(isinstance(x, ast.Starred) for x in changed.args):
+        case ast.Call(args=[one, other, *rest]) if _is_ordered(changed):
             changed.args = [other, one, *rest]
             yield "arguments swapped", changed
         case ast.Call(keywords=[_, *_]) if changed.keywords[-1].arg not in (None, "strict"):
@@ -147,8 +153,15 @@ def _variants(node: ast.expr) -> Iterator[tuple[str, ast.expr]]:
             yield "keyword dropped", changed
 
 
-def _is_none(node: ast.expr) -> bool:
-    return isinstance(node, ast.Constant) and node.value is None
+def _is_ordered(call: ast.Call) -> bool:
+    """Whether a call whose first two arguments are swapped may mean something else."""
+    name = call.func.id if isinstance(call.func, ast.Name) else call.func.attr if isinstance(call.func, ast.Attribute) else None
+    same = ast.dump(call.args[0]) == ast.dump(call.args[1])
+    return name not in _SYMMETRIC and not same and not any(isinstance(x, ast.Starred) for x in call.args)
+
+
+def _is_constant(node: ast.expr, *values: object) -> bool:
+    return isinstance(node, ast.Constant) and any(node.value is value for value in values)
 
 
 def _is_text(node: ast.BinOp) -> bool:

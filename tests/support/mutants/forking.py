@@ -72,7 +72,7 @@ def plant(path: Path, original: str, faulty: str) -> bool:
         return False
     real = os.path.realpath(path)
     replaced = False
-    for f in [x for x in gc.get_objects() if isinstance(x, FunctionType)]:
+    for f in [x for x in gc.get_objects() if type(x) is FunctionType]:  # isinstance() would ask objects, of which some of PyTorch warn
         for before, after in pairs:
             if f.__code__ == before and os.path.realpath(before.co_filename) == real:
                 if f.__code__.co_freevars != after.co_freevars:
@@ -93,6 +93,14 @@ def import_all() -> None:
                 importlib.import_module(module.name)
 
 
+def require_no_backends() -> None:
+    """Raise if JAX has started: its threads are missing in forks, where its compiler then waits for ever, which would count as noticed."""
+    from jax._src import xla_bridge
+
+    if xla_bridge.backends_are_initialized():
+        raise RuntimeError("a test module starts JAX when it is imported: make its arrays in the tests")
+
+
 class Forking:
     def __init__(self, requests: int, answers: int) -> None:
         self._requests, self._answers = requests, answers
@@ -101,6 +109,7 @@ class Forking:
     @pytest.hookimpl(tryfirst=True)
     def pytest_runtestloop(self, session: Any) -> bool:
         import_all()
+        require_no_backends()
         items = {item.nodeid: item for item in session.items}
         gc.collect()
         gc.freeze()  # forks share memory that the collector does not touch
@@ -143,6 +152,7 @@ class Forking:
         faulty = path.read_text()
         if faulty != request["original"] and not plant(path, request["original"], faulty):
             return NEEDS_PROCESS
+        gc.freeze()  # or each collection would walk, and copy, all that the forks share
         chosen = [items[name] for name in request["tests"] if name in items]
         for item, following in itertools.zip_longest(chosen, chosen[1:]):
             item.ihook.pytest_runtest_protocol(item=item, nextitem=following)  # with what plugins do around a test: marks of warnings

@@ -13,8 +13,8 @@ import numpy as np
 import symgrad as sg
 from symgrad.compiler.ir.graph import Graph
 from symgrad.compiler.trace.journal import Journal
-from symgrad.compiler.trace.tracer import Capture
-from symgrad.escapes import AUTOGRAD_GRAD, BACKWARD, MASK
+from symgrad.compiler.trace.tracer import GraphTracer
+from symgrad.escapes import AUTOGRAD_GRAD, BACKWARD, MASK, Rebinding
 from symgrad.mode import current_capture, local
 from symgrad.ops.promotion import kind
 from symgrad.tensor import Tensor
@@ -132,8 +132,8 @@ def unwatched():
         mode.swap_capture(capture)
 
 
-class Observing(Capture):
-    """The capture of a test body, which is called once: what would have to hold at a later call does not matter."""
+class Observing(GraphTracer):
+    """The tracer of a test body, which is called once: what would have to hold at a later call does not matter."""
 
     session: Session
 
@@ -141,8 +141,8 @@ class Observing(Capture):
         super().__init__(*args)
         self.journal = KeptJournal()
 
-    def __call__(self, row, args, attrs, result) -> None:
-        super().__call__(row, args, attrs, result)
+    def on_op(self, row, args, attrs, result) -> None:
+        super().on_op(row, args, attrs, result)
         self.session.ran(result)
 
     def before_escape(self, t, escape) -> None:
@@ -164,7 +164,7 @@ class Observing(Capture):
         self.session.differentiate = False  # the test would see that its hooks are called once more
         super().on_hook(*args)
 
-    def before_rebind(self, t: Tensor, how: str) -> None:
+    def before_rebind(self, t: Tensor, how: Rebinding) -> None:
         box = self.storages.get(id(_SLOT.__get__(t)))
         if box is None:
             super().on_constant(t)  # no input any more
@@ -174,7 +174,7 @@ class Observing(Capture):
     def guard_module(self, *args) -> None:
         """Modules and optimizers may change as the body likes."""
 
-    def refuse_replay(self, how: str) -> None:
+    def refuse_replay(self, action, owner="") -> None:
         """All is done once."""
 
 

@@ -17,8 +17,7 @@ import pytest
 from under_compiler.observing import Observing, Session, eps_of, observed_reads, unwatched
 
 import symgrad as sg
-from symgrad.compiler.function import compiled as function
-from symgrad.compiler.runtime.effectful_program import EffectfulProgram
+from symgrad.compiler.function import builder
 from symgrad.compiler.trace import trace as tracing
 from symgrad.errors import TraceError
 from symgrad.tensor import Tensor
@@ -71,7 +70,7 @@ def _attempt(body, session: Session) -> None:
     step = compiled._latest
     if step is None:
         raise NotCompiled("tensors share memory that is written to")
-    if isinstance(step, EffectfulProgram) and step.effects.any:
+    if step.runner is not None:
         found = _again(compiled, session)
     _compare(session, found)
 
@@ -106,11 +105,11 @@ def _observing(session: Session):
             session.checks += 1
             return check(sg.compile(func, backend=session.backend), *rest)
 
-    capture, escaped, check = tracing.Capture, function.has_escaped_tensors, gradcheck._check
+    capture, escaped, check = tracing.GraphTracer, builder.has_escaped_tensors, gradcheck._check
     with (
-        mock.patch.object(tracing, "Capture", make),
-        mock.patch.object(function, "has_escaped_tensors", leaves_nothing),
-        mock.patch.object(function, "find_state_guards", return_value=[]),  # Python's state, which a test may change: the body runs once
+        mock.patch.object(tracing, "GraphTracer", make),
+        mock.patch.object(builder, "has_escaped_tensors", leaves_nothing),
+        mock.patch.object(builder, "find_state_guards", return_value=[]),  # Python's state, which a test may change: the body runs once
         mock.patch.object(gradcheck, "_check", check_compiled),
     ):
         yield
@@ -120,7 +119,7 @@ def _again(compiled, session: Session):
     """Take back what the traced call did, and let the kernel do it."""
     after = [(t, *_state(t)) for t in session.inputs if t._base is None]
     session.capture.journal.restore()
-    with mock.patch.object(compiled, "_trace_call", functools.partial(_traced_again, compiled)):
+    with mock.patch.object(builder.ProgramBuilder, "_trace", _traced_again):
         found = compiled()
     for t, values, grad in after:
         now = _state(t)
@@ -132,8 +131,8 @@ def _again(compiled, session: Session):
     return found
 
 
-def _traced_again(compiled, call, **_):
-    raise Different(f"traced again: {compiled._failures(call)}")
+def _traced_again(self, call, **_):
+    raise Different(f"traced again: {self._reasons(call)}")
 
 
 def _state(t: Tensor):

@@ -17,7 +17,7 @@ import pytest
 
 import symgrad as sg
 from symgrad.utils.data import DataLoader, TensorDataset, workers
-from symgrad.utils.data.transfer import INLINE, receive, send
+from symgrad.utils.data.transfer import INLINE, Parcel, receive, send
 
 pytestmark = [
     pytest.mark.filterwarnings("ignore:This DataLoader will create:UserWarning"),
@@ -408,3 +408,16 @@ def assert_gone(pids):
             return
         waited.wait(0.1)
     raise AssertionError(f"still running: {numbers}")
+
+
+@pytest.mark.parametrize(("descriptor", "wanted"), [(-1, []), (0, [0]), (7, [7])])
+def test_a_parcel_closes_its_file_once(monkeypatch, descriptor, wanted):
+    """The first free descriptor is 0 in a process without standard input."""
+    closed = []
+    parcel = Parcel(None)
+    parcel._descriptor = descriptor
+    with monkeypatch.context() as patched:
+        patched.setattr(os, "close", closed.append)
+        parcel.close()
+        parcel.close()
+    assert closed == wanted

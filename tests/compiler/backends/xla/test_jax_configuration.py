@@ -179,3 +179,40 @@ def test_the_search_for_garbage_is_as_it_was(searching, fails, monkeypatch):
     finally:
         (gc.enable if before else gc.disable)()
     assert seen == {"lowered": False, "function": False} | ({} if fails else {"compile": searching})
+
+
+class InterruptedFlag:
+    """JAX's flag, whose context manager is interrupted before it has put the earlier value back, or before it has set the new one."""
+
+    def __init__(self, where):
+        self.local, self.where = None, where
+
+    def get_local(self):
+        return self.local
+
+    def set_local(self, value):
+        self.local = value
+
+    def __call__(self, enabled):
+        self.enabled = enabled
+        return self
+
+    def __enter__(self):
+        self.local = self.enabled
+        if self.where == "enter":
+            raise KeyboardInterrupt
+
+    def __exit__(self, *_):
+        if self.where == "exit":
+            raise KeyboardInterrupt
+        self.local = None
+
+
+@pytest.mark.parametrize("where", ["enter", "exit"])
+def test_an_interrupt_inside_jax_leaves_its_flag_as_it_was(monkeypatch, where):
+    flag = InterruptedFlag(where)
+    monkeypatch.setattr(jax, "enable_x64", flag)
+    with pytest.raises(KeyboardInterrupt):
+        kernels.in_x64(True, lambda: 1)
+    assert flag.enabled is True
+    assert flag.local is None

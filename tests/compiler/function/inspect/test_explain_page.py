@@ -135,8 +135,8 @@ def test_packed_buffers_are_counted():
     for _ in range(2):
         step(sg.ones(5, 3), sg.ones(5, 2))
     assert "buffers" not in rows_of(step, "kernel")
-    step._latest.repack()
-    packing = step._latest.kernel.packing
+    step._latest.runner.repack()
+    packing = step._latest.kernel().packing
     tensors = len(step.graph().inputs), len(step.graph().outputs)
     assert rows_of(step, "kernel")["buffers"] == (
         f"{len(packing.inputs)} for {tensors[0]} tensors that go in, {len(packing.outputs)} for {tensors[1]} that come out"

@@ -101,7 +101,7 @@ def test_amounts_are_readable():
 
 def test_explain_says_it_all(fast):
     page = fast.explain()
-    assert list(page.parts) == ["signature", "formula", "kernel", "cost", "times", "programs", "source"]
+    assert list(page.parts) == ["signature", "formula", "kernel", "cost", "passes", "times", "programs", "source"]
     assert dict(page["signature"].rows) == {"arguments": "x: float32[4, 3], w: float32[3, 2], y: float32[4, 2]", "results": "float32[]"}
     assert {"trace", "XLA"} <= dict(page["times"].rows).keys()
     assert page["source"].text == fast.source()
@@ -113,7 +113,7 @@ def test_explain_says_it_all(fast):
 
 def test_explain_as_html_escapes_what_it_shows(fast):
     html = fast.explain()._repr_html_()
-    assert html.count("<details") == html.count("</details>") == 7
+    assert html.count("<details") == html.count("</details>") == 8
     assert "-&gt; float32[]" in html
     assert html.count("<pre") == html.count("overflow-x: auto") == 3  # long lines make their chapter scroll, not the page
     assert "<lambda>" not in sg.compile(lambda x: x + 1).explain.__doc__

@@ -62,7 +62,7 @@ def test_the_source_has_one_layer_and_a_call_for_each() -> None:
 
 def test_jax_lowers_it_once() -> None:
     step, _, _ = trained("Adam", 2)
-    text = step._latest.kernel.stablehlo()
+    text = step._latest.kernel().stablehlo()
     calls = len(re.findall(r"call @layer", text))
     assert calls >= COUNT - 2
     assert len(re.findall(r"func\.func private @layer", text)) <= 2
@@ -116,6 +116,6 @@ def test_what_is_explained_counts_operations_and_no_calls() -> None:
 
 def test_a_call_says_what_does_not_fit() -> None:
     step, _, _ = trained("SGD", 2)
-    call = next(v for v in step._latest.kernel.graph.values if v.op == "call")
+    call = next(v for v in step._latest.kernel().graph.values if v.op == "call")
     with pytest.raises(sg.errors.GraphError, match=r"the inputs of a function: .* are wanted"):
         call.row.type(*call.args[1:], body=call.attrs["body"])

@@ -52,6 +52,39 @@ def test_the_element_is_what_the_row_computes(name):
             np.testing.assert_allclose(found, wanted, rtol=1e-12, atol=1e-12)
 
 
+def as_booleans(args):
+    return [a.real > 0.2 if isinstance(a, np.ndarray) and a.dtype.kind in "fc" else a for a in args]
+
+
+def accepts_booleans(name):
+    try:
+        return all(evaluate(*one_row(TABLE[name], as_booleans(args), attrs)) for args, attrs in SAMPLES[name])
+    except (TypeError, IndexError, ValueError, RuntimeError):  # the row is for numbers
+        return False
+
+
+@pytest.mark.parametrize("name", sorted(n for n in SAMPLES.keys() & {known for known, _ in ELEMENTS} - {"eye"} if accepts_booleans(n)))
+def test_elements_of_booleans(name):
+    """A condition on indices times a boolean is a boolean: the mask of causal attention is the lower triangle of one."""
+    for args, attrs in SAMPLES[name]:
+        graph, arrays = one_row(TABLE[name], as_booleans(args), attrs)
+        for found, wanted in zip(lower(graph, "index").evaluate(arrays), evaluate(graph, arrays), strict=True):
+            np.testing.assert_allclose(np.asarray(found, float), np.asarray(wanted, float), rtol=1e-12, atol=1e-12)
+
+
+def test_causal_attention():
+    x = sg.tensor(np.random.default_rng(0).normal(size=(1, 3, 4)), requires_grad=True)
+
+    def f(x):
+        y = F.scaled_dot_product_attention(x, x * 2, x + 1, is_causal=True)
+        return (y * y.cos()).sum()
+
+    f(x).backward()
+    value, (gradient,) = sg.derive(f)(x.detach())(x.detach())
+    np.testing.assert_allclose(value, f(x).detach(), rtol=1e-12)
+    np.testing.assert_allclose(gradient, x.grad, rtol=1e-11)
+
+
 @pytest.mark.parametrize("count", [1, 2, 4])
 def test_elements_of_a_stack_come_from_each_of_its_tensors(count):
     arrays = [np.full((2, 3), n + 0.5) for n in range(count)]

@@ -1,0 +1,1 @@
+"""Algebra on graphs: the index normal form, and the order of contractions."""
