@@ -7,6 +7,7 @@ import statistics
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from typing import Any
 
 import numpy as np
 
@@ -41,7 +42,14 @@ class Result:
 
 def arrays(value: object) -> list[np.ndarray]:
     items = value if isinstance(value, (list, tuple)) else [value]
-    return [np.asarray(item) for item in items]
+    return [np.asarray(_nonzeros(item) if hasattr(item, "tocsr") else item) for item in items]
+
+
+def _nonzeros(matrix: Any) -> object:
+    """Return the values of a sparse matrix, row by row."""
+    rows = matrix.tocsr()
+    rows.sort_indices()
+    return rows.data
 
 
 def check(task: Task) -> None:

@@ -1,4 +1,4 @@
-"""Run the benchmarks and print their table: `python benchmarks/run.py [chains|networks|kernels|calls|backends|formulas|...]`.
+"""Run the benchmarks and print their table: `python benchmarks/run.py [chains|networks|kernels|algebra|calls|backends|formulas|...]`.
 
 `--docs` writes docs/benchmarks.md.
 """
@@ -57,5 +57,5 @@ def main(names: list[str]) -> None:
 
 if __name__ == "__main__":
     one_core()
-    everything = ["chains", "networks", "kernels", "calls", "backends", "formulas", "compiling", "memory", "imports"]
+    everything = ["chains", "networks", "kernels", "algebra", "calls", "backends", "sparse", "formulas", "compiling", "memory", "imports"]
     main([name for name in sys.argv[1:] if not name.startswith("-")] or everything)
