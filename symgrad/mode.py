@@ -70,6 +70,18 @@ class SharedCounter:
         self.count = 0
 
 
+class NoFastPaths:
+    """Context manager during which no thread begins the fast path of a compiled function: its runs would mix with the effects of a trace."""
+
+    def __enter__(self) -> None:
+        with _observers_lock:
+            active_observers.count += 1
+
+    def __exit__(self, *error: object) -> None:
+        with _observers_lock:
+            active_observers.count -= 1
+
+
 guard_epoch = SharedCounter()
 """Bumped whenever something that compiled programs hold fixed may have changed: the contents of modules, tensor types, requires_grad."""
 active_observers = SharedCounter()

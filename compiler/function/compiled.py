@@ -34,7 +34,7 @@ from symgrad.device_buffers import donations_in_flight
 from symgrad.device_tensor import restore_residency
 from symgrad.errors import GraphError, TraceError
 from symgrad.graph import next_sequence
-from symgrad.mode import compiled_functions, local
+from symgrad.mode import NoFastPaths, compiled_functions, local
 from symgrad.pytree import flatten
 from symgrad.tensor import Tensor, wrap
 from symgrad.views import protect
@@ -128,9 +128,9 @@ class Compiled(DerivativeMethods, Inspection, FunctionWrapper):
         if found is not CACHE_MISS:
             return found
         traces = len(self.traces.records)
-        with self._program_builder.lock, compiling(self._name, self.options.verbose):
+        with self._program_builder.lock, compiling(self._name, self.options.verbose), NoFastPaths():
             if donations_in_flight.count:
-                donations_in_flight.wait()  # for fast paths of other threads, which are not taken while a function is traced
+                donations_in_flight.wait()  # for runs on the fast path that other threads have begun
             if len(self.traces.records) > traces:  # another thread has traced the function meanwhile
                 found = self._run_known(call, types, None)
                 if found is not CACHE_MISS:

@@ -28,6 +28,7 @@ from symgrad.device_buffers import (
     storage_lock,
 )
 from symgrad.device_tensor import bump_version, is_donation_in_flight, is_on_device, is_unaliased, move_to_pool, pooled_tensor, storage_of
+from symgrad.mode import active_observers
 from symgrad.tensor import Tensor
 
 TensorsByPosition = Mapping[int, Sequence[Tensor]]
@@ -75,7 +76,7 @@ class BufferPool:
         found = [] if found is None else found
         in_flight: list[bool] = []
         try:
-            self._take_buffers(operands, in_flight)
+            self._take_buffers(operands, in_flight, execute is not None)
             if execute is None:
                 self.kernel.launch(operands, found)
             else:
@@ -108,10 +109,12 @@ class BufferPool:
             raise
         return new
 
-    def _take_buffers(self, operands: list[Any], in_flight: list[bool]) -> None:
+    def _take_buffers(self, operands: list[Any], in_flight: list[bool], on_fast_path: bool) -> None:
         """Fill the trailing slots of `operands` with the pooled buffers, and put placeholders in their place."""
         pooled_buffers = self._pooled_buffers
         with storage_lock:
+            if on_fast_path and active_observers.count:  # checked under the lock: whoever traces counts first, and then waits for this run
+                raise DonatedError("another thread traces a function")
             if not self.state.intact:
                 self._readmit(operands)
             for k, pooled, _ in pooled_buffers:

@@ -6,6 +6,7 @@ import gc
 import logging
 import sys
 import threading
+import time
 import warnings
 import weakref
 
@@ -17,6 +18,7 @@ import symgrad as sg
 from symgrad import nn, optim
 from symgrad.compiler.backends.source import parsed
 from symgrad.compiler.runtime.buffer_pool import BufferPool
+from symgrad.compiler.runtime.step_fast_path import StepFastPath
 from symgrad.device_buffers import donations_in_flight
 
 THREADS, CALLS = 8, 500
@@ -293,6 +295,46 @@ def test_whole_steps_from_the_first_call_on(backend, reads, attempt):
         eager(x)
     for p, q in zip(net.parameters(), twin.parameters(), strict=True):
         assert abs(p.detach() - q.detach()).max().item() < 1e-6
+
+
+def test_no_run_begins_on_the_fast_path_during_a_trace(monkeypatch):
+    """The paused thread has found its fast path before the other one traces; its run must not change what the trace has read."""
+    w, found, traced = sg.ones(3, requires_grad=True), threading.Event(), threading.Event()
+    opt = optim.SGD([w], lr=0.1)
+
+    def let_the_other_run():
+        traced.set()
+        time.sleep(0.3)
+
+    def step(x):
+        opt.zero_grad()
+        loss = (w * w).sum() + 0 * x.sum()
+        if len(x) == 5:
+            let_the_other_run()
+        loss.backward()
+        opt.step()
+        return loss
+
+    def paused_read(self, *args):
+        result = read(self, *args)
+        if threading.current_thread() is other:
+            found.set()
+            traced.wait(10)
+        return result
+
+    fast = sg.compile(step, backend="xla")
+    kept = []
+    for _ in range(4):
+        fast(sg.ones(2))
+        kept.append(w.detach().numpy())  # aliased host memory, for which no placeholder stands during a run
+    read = StepFastPath._read
+    monkeypatch.setattr(StepFastPath, "_read", paused_read)
+    other = threading.Thread(target=lambda: fast(sg.ones(2)))
+    other.start()
+    assert found.wait(10)
+    fast(sg.ones(5))
+    other.join()
+    np.testing.assert_allclose(w.detach().numpy(), 0.8**6, rtol=1e-5)
 
 
 def test_a_commit_that_fails_leaves_no_thread_waiting(monkeypatch):
