@@ -146,7 +146,8 @@ class DeviceTensor(Tensor):
 
     @property
     def __class__(self) -> Any:
-        return _host_classes[type(self)]  # the class that users see
+        cls = type(self)
+        return _host_classes.get(cls, cls)  # the class that users see; another thread may have moved the tensor to the host
 
     @__class__.setter
     def __class__(self, cls: type) -> None:

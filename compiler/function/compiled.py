@@ -129,8 +129,10 @@ class Compiled(DerivativeMethods, Inspection, FunctionWrapper):
             return found
         traces = len(self.traces.records)
         with self._program_builder.lock, compiling(self._name, self.options.verbose), NoFastPaths():
-            if donations_in_flight.count:
-                donations_in_flight.wait()  # for runs on the fast path that other threads have begun
+            with donations_in_flight.lock:  # a run that has not seen this trace counts itself under the lock
+                running = donations_in_flight.count
+            if running:
+                donations_in_flight.wait()
             if len(self.traces.records) > traces:  # another thread has traced the function meanwhile
                 found = self._run_known(call, types, None)
                 if found is not CACHE_MISS:
