@@ -71,7 +71,7 @@ class SharedCounter:
 
 
 class NoFastPaths:
-    """Context manager during which no thread begins the fast path of a compiled function: its runs would mix with the effects of a trace."""
+    """Context manager during which no thread begins a fast path of compiled functions: its runs would mix with the effects of a trace."""
 
     def __enter__(self) -> None:
         with _observers_lock:
