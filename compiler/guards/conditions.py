@@ -20,6 +20,8 @@ class ArgumentValues:
 
     def __init__(self, leaves: Sequence[Any]) -> None:
         self.leaves = leaves
+        self.known: dict[int, Any] = {}
+        """The results for forms of symbolic scalars: conditions share parts."""
 
     def __call__(self, value: Value) -> Any:
         """Return the number that a call passes for an input."""

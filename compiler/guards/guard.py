@@ -62,7 +62,10 @@ class Guards:
         for read, value in self.other_guards:
             if read() != value:
                 return False
-        return not self.scalar_conditions or all(c.holds(ArgumentValues(leaves)) for c in self.scalar_conditions)
+        if not self.scalar_conditions:
+            return True
+        arguments = ArgumentValues(leaves)
+        return all(c.holds(arguments) for c in self.scalar_conditions)
 
     def explain_failure(self, leaves: Sequence[Any] = ()) -> str | None:
         """A description of the first guard that fails, such as `training: True -> False`; None if all hold."""

@@ -20,7 +20,7 @@ from symgrad.ops.infix import install
 from symgrad.ops.namespace import namespace
 from symgrad.ops.promotion import FLOAT32, compute_type, kind
 from symgrad.ops.spec import Row
-from symgrad.ops.symbolic_scalar import SymbolicScalar, is_symbolic_scalar
+from symgrad.ops.symbolic_scalar import ScalarForm, SymbolicScalar, is_symbolic_scalar, walk_form
 from symgrad.ops.table import TABLE
 from symgrad.ops.variants import is_half, rounds_number
 
@@ -158,12 +158,20 @@ def symbolic_scalar_value(x: SymbolicScalar) -> Value:
 
 
 def _computed(form: Any, dtype: Any) -> Value:
-    if isinstance(form, Value):
-        return form if form.dtype == dtype else apply(TABLE["cast"], (form,), {"dtype": dtype})
-    if not isinstance(form, tuple):
-        return literal(form, dtype)
-    name, *operands = form
-    return apply(TABLE[name], tuple(_computed(x, dtype) for x in operands), {})  # type: ignore[no-any-return]
+    """Return the value of a form, in which every part is computed in type `dtype`."""
+
+    def leaf(x: Any) -> Value | None:
+        if isinstance(x, ScalarForm):
+            return x.values.get(dtype)
+        if not isinstance(x, Value):
+            return literal(x, dtype)
+        return x if x.dtype == dtype else apply(TABLE["cast"], (x,), {"dtype": dtype})
+
+    def applied(part: ScalarForm, operands: list[Value]) -> Any:
+        part.values[dtype] = value = apply(TABLE[part.name], tuple(operands), {})
+        return value
+
+    return walk_form(form, {}, leaf, applied)  # type: ignore[no-any-return]
 
 
 def _unspread(args: tuple[Any, ...], shape: tuple[int, ...]) -> tuple[Any, ...]:

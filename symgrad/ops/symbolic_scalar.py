@@ -12,8 +12,8 @@ from __future__ import annotations
 
 import math
 import operator
-from collections.abc import Callable, Sequence
-from typing import Any
+from collections.abc import Callable
+from typing import Any, Protocol
 
 import numpy as np
 
@@ -27,12 +27,46 @@ _PREDICATES: dict[str, Callable[..., Any]] = {
     "bool": bool, "int": int, "floor": math.floor, "ceil": math.ceil, "round": round, "kind": type, "itself": lambda x: x,
 }  # fmt: skip
 _SYMBOLS = {"lt": "<", "le": "<=", "gt": ">", "ge": ">=", "eq": "==", "ne": "!="}
+_LONGEST_OPERAND = 100
+"""Characters of an operand in the text of a condition."""
 _SYMBOLS |= {"add": "+", "sub": "-", "mul": "*", "div": "/", "pow": "**"}
 
 
+class ScalarForm:
+    """How a symbolic scalar is computed: the name of a row, and its operands, which are forms, inputs and Python numbers.
+
+    Operands are shared: Newton's method on a float uses each iterate three times. `walk_form` computes them once.
+    """
+
+    __slots__ = ("name", "operands", "values")
+
+    def __init__(self, name: str, *operands: Any) -> None:
+        self.name, self.operands = name, operands
+        self.values: dict[Any, Any] = {}
+        """The graph values of this form by dtype, once they were created."""
+
+
+def walk_form(form: Any, known: dict[int, Any], leaf: Callable[[Any], Any], apply: Callable[[ScalarForm, list[Any]], Any]) -> Any:
+    """Return the result for a form, each part of it once and without recursion: `leaf(part)`, or `apply(part, results of its operands)`
+    for a ScalarForm for which `leaf` returns None. `known` maps the ids of parts to results, and is filled."""
+    waiting = [form]
+    while waiting:
+        part = waiting[-1]
+        if id(part) not in known:
+            result = leaf(part)
+            if result is None:
+                missing = [x for x in part.operands if id(x) not in known]
+                if missing:
+                    waiting += missing
+                    continue
+                result = apply(part, [known[id(x)] for x in part.operands])
+            known[id(part)] = result
+        waiting.pop()
+    return known[id(form)]
+
+
 class SymbolicScalar:
-    """A number and its form: an input (any object that the function `inputs` of `evaluate` accepts), or the name of a row with its
-    operands."""
+    """A number and its form: an input (an object that `ScalarInputs` maps to a number), or a ScalarForm."""
 
     __slots__ = ("_add_condition", "form", "number", "value")
 
@@ -108,6 +142,14 @@ def make_symbolic_scalar(number: Any, form: Any, add_condition: Callable[[Scalar
     return (SymbolicInt if isinstance(number, int) else SymbolicScalar)(number, form, add_condition)
 
 
+class ScalarInputs(Protocol):
+    """Other numbers for the inputs of conditions: calling it with an input returns its number. `known` has the results for forms."""
+
+    known: dict[int, Any]
+
+    def __call__(self, value: Any, /) -> Any: ...
+
+
 class ScalarCondition:
     """A predicate on symbolic scalars, with its outcome during the trace. Outcomes are compared by type and bits."""
 
@@ -116,11 +158,11 @@ class ScalarCondition:
         self.operands = tuple(_bare(x) for x in operands)
         self.expected = _PREDICATES[predicate](*(x.number if is_symbolic_scalar(x) else x for x in operands))
 
-    def holds(self, inputs: Callable[[Any], Any]) -> bool:
+    def holds(self, inputs: ScalarInputs) -> bool:
         """True if the outcome is the same for the numbers that `inputs` returns."""
         return _same_bits(self.evaluate(inputs), self.expected)
 
-    def evaluate(self, inputs: Callable[[Any], Any]) -> Any:
+    def evaluate(self, inputs: ScalarInputs) -> Any:
         """Return the outcome for other numbers; an exception that Python raises is an outcome too."""
         try:
             return _PREDICATES[self.predicate](*(evaluate(form, inputs) for form in self.operands))
@@ -146,25 +188,30 @@ def _bare(x: Any) -> Any:
     return x.form if is_symbolic_scalar(x) else x
 
 
-def evaluate(form: Any, inputs: Callable[[Any], Any]) -> Any:
+def evaluate(form: Any, inputs: ScalarInputs) -> Any:
     """Return the number that a form evaluates to, computed as Python does."""
-    if type(form) in _NUMBERS:
-        return form
-    if not isinstance(form, tuple):
-        return inputs(form)
-    name, *operands = form
-    numbers: Sequence[Any] = [evaluate(x, inputs) for x in operands]
-    return _UNARY[name](*numbers) if name in _UNARY else _BINARY[name](*numbers)
+
+    def leaf(x: Any) -> Any:
+        return x if type(x) in _NUMBERS else None if type(x) is ScalarForm else inputs(x)
+
+    def apply(part: ScalarForm, numbers: list[Any]) -> Any:
+        return (_UNARY if part.name in _UNARY else _BINARY)[part.name](*numbers)
+
+    return walk_form(form, inputs.known, leaf, apply)
 
 
 def _text(form: Any, name: Callable[[Any], str]) -> str:
-    if type(form) in _NUMBERS:
-        return repr(form)
-    if not isinstance(form, tuple):
-        return name(form)
-    head, *operands = form
-    words = [_text(x, name) for x in operands]
-    return f"{head}({words[0]})" if head in _UNARY else f"({words[0]} {_SYMBOLS[head]} {words[1]})"
+    """Format a form. Parts that are long are shown as `...`: their texts grow exponentially where operands are shared."""
+
+    def leaf(x: Any) -> str | None:
+        return repr(x) if type(x) in _NUMBERS else None if type(x) is ScalarForm else name(x)
+
+    def apply(part: ScalarForm, words: list[str]) -> str:
+        words = [word if len(word) <= _LONGEST_OPERAND else "..." for word in words]
+        return f"{part.name}({words[0]})" if part.name in _UNARY else f"({words[0]} {_SYMBOLS[part.name]} {words[1]})"
+
+    text: str = walk_form(form, {}, leaf, apply)
+    return text
 
 
 def _number_of(x: Any) -> Any:
@@ -178,7 +225,7 @@ def _carried(name: str, x: Any, y: Any) -> Any:
         return NotImplemented
     one = x if is_symbolic_scalar(x) else y
     number = _BINARY[name](a, b)
-    result = make_symbolic_scalar(number, (name, _bare(x), _bare(y)), one._add_condition)
+    result = make_symbolic_scalar(number, ScalarForm(name, _bare(x), _bare(y)), one._add_condition)
     if name in ("div", "pow"):  # division by zero raises, and roots of negative numbers are complex
         result.guard("kind")
     return result
@@ -206,7 +253,7 @@ def _install_alone(name: str) -> None:
     def alone(self: SymbolicScalar) -> Any:
         if isinstance(self.number, complex) and name == "abs":  # the result is real, its operand complex
             return abs(self.specialize())
-        return make_symbolic_scalar(_UNARY[name](self.number), (name, self.form), self._add_condition)
+        return make_symbolic_scalar(_UNARY[name](self.number), ScalarForm(name, self.form), self._add_condition)
 
     setattr(SymbolicScalar, f"__{name}__", alone)
 
