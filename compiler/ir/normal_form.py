@@ -9,7 +9,8 @@ A node is a value of a graph, an application that is about to become one, or a p
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import itertools
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
@@ -22,6 +23,9 @@ _ROOTS = {"square": 2, "sqrt": 0.5, "rsqrt": -0.5, "reciprocal": -1}
 _DIFFERENCES = {"add": (1, 1), "sub": (1, -1), "rsub": (-1, 1)}
 _NUMBERS = (int, float, complex)
 _QUOTIENTS = {"mul": (1, 1), "div": (1, -1), "rdiv": (-1, 1)}
+_MOST_OPENED = 100
+"""Nodes that are taken apart for one form; the rest stays whole. No rule has a pattern of that size, and in x = x + 0.5 * x, repeated n
+times, there are 3ⁿ addends."""
 
 Number = Callable[[Any], Any]
 Factors = tuple[tuple[Any, Any], ...]
@@ -77,11 +81,14 @@ def normal_form(node: Any, number: Number, exp: Callable[[Any], Any]) -> NormalF
     constant: Any = 0
     terms: list[Term] = []
     stack: list[tuple[Any, Any]] = [(node, 1)]
+    opened = itertools.count()
     while stack:
         x, c = stack.pop()
         value = number(x)
         if value is not None:
             constant += c * value
+        elif next(opened) >= _MOST_OPENED:
+            terms.append(Term(c, ((x, 1),), x, c))
         elif x.op in _DIFFERENCES:
             stack += [(a, c * sign) for a, sign in zip(x.args, _DIFFERENCES[x.op], strict=True)][::-1]
         elif x.op == "neg":
@@ -90,7 +97,7 @@ def normal_form(node: Any, number: Number, exp: Callable[[Any], Any]) -> NormalF
             constant -= c
             terms.append(Term(c, ((exp(x), 1),)))
         else:
-            factor, bases = _factors(x, number)
+            factor, bases = _factors(x, number, opened)
             base, power = bases[0] if len(bases) == 1 else (x, 0)
             if base is not x and base.op in SUMS and isinstance(power, _NUMBERS) and power == 1:  # 2 * (1 + x) -> 2 + 2 * x
                 stack.append((base, c * factor))
@@ -99,8 +106,8 @@ def normal_form(node: Any, number: Number, exp: Callable[[Any], Any]) -> NormalF
     return NormalForm(constant, tuple(terms))
 
 
-def _factors(node: Any, number: Number) -> tuple[Any, Factors]:
-    """Return the coefficient and the bases with their powers of a product."""
+def _factors(node: Any, number: Number, opened: Iterator[int]) -> tuple[Any, Factors]:
+    """Return the coefficient and the bases with their powers of a product. `opened` counts the nodes that were taken apart."""
     coefficient: Any = 1
     powers: dict[int, list[Any]] = {}
     stack: list[tuple[Any, Any]] = [(node, 1)]
@@ -111,6 +118,8 @@ def _factors(node: Any, number: Number) -> tuple[Any, Factors]:
             powers.setdefault(id(x), [x, 0])[1] += power
         elif value is not None and (value != 0 or power > 0):
             coefficient *= value**power if power > 0 else 1 / value**-power
+        elif next(opened) >= _MOST_OPENED:
+            powers.setdefault(id(x), [x, 0])[1] += power
         elif x.op == "neg":
             coefficient *= -1 if power % 2 else 1
             stack.append((x.args[0], power))
