@@ -1,11 +1,14 @@
 """The order of a contraction: which two operands are multiplied next, by the number of operations.
 
 Operands are sets of labels. Up to a few operands the order is optimal (dynamic programming over subsets); above that, operands whose
-labels another one has are multiplied into it first, and opt_einsum's dynamic programming orders the rest.
+labels another one has are multiplied into it first, and opt_einsum orders the rest: by dynamic programming, or greedily if many operands
+share a label, since dynamic programming takes exponential time then.
 """
 
 from __future__ import annotations
 
+import itertools
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence, Set
 
 from symgrad.compiler.algebra.affine import Label
@@ -93,20 +96,22 @@ def _path(everything: int, splits: Mapping[int, int], count: int) -> Path:
 
 
 def _absorbed(operands: Sequence[Set[Label]]) -> tuple[int, int] | None:
-    """Return a pair of which one has all labels of the other, and more: path searches are slow with labels that many operands share."""
+    """Return a pair of which one has all labels of the other: path searches are slow with labels that many operands share."""
     for i, x in enumerate(operands):
         for j, y in enumerate(operands):
-            if i != j and x < y:
+            if i != j and x <= y:
                 return min(i, j), max(i, j)
     return None
 
 
 def _opt_einsum(operands: Sequence[Set[Label]], sizes: Mapping[Label, int], kept: Set[Label]) -> Path:
-    from opt_einsum.paths import DynamicProgramming
+    from opt_einsum.paths import DynamicProgramming, greedy
 
     names = {label: chr(192 + n) for n, label in enumerate(sorted({x for s in operands for x in s}, key=lambda x: x.serial))}
     inputs = [frozenset(names[x] for x in s) for s in operands]
-    found = DynamicProgramming()(inputs, frozenset(names[x] for x in kept if x in names), {names[x]: sizes[x] for x in names})
+    readers = Counter(itertools.chain.from_iterable(inputs))
+    search = greedy if max(readers.values(), default=0) > _OPTIMAL else DynamicProgramming()
+    found = search(inputs, frozenset(names[x] for x in kept if x in names), {names[x]: sizes[x] for x in names})
     path: Path = []
     count = len(operands)
     for step in found:
