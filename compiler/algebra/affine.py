@@ -17,6 +17,10 @@ class NotAffine(Exception):  # a refusal that the pass catches, never an error t
     """An expression has no index normal form, or one that ordinary rows cannot express: the values stay as they are."""
 
 
+class TooLarge(NotAffine):
+    """A normal form with more terms or factors than are worth handling."""
+
+
 class Label:
     """An index that runs from 0 to size - 1."""
 

@@ -11,10 +11,11 @@ diagonal, (i, i + 1) beside it, (i, j) in a full matrix, (idx[k], idx[k]) for a 
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import functools
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from symgrad.compiler.algebra.affine import Affine, Label, NotAffine
+from symgrad.compiler.algebra.affine import Affine, Label, NotAffine, TooLarge
 from symgrad.compiler.algebra.eliminate import eliminate, like_terms
 from symgrad.compiler.algebra.expand import SOURCES, STRUCTURAL, Expansion, expand, is_linear
 from symgrad.compiler.algebra.namespace import Labels
@@ -77,6 +78,14 @@ def matrix_terms(value: Value, direction: Value) -> list[MatrixTerm]:
     moving = dependents(order, [direction])
     if value not in moving:
         return []
+    try:
+        return _matrix_terms(value, direction, moving)
+    except TooLarge:
+        combined = with_summed_slopes(value, order, moving)
+        return _matrix_terms(combined, direction, dependents(toposort((combined,)), [direction]))
+
+
+def _matrix_terms(value: Value, direction: Value, moving: set[Value]) -> list[MatrixTerm]:
     expanded = expand(value, lambda labels: _Expansion(labels, moving))
     row = input_value(-1, value.shape, value.dtype)
     terms: list[Term] = []
@@ -160,6 +169,46 @@ def _slopes(v: Value, moving: set[Value]) -> list[tuple[int, Value]]:
     if set(places.values()) & set(toposort(slopes)):
         raise NotAffine(f"{v.op} is not linear")
     return list(zip(places, slopes, strict=True))
+
+
+def with_summed_slopes(value: Value, order: Iterable[Value], moving: set[Value]) -> Value:
+    """Return a value that is linear in the direction with each chain of elementwise rows as one slope times its start: cos(y) (v + y v)
+    as (cos(y) + cos(y) y) v.
+
+    Expanded, n such rows in a row have up to 2ⁿ terms, all at the same place. Their sum is one array, so it shows less structure than the
+    terms do: `matrix_terms` uses it for what has too many terms only.
+    """
+    slopes: dict[Value, dict[Value, Value | None]] = {}
+    for v in order:
+        if v not in moving:
+            continue
+        if v.row is None:
+            if v.op != INPUT:
+                raise NotAffine(v.op)
+            slopes[v] = {v: None}
+        elif v.row.elementwise and all(a.dtype == v.dtype for a in v.args if a in moving):
+            slopes[v] = _summed_slopes(v, moving, slopes)
+        else:
+            args = tuple(_combined(a, slopes[a]) if a in moving else a for a in v.args)
+            slopes[v] = {apply(v.row, args, dict(v.attrs)): None}
+    return _combined(value, slopes[value])
+
+
+def _summed_slopes(v: Value, moving: set[Value], slopes: Mapping[Value, dict[Value, Value | None]]) -> dict[Value, Value | None]:
+    """Return an elementwise application as slopes by the values where its chains start; None is the slope 1."""
+    total: dict[Value, Value | None] = {}
+    for i, slope in _slopes(v, moving):
+        a = v.args[i]
+        starts = slopes[a] if a.shape == v.shape else {xp.expand(_combined(a, slopes[a]), shape=v.shape): None}
+        for start, before in starts.items():
+            new = slope if before is None else xp.mul(slope, before)
+            total[start] = xp.add(total[start], new) if start in total else new
+    return total
+
+
+def _combined(v: Value, slopes: Mapping[Value, Value | None]) -> Value:
+    terms = [start if slope is None else xp.mul(slope, start) for start, slope in slopes.items()]
+    return functools.reduce(xp.add, terms)
 
 
 def has_structure(v: Value) -> bool:

@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 from fractions import Fraction
 from typing import Any
 
-from symgrad.compiler.algebra.affine import Affine, Label, NotAffine
+from symgrad.compiler.algebra.affine import Affine, Label, TooLarge
 from symgrad.compiler.ir.graph import Value
 
 MAX_TERMS = 256
@@ -85,7 +85,7 @@ class Expression:
     def __mul__(self, other: Any) -> Expression:
         right = Expression.of(other).terms
         if len(self.terms) * len(right) > MAX_TERMS:
-            raise NotAffine("too many terms")
+            raise TooLarge("too many terms")
         return Expression(_product(a, b) for a in self.terms for b in right)
 
     __rmul__ = __mul__
@@ -102,12 +102,12 @@ def coefficient_of(x: Any) -> Coefficient:
 
 def _product(a: Term, b: Term) -> Term:
     if len(a.factors) + len(b.factors) > MAX_FACTORS:
-        raise NotAffine("too many factors")
+        raise TooLarge("too many factors")
     factors, deltas, brackets = a.factors + b.factors, a.deltas + b.deltas, a.brackets + b.brackets
     return Term(a.coefficient * b.coefficient, factors, deltas, brackets, a.bound | b.bound)
 
 
 def _bounded(terms: list[Term]) -> list[Term]:
     if len(terms) > MAX_TERMS:
-        raise NotAffine("too many terms")
+        raise TooLarge("too many terms")
     return terms

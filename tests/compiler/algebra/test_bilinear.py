@@ -7,6 +7,7 @@ import pytest
 from matrix_programs import HESSIANS, JACOBIANS, M, graph_of, x
 from matrix_terms import dense
 
+import symgrad as sg
 from symgrad.compiler.algebra.affine import NotAffine
 from symgrad.compiler.algebra.bilinear import hessian_terms, jacobian_terms
 from symgrad.compiler.autodiff.jacobian import hessian, jacobian
@@ -57,3 +58,36 @@ def test_what_has_no_normal_form_is_refused():
     graph = graph_of(lambda x: (x.cumsum(0) ** 3).sum(), x)
     with pytest.raises(NotAffine):
         hessian_terms(graph, graph.outputs[0], graph.inputs[0], graph.inputs[0])
+
+
+def repeated(step, n=6):
+    def f(x):
+        for _ in range(n):
+            x = step(x)
+        return (x * x).sum()
+
+    return f
+
+
+W = np.array([0.3, -0.7, 1.1, 0.4])
+
+
+@pytest.mark.parametrize(
+    ("f", "structure"),
+    [
+        (repeated(lambda x: x.tanh() * x + x), "diagonal"),
+        (repeated(lambda x: sg.where(x > 0, x.exp() * 0.1, x.sin()) * x - x * 0.5), "diagonal"),
+        (repeated(lambda x: x / (1 + x * x)), "diagonal"),
+        (repeated(lambda x: (x * sg.tensor(W)).sin() * x[:1]), None),
+        (repeated(lambda x: x.T * x.sum(), 3), None),
+    ],
+)
+@pytest.mark.parametrize("backend", ["numpy", "xla"])
+def test_chains_of_elementwise_rows_keep_their_structure(f, structure, backend):
+    """Expanded, they have more terms than are handled: the slopes of each chain are summed first."""
+    x = sg.tensor(np.linspace(-0.9, 0.8, 16).reshape(4, 4))
+    found = sg.compile(f, backend=backend).hessian(x, structured=True)
+    if structure is not None:
+        assert found.structure == structure
+    expected = sg.func.hessian(f)(x).numpy().reshape(16, 16)
+    np.testing.assert_allclose(np.asarray(found.to_dense()).reshape(16, 16), expected, rtol=1e-9, atol=1e-12 * abs(expected).max())
