@@ -76,10 +76,12 @@ class NoFastPaths:
     def __enter__(self) -> None:
         with _observers_lock:
             active_observers.count += 1
+            trace_epoch.count += 1
 
     def __exit__(self, *error: object) -> None:
         with _observers_lock:
             active_observers.count -= 1
+            trace_epoch.count += 1
 
 
 guard_epoch = SharedCounter()
@@ -87,6 +89,8 @@ guard_epoch = SharedCounter()
 active_observers = SharedCounter()
 """Number of active tracers and function transforms in all threads: if it is zero, code need not look up the mode of its own thread, which
 takes five times as long."""
+trace_epoch = SharedCounter()
+"""Bumped when a trace begins and when it ends: guards that a thread has read at another epoch may have seen the middle of a trace."""
 _observers_lock = threading.RLock()
 compiled_functions: weakref.WeakSet[Any] = weakref.WeakSet()
 """All compiled functions. Their method `forget_fast_paths` must be called when something changes that is part of their keys but not checked

@@ -28,7 +28,7 @@ from symgrad.device_buffers import (
     storage_lock,
 )
 from symgrad.device_tensor import bump_version, is_donation_in_flight, is_on_device, is_unaliased, move_to_pool, pooled_tensor, storage_of
-from symgrad.mode import active_observers
+from symgrad.mode import active_observers, trace_epoch
 from symgrad.tensor import Tensor
 
 TensorsByPosition = Mapping[int, Sequence[Tensor]]
@@ -64,19 +64,20 @@ class BufferPool:
         """Tensors whose host memory is aliased."""
 
     def launch(
-        self, operands: list[Any], execute: Callable[..., Any] | None = None, wait: bool = False, found: list[Any] | None = None
+        self, operands: list[Any], execute: Callable[..., Any] | None = None, wait: bool = False, found: list[Any] | None = None,
+        epoch: int | None = None
     ) -> Sequence[Any]:
         """Run the kernel, store its new values and gradients, and return its outputs.
 
         The trailing slots of `operands` are filled with the pooled buffers. A caller that knows the kernel's executable passes it as
         `execute`, and sets `wait` to block until the run is done, because XLA may read host memory until then. Without `execute` the kernel
         decides that itself and reports errors in detail, but takes longer. `found` is filled as soon as the inputs have been consumed, even
-        if the call is interrupted.
+        if the call is interrupted. `epoch`, on the fast path, is the trace epoch at which the guards were read.
         """
         found = [] if found is None else found
         in_flight: list[bool] = []
         try:
-            self._take_buffers(operands, in_flight, execute is not None)
+            self._take_buffers(operands, in_flight, epoch)
             if execute is None:
                 self.kernel.launch(operands, found)
             else:
@@ -109,11 +110,12 @@ class BufferPool:
             raise
         return new
 
-    def _take_buffers(self, operands: list[Any], in_flight: list[bool], on_fast_path: bool) -> None:
+    def _take_buffers(self, operands: list[Any], in_flight: list[bool], epoch: int | None) -> None:
         """Fill the trailing slots of `operands` with the pooled buffers, and put placeholders in their place."""
         pooled_buffers = self._pooled_buffers
         with storage_lock:
-            if on_fast_path and active_observers.count:  # checked under the lock: whoever traces counts first, and then waits for this run
+            # checked under the lock: whoever traces counts first, and then waits for this run
+            if epoch is not None and (active_observers.count or trace_epoch.count != epoch):
                 raise DonatedError("another thread traces a function")
             if not self.state.intact:
                 self._readmit(operands)

@@ -22,7 +22,7 @@ from symgrad.compiler.runtime.interrupts import rewind_generators
 from symgrad.compiler.runtime.program import CACHE_MISS, Program
 from symgrad.compiler.runtime.return_types import array_of, returns_arrays
 from symgrad.device_tensor import DeviceTensor, allocate as make, has_grad, tensor_from_storage
-from symgrad.mode import guard_epoch, local
+from symgrad.mode import guard_epoch, local, trace_epoch
 from symgrad.pytree import LEAF, unflatten
 
 ndarray = np.ndarray
@@ -70,7 +70,7 @@ class StepFastPath:
 
     def run(self, args: tuple[Any, ...]) -> Any:
         """Run the step on the leaves of a call; return its results, or CACHE_MISS."""
-        mode, (kernel, execute, pool) = local.mode, self.launcher
+        mode, (kernel, execute, pool), epoch = local.mode, self.launcher, trace_epoch.count
         if pool is not self.runner.pool or pool.is_warm:
             return self.run(args) if self._repacked() else CACHE_MISS
         if mode.recording is not self.recording or mode.capture is not None:
@@ -84,7 +84,7 @@ class StepFastPath:
         if host and not (self.accepts_host_arrays and (intact or not self.runner.inputs.write_shared_memory(args, operands))):
             return CACHE_MISS
         if self.draws:
-            new = self._run_with_draws(operands, args)
+            new = self._run_with_draws(operands, args, epoch)
         else:
             for source, number in self.unpooled_sources:  # reuse the buffer of an unchanged scalar
                 operands.append(
@@ -92,7 +92,7 @@ class StepFastPath:
                 )
             operands += pool.empty_slots
             try:
-                new = pool.launch(operands, execute, host)
+                new = pool.launch(operands, execute, host, None, epoch)
             except LAUNCH_ERRORS:
                 return CACHE_MISS
         if new is CACHE_MISS or arrays or not self.returns_one:
@@ -151,7 +151,7 @@ class StepFastPath:
         self.launcher = pool.kernel, pool.kernel.executable, pool
         return True
 
-    def _run_with_draws(self, operands: list[Any], args: tuple[Any, ...]) -> Any:
+    def _run_with_draws(self, operands: list[Any], args: tuple[Any, ...], epoch: int) -> Any:
         """Draw random numbers and run the step; if the run is refused or fails, rewind the generators."""
         kernel, execute, pool = self.launcher
         before = [(generator, generator.mark()) for generator in self.generators]
@@ -159,7 +159,7 @@ class StepFastPath:
         try:
             draws = [draw() for draw in self.draws]
             given = [*operands, *(source.resolve(kernel, draws, args) for source, _ in self.unpooled_sources), *pool.empty_slots]
-            return pool.launch(given, execute, True, found)
+            return pool.launch(given, execute, True, found, epoch)
         except LAUNCH_ERRORS:
             rewind_generators(before)
             return CACHE_MISS

@@ -337,6 +337,47 @@ def test_no_run_begins_on_the_fast_path_during_a_trace(monkeypatch):
     np.testing.assert_allclose(w.detach().numpy(), 0.8**6, rtol=1e-5)
 
 
+def test_guards_that_were_read_during_a_trace_do_not_start_a_run(monkeypatch):
+    """The other thread reads its guards, which hold for a moment in the middle of a trace, and goes on when the trace has ended."""
+    w = sg.ones(3, requires_grad=True)
+    reading, middle, read_in_middle, ended = (threading.Event() for _ in range(4))
+
+    def step(x):
+        loss = (w * x.sum()).sum()
+        if len(x) == 5:
+            w.grad = None
+            middle.set()
+            read_in_middle.wait(10)
+        loss.backward()
+        w.data.mul_(1)
+        return loss
+
+    def paused_read(self, *args):
+        if threading.current_thread() is not other:
+            return read(self, *args)
+        reading.set()
+        middle.wait(10)
+        result = read(self, *args)
+        read_in_middle.set()
+        ended.wait(10)
+        return result
+
+    fast = sg.compile(step, backend="xla")
+    for _ in range(4):
+        w.grad = None
+        fast(sg.ones(2))
+    read = StepFastPath._read
+    monkeypatch.setattr(StepFastPath, "_read", paused_read)
+    w.grad = None
+    other = threading.Thread(target=lambda: fast(sg.ones(2)))
+    other.start()
+    assert reading.wait(10)
+    fast(sg.ones(5))
+    ended.set()
+    other.join()
+    np.testing.assert_allclose(w.grad.numpy(), 7)  # 5 of the trace, and 2 that are added
+
+
 def test_a_commit_that_fails_leaves_no_thread_waiting(monkeypatch):
     w = sg.ones(3, requires_grad=True)
     opt = optim.SGD([w], lr=0.1)
