@@ -155,7 +155,7 @@ def has_foreign_numbers(attrs: dict[str, Any]) -> bool:
 def numbers(row: Row, args: tuple[Any, ...], attrs: dict[str, Any]) -> dict[str, Any]:
     """Return the attributes as they are recorded: with Python scalars in place of others; beside real tensors they are real."""
     plain = {name: _number(row, name, value) for name, value in attrs.items()}
-    if any(isinstance(value, complex) for value in plain.values()) and not any(_is_complex(x) for x in args):
+    if any([isinstance(value, complex) for value in plain.values()]) and not any([_is_complex(x) for x in args]):
         word = next((x._array.dtype.name for x in args if isinstance(x, Tensor)), "float")
         return {name: real_number(value, word) if isinstance(value, complex) else value for name, value in plain.items()}
     return plain
@@ -240,14 +240,14 @@ def _operands(
 
 
 def _promoted(row: Row, arrays: list[Any], attrs: dict[str, Any]) -> list[Any]:
-    if "b" not in row.kinds and any(a.__class__ is bool or getattr(a, "dtype", None) == BOOL for a in arrays):
+    if "b" not in row.kinds and any([a.__class__ is bool or getattr(a, "dtype", None) == BOOL for a in arrays]):
         row.type(*arrays, **attrs)  # some rows refuse a boolean even where it could be promoted
     skip = 1 if row.policy == "where" else 0
-    dtype = compute_type(row.policy, tuple(a for a in arrays if a is not None))
+    dtype = compute_type(row.policy, tuple([a for a in arrays if a is not None]))
     arrays = [a if i < skip else _cast(a, dtype) for i, a in enumerate(arrays)]
     if dtype is not None and is_half(dtype):
         arrays = [_rounded(a, dtype) if rounds_number(row, i) else a for i, a in enumerate(arrays)]
-    if all(a.__class__ is not ndarray for a in arrays[skip:]):
+    if all([a.__class__ is not ndarray for a in arrays[skip:]]):
         arrays[skip:] = [a if a is None else asarray(a, dtype) for a in arrays[skip:]]
     return arrays
 

@@ -18,7 +18,7 @@ _LIBRARIES = tuple(str(Path("-packages", name, "_"))[:-1] for name in ("jax", "n
 @functools.cache
 def is_inner(file: str) -> bool:
     """True if a file belongs to symgrad, to the standard library, or to a library that calls symgrad on behalf of a user."""
-    if file.startswith(_PACKAGE) or file.startswith("<frozen") or any(part in file for part in _LIBRARIES):
+    if file.startswith(_PACKAGE) or file.startswith("<frozen") or any([part in file for part in _LIBRARIES]):
         return True
     return file.startswith(_STANDARD) and "-packages" not in file
 

@@ -293,7 +293,7 @@ def structure_key(structure: Any) -> Any:
     parts = children(structure)
     if parts is not None:
         cls = structure.cls if isinstance(structure, DataclassNode) else type(structure)
-        return cls, tuple((type(k), k, structure_key(v)) for k, v in parts)
+        return cls, tuple([(type(k), k, structure_key(v)) for k, v in parts])
     return type(structure), _static_key(structure)  # the type, since an IntEnum member equals its integer
 
 

@@ -56,7 +56,7 @@ def dependents(order: Iterable[Value], wrt: Sequence[Value], by: Callable[[Value
     """Return the values that depend on `wrt` through arguments that satisfy `by(value, position)`."""
     found = set(wrt)
     for value in order:
-        if any(a in found and by(value, i) for i, a in enumerate(value.args)):
+        if any([a in found and by(value, i) for i, a in enumerate(value.args)]):
             found.add(value)
     return found
 
@@ -94,7 +94,7 @@ def _pull_one(value: Value, pending: dict[Value, Value], on_the_way: set[Value])
     if row.pullback is not None:
         return _pull_jointly(value, row.pullback, (g, out), pending, on_the_way)
     weak = row.elementwise and row.policy not in ("each", "same")  # numbers stay weak, as in eager rules of such rows
-    args = tuple(a.value if weak and a is not None and a.op == LITERAL else a for a in value.args)
+    args = tuple([a.value if weak and a is not None and a.op == LITERAL else a for a in value.args])
     for arg, result in contributions(value, row, args, g, out, on_the_way):
         _receive(pending, arg, xp.cast(result, dtype=arg.dtype))
 

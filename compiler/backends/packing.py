@@ -31,7 +31,7 @@ class Packing:
     @staticmethod
     def unpacked(graph: Graph) -> Packing:
         """Return the packing in which every input and output has its own array, in graph order."""
-        return Packing(*(tuple((i,) for i in range(len(values))) for values in (graph.inputs, graph.outputs)))
+        return Packing(*(tuple([(i,) for i in range(len(values))]) for values in (graph.inputs, graph.outputs)))
 
     @staticmethod
     def of(graph: Graph, written: Mapping[int, int], gradients: Sequence[int], small: int = SMALL_BYTES) -> Packing:
@@ -41,7 +41,7 @@ class Packing:
         others = set(range(len(graph.outputs))) - set(written.values()) - set(gradients)
         return Packing(
             (*((i,) for i in range(len(graph.inputs)) if i not in written), *kept),
-            (*((i,) for i in sorted(others)), *(tuple(written[i] for i in group) for group in kept), *left),
+            (*((i,) for i in sorted(others)), *(tuple([written[i] for i in group]) for group in kept), *left),
         )
 
 

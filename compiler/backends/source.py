@@ -67,7 +67,7 @@ def _filled(words: Sequence[str], indent: str) -> str:
         if len(lines[-1]) > len(indent) and len(lines[-1]) + len(piece.rstrip()) > MAX_LINE:
             lines.append(indent)
         lines[-1] += piece
-    return "\n".join(line.rstrip() for line in lines)
+    return "\n".join([line.rstrip() for line in lines])
 
 
 def function(title: str, parameters: Sequence[str], body: Sequence[ast.stmt]) -> ast.FunctionDef:
@@ -169,7 +169,7 @@ def dtype(dtype: Any, module: str) -> ast.expr:
 
 def one_is_typed(v: Value) -> bool:
     """True if an operand already has the dtype of the result, so that a Python scalar adopts it."""
-    return any(a is not None and a.op != LITERAL and a.dtype.kind != "b" for a in v.args)
+    return any([a is not None and a.op != LITERAL and a.dtype.kind != "b" for a in v.args])
 
 
 def is_none(e: ast.expr) -> bool:

@@ -53,10 +53,10 @@ class Spec:
 def _shape(shape: Any) -> tuple[int, ...]:
     """The sizes of a spec: integers, none of them negative."""
     try:
-        found = tuple(index(n) for n in (shape if isinstance(shape, Iterable) else (shape,)))
+        found = tuple([index(n) for n in (shape if isinstance(shape, Iterable) else (shape,))])
     except TypeError:
         raise TypeError(f"a spec's shape is an integer or a tuple of integers, such as spec((3, 4)), got {shape!r}") from None
-    if any(not 0 <= n <= sys.maxsize for n in found):
+    if any([not 0 <= n <= sys.maxsize for n in found]):
         raise ValueError(f"a spec's sizes are known and not negative, got {found}: formulas and kernels are made for one shape")
     return found
 
@@ -129,14 +129,14 @@ class Call:
         """For each leaf, whether it requires grad, on its own or for a derivative."""
         if self.mode_override is not None:
             return self.mode_override[0]  # type: ignore[no-any-return]
-        return tuple(isinstance(x, Tensor) and x.requires_grad for x in self.leaves)
+        return tuple([isinstance(x, Tensor) and x.requires_grad for x in self.leaves])
 
     def differentiated(self, chosen: Iterable[int] = (), captured: Sequence[Tensor] = ()) -> Call:
         """The call as it is traced for a derivative: with recording on, and with the `chosen` inputs requiring grad. These are positions
         among the leaves followed by the `captured` tensors."""
         inputs = set(chosen)
-        asked = tuple(required or i in inputs for i, required in enumerate(self.requires_grad))
-        lifted = tuple(t for i, t in enumerate(captured, len(asked)) if i in inputs and not t.requires_grad)
+        asked = tuple([required or i in inputs for i, required in enumerate(self.requires_grad)])
+        lifted = tuple([t for i, t in enumerate(captured, len(asked)) if i in inputs and not t.requires_grad])
         return replace(self, mode_override=(asked, True, (), tuple(map(id, lifted))), captured_with_grad=lifted)
 
     def tensors(self) -> list[Tensor]:
@@ -149,7 +149,7 @@ class Call:
     @property
     def plain(self) -> bool:
         """True if the leaves are the arguments themselves: no containers, static values, Python numbers or defaults."""
-        return self.complete and not self.scalar_types and all(part is LEAF for part in self.structure.values())
+        return self.complete and not self.scalar_types and all([part is LEAF for part in self.structure.values()])
 
     @property
     def numbers_alone(self) -> bool:
@@ -162,7 +162,7 @@ class Call:
     def without_values(self) -> Call:
         """This call with specs in place of the leaves, so that it keeps no data alive."""
         return replace(
-            self, leaves=tuple(Spec(m.shape, m.dtype) for m in map(storage_or_spec, self.leaves)), mode_override=self.autograd_mode(),
+            self, leaves=tuple([Spec(m.shape, m.dtype) for m in map(storage_or_spec, self.leaves)]), mode_override=self.autograd_mode(),
             given=((), {})
         )
 
@@ -255,11 +255,11 @@ class Signature:
         leaves, structure = flatten(dict(bound.arguments), lambda x: is_data(x) or isinstance(x, NumberLeaf))
         labels = [path for name, part in structure.items() for path in self._labels(name, part)]
         scalar_types: tuple[type | None, ...] = ()
-        kinds = frozenset(np.ndarray if isinstance(x, np.ndarray) else Tensor for x in leaves if not isinstance(x, NumberLeaf))
-        if any(isinstance(x, NumberLeaf) for x in leaves):
-            scalar_types = tuple(type(x.number) if isinstance(x, NumberLeaf) else None for x in leaves)
+        kinds = frozenset([np.ndarray if isinstance(x, np.ndarray) else Tensor for x in leaves if not isinstance(x, NumberLeaf)])
+        if any([isinstance(x, NumberLeaf) for x in leaves]):
+            scalar_types = tuple([type(x.number) if isinstance(x, NumberLeaf) else None for x in leaves])
             leaves = [np.asarray(x.number, _WIDEST[type(x.number)]) if isinstance(x, NumberLeaf) else x for x in leaves]
-        complete = not any(paths(part, name) for name, part in structure.items() if name not in given)
+        complete = not any([paths(part, name) for name, part in structure.items() if name not in given])
         return Call(tuple(leaves), tuple(labels), structure, scalar_types, self.options is not None, kinds, complete, (args, kwargs))
 
     def with_floats(self, args: tuple[Any, ...], kwargs: dict[str, Any], wrt: Any) -> tuple[tuple[Any, ...], dict[str, Any]]:
@@ -450,10 +450,10 @@ def _refuse_changes(call: Call, given: Any, tensors: Sequence[Any]) -> None:
     """Raise TraceError if a function changed the containers in `given`, its arguments: they are copies, so the change would be lost."""
     ours = set(map(id, tensors))
     leaves, structure = flatten(given, lambda x: id(x) in ours or is_data(x))
-    same = len(leaves) == len(tensors) and all(a is b for a, b in zip(leaves, tensors, strict=True))
+    same = len(leaves) == len(tensors) and all([a is b for a, b in zip(leaves, tensors, strict=True)])
     if same and structure_key(structure) == structure_key(call.structure):
         return
-    which = ", ".join(name for name in given if structure_key(structure[name]) != structure_key(call.structure[name])) or "the tensors"
+    which = ", ".join([name for name in given if structure_key(structure[name]) != structure_key(call.structure[name])]) or "the tensors"
     raise TraceError(
         f"{user_line()}: the function changes {which} in a container among its arguments, which a program cannot do again at every call;"
         " return what is new, or leave the function eager"

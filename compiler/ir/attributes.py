@@ -29,9 +29,9 @@ def plain(x: Any) -> Any:
     if type(x) in _PLAIN or isinstance(x, (np.dtype, Nested)):
         return x
     if isinstance(x, (tuple, list)):
-        return tuple(map(plain, x))
+        return tuple([item if type(item) in _PLAIN else plain(item) for item in x])
     if isinstance(x, (dict, Mapping)):  # dict first: most are, and isinstance of Mapping is slow
-        return MappingProxyType({k: plain(x[k]) for k in sorted(x, key=_name)}) if x else _EMPTY
+        return MappingProxyType({k: v if type(v := x[k]) in _PLAIN else plain(v) for k in _sorted_names(x)}) if x else _EMPTY
     if isinstance(x, slice):
         return slice(plain(x.start), plain(x.stop), plain(x.step))
     base: Any
@@ -53,22 +53,26 @@ def freeze(x: Any) -> Any:
 
 def key_of(x: Any) -> Any:
     """Return the key of an attribute that is already plain: the same in every process, except that a graph is its own key."""
-    how = _KEYS.get(x.__class__)
+    cls = x.__class__
+    if cls is MappingProxyType:
+        return "mapping", tuple([(k, (kind, v) if (kind := _KINDS.get(v.__class__)) else key_of(v)) for k, v in x.items()])
+    if cls is tuple:
+        return "tuple", tuple([(kind, v) if (kind := _KINDS.get(v.__class__)) else key_of(v) for v in x])
+    how = _KEYS.get(cls)
     if how is not None:
         return how(x)
+    if cls in _KINDS:
+        return _KINDS[cls], x
     return ("graph", x) if isinstance(x, Nested) else ("dtype", type_name(x))
 
 
-_KEYS: dict[type, Callable[[Any], Any]] = {  # by exact type: plain attributes have no subclasses
+_KINDS: dict[type, str] = {bool: "bool", int: "int", str: "str"}  # by exact type: plain attributes have no subclasses
+"""Types whose values are compared as they are."""
+_KEYS: dict[type, Callable[[Any], Any]] = {
     type(None): repr,
     EllipsisType: repr,
-    bool: lambda x: ("bool", x),
-    int: lambda x: ("int", x),
-    str: lambda x: ("str", x),
     float: lambda x: ("float", struct.pack("<d", x)),
     complex: lambda x: ("complex", struct.pack("<dd", x.real, x.imag)),
-    tuple: lambda x: ("tuple", tuple([key_of(item) for item in x])),
-    MappingProxyType: lambda x: ("mapping", tuple([(k, key_of(item)) for k, item in x.items()])),
     slice: lambda x: ("slice", key_of((x.start, x.stop, x.step))),
     np.ndarray: lambda x: ("array", str(x.dtype), x.shape, x.tobytes()),
 }
@@ -76,10 +80,11 @@ type_name = functools.cache(str)
 """Names of dtypes, cached because NumPy is slow to produce them."""
 
 
-def _name(k: Any) -> str:
-    if type(k) is str:
-        return k
-    raise GraphError(f"the keys of a mapping in a graph are strings, got {k!r}")
+def _sorted_names(x: Mapping[Any, Any]) -> list[str]:
+    for k in x:
+        if type(k) is not str:
+            raise GraphError(f"the keys of a mapping in a graph are strings, got {k!r}")
+    return sorted(x)
 
 
 def _is_number_type(x: Any) -> bool:

@@ -37,6 +37,7 @@ else:  # `symgrad.compiler.ir.builder` installs the operators
     ValueOperators = object
 
 INPUT, LITERAL, OUTPUT = "input", "literal", "output"
+_NO_ATTRIBUTES = key_of(plain({}))
 SPREADS = frozenset(("expand", "reshape"))
 """Rows whose result is filled with the number that fills their argument."""
 _table: weakref.WeakValueDictionary[Any, Value] = weakref.WeakValueDictionary()
@@ -148,7 +149,7 @@ class Graph(Nested):
 
     def __init__(self, inputs: Iterable[Value], outputs: Iterable[Value], labels: Iterable[str] | None = None) -> None:
         inputs = tuple(inputs)
-        labels = tuple(labels) if labels is not None else tuple(f"x{i}" for i in range(len(inputs)))
+        labels = tuple(labels) if labels is not None else tuple([f"x{i}" for i in range(len(inputs))])
         if len(labels) != len(inputs):
             raise GraphError(f"a graph with {len(inputs)} inputs needs as many labels, got {labels}")
         self.__dict__.update(inputs=inputs, outputs=tuple(outputs), labels=labels)
@@ -183,7 +184,7 @@ class Graph(Nested):
     @cached_property
     def within(self) -> tuple[Graph, ...]:
         """The nested graphs of loops and branches, one level deep."""
-        return tuple(inner for v in self.values if v.attrs for inner in nested(v).values())
+        return tuple([inner for v in self.values if v.attrs for inner in nested(v).values()])
 
     @cached_property
     def ops(self) -> frozenset[str]:
@@ -196,11 +197,12 @@ class Graph(Nested):
         number = {id(v): i for i, v in enumerate(self.values)}
         digest = blake2b(digest_size=16)
         for v in self.values:
-            args = tuple(None if a is None else number[id(a)] for a in v.args)
+            args = tuple([None if a is None else number[id(a)] for a in v.args])
             ours = v.row is TABLE.get(v.op)  # else the row was defined by the user, whatever its name
             if v.row is not None and v.row.foreign is not None:
                 ours = v.row.foreign.digest
-            digest.update(repr((v.op, ours, args, key_of(_digested(v.attrs)), v.shape, type_name(v.dtype))).encode())
+            attrs = key_of(_digested(v.attrs)) if v.attrs else _NO_ATTRIBUTES
+            digest.update(repr((v.op, ours, args, attrs, v.shape, type_name(v.dtype))).encode())
         ends = [(x.shape, type_name(x.dtype)) for x in self.inputs], [number[id(v)] for v in self.outputs]
         digest.update(repr(ends).encode())
         return digest.hexdigest()
@@ -208,9 +210,12 @@ class Graph(Nested):
     def uses(self) -> dict[Value, int]:
         """Return how many times each value is read, as an argument or as an output."""
         count = dict.fromkeys(self.values, 0)
-        arguments = (a for v in self.values for a in v.args if a is not None)
-        for read in (*arguments, *self.outputs):
-            count[read] += 1
+        for v in self.values:
+            for a in v.args:
+                if a is not None:
+                    count[a] += 1
+        for v in self.outputs:
+            count[v] += 1
         return count
 
     def __len__(self) -> int:
@@ -244,7 +249,7 @@ class Graph(Nested):
 
 def _digested(attrs: Mapping[str, Any]) -> Mapping[str, Any]:
     """Return the attributes with each graph replaced by its digest."""
-    if not any(isinstance(x, Graph) for x in attrs.values()):
+    if not any([isinstance(x, Graph) for x in attrs.values()]):
         return attrs
     return cast(Mapping[str, Any], plain({k: ("graph", x.hash) if isinstance(x, Graph) else x for k, x in attrs.items()}))
 

@@ -206,8 +206,8 @@ def _match_part(pattern: Term, form: NormalForm, shape: Any) -> Iterator[tuple[B
     if scale is None or not count <= len(term.factors) <= _MOST or not _gives_shape(form, shape):
         return
     for chosen in permutations(range(len(term.factors)), count):
-        for bound in _match_factors(pattern.factors, tuple(term.factors[i] for i in chosen), {}):
-            yield bound, Multiple(scale, tuple(f for i, f in enumerate(term.factors) if i not in chosen))
+        for bound in _match_factors(pattern.factors, tuple([term.factors[i] for i in chosen]), {}):
+            yield bound, Multiple(scale, tuple([f for i, f in enumerate(term.factors) if i not in chosen]))
 
 
 def _ratio(x: Any, y: Any) -> Any:

@@ -131,7 +131,7 @@ def _factors(node: Any, number: Number, opened: Iterator[int]) -> tuple[Any, Fac
             stack.append((x.args[0], power * inner))
         else:
             powers.setdefault(id(x), [x, 0])[1] += power
-    return coefficient, tuple((x, power) for x, power in powers.values())
+    return coefficient, tuple([(x, power) for x, power in powers.values()])
 
 
 def _exponent(node: Any) -> Any:

@@ -99,7 +99,7 @@ class Rule:
     @cached_property
     def bases(self) -> tuple[frozenset[str], ...]:
         """The ops of the bases of a sum or product, each with those that may stand in its place."""
-        return tuple(frozenset(_SPELLINGS.get(op, (op,))) for op in sorted(self.form.ops - POLYNOMIAL - {VARIABLE}))
+        return tuple([frozenset(_SPELLINGS.get(op, (op,))) for op in sorted(self.form.ops - POLYNOMIAL - {VARIABLE})])
 
     @cached_property
     def form(self) -> NormalForm:

@@ -108,7 +108,7 @@ def _typed(v: Value, row: Row) -> Any:
 
 def _check_operands(v: Value, row: Row) -> None:
     """Check that the operands are already promoted: no cast is left for the promotion policy."""
-    operands = tuple(a for a in v.args if a is not None)
+    operands = tuple([a for a in v.args if a is not None])
     for a in operands if row.elementwise and row.policy != "where" else ():
         if kind(a.dtype) not in row.kinds:
             raise GraphError(f"{v.op} is not there for {type_text(a)}")

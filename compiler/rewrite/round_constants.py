@@ -17,7 +17,7 @@ def fold_constants(graph: Graph) -> Graph:
 
 
 def _is_constant(v: Value) -> bool:
-    return bool(v.row is not None and v.row.elementwise and v.args and all(a is not None and a.op == LITERAL for a in v.args))
+    return bool(v.row is not None and v.row.elementwise and v.args and all([a is not None and a.op == LITERAL for a in v.args]))
 
 
 def _change(v: Value, args: tuple[Any, ...]) -> Any:

@@ -186,7 +186,7 @@ def _never(*args: Any, **attrs: Any) -> Any:
 
 def row_of_autograd_op(operation: AutogradOp, name: str) -> Row:
     """Return the op-table row for the nodes that record this operation."""
-    args = tuple(f"x{i}" for i in range(len(operation.graph.inputs)))
+    args = tuple([f"x{i}" for i in range(len(operation.graph.inputs))])
     return Row(
         name, args, operation.run, (_never,) * len(args), (frozenset(args),) * len(args), "each", operation.type,
         pullback=operation.pullback, outputs=len(operation.graph.outputs), display="CompiledFunctionBackward",

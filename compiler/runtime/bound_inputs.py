@@ -30,7 +30,7 @@ class BoundInputs:
         self.resident = [i for i, source in enumerate(self.sources, count) if not isinstance(source, RngInput)]
         """Inputs that are on the kernel's device at every run."""
         self.written = {i for i, _ in effects.writes}
-        self.writes_grads = any(isinstance(self.tensors[i], GradInput) for i in self.written)
+        self.writes_grads = any([isinstance(self.tensors[i], GradInput) for i in self.written])
         captured = [*captured, *(t for t, _ in effects.equal_scalars)]
         self.exclusive_ids = {id(x) for t in captured for x in (t, t._base) if x is not None} if effects.writes else set()
         """Ids of captured tensors that must not be arguments as well, since the program writes to tensors."""

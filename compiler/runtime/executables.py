@@ -71,7 +71,7 @@ class LaunchTarget:
         self.check_guards: Any = guards.check if guards.any else None
         """Checks the program's guards; None if it has none."""
         by_name = not (guards.modules or guards.captured or guards.scalar_conditions or guards.other_guards)
-        self.names = tuple((read, value) for read, value, _ in guards.name_guards) if by_name else ()
+        self.names = tuple([(read, value) for read, value, _ in guards.name_guards]) if by_name else ()
         """Name guards as (read, value): if every name still refers to the same object, the guards hold."""
         self.conditions: Any = None if by_name else self.check_guards
         """Checks the guards if there are others than name guards; else None."""
@@ -83,7 +83,7 @@ class LaunchTarget:
         """Converts the executable's outputs to arrays in the result structure."""
         self.launches_directly = kernel.on_device and not captured and not returns_arrays and (by_name or not guards.any)
         """True if, for leaves on the device, the results are the executable's outputs wrapped as tensors, provided that `names` hold."""
-        self.small = all(v.dtype.itemsize * math.prod(v.shape) <= SMALL_BYTES for v in outputs)
+        self.small = all([v.dtype.itemsize * math.prod(v.shape) <= SMALL_BYTES for v in outputs])
         self.device_copies = DeviceCopies()
         self.returns_arrays = returns_arrays
         """None if the arguments decide."""

@@ -107,7 +107,7 @@ class FastPathEntry:
 
     def __init__(self, read: Reader, kinds: list[Any], records: bool, other: FastPathEntry | None, latest: LastRun) -> None:
         self.read, self.kinds, self.next_entry, self.last_run = read, kinds, other, latest
-        self.has_numbers = any(kind is not ARRAY for kind in kinds)
+        self.has_numbers = any([kind is not ARRAY for kind in kinds])
         """True if there are Python scalars or JAX arrays among the leaves."""
         self.records = records
         """True if results for leaves that require grad are recorded, which the slow path does."""

@@ -38,7 +38,7 @@ def make_reader(signature: inspect.Signature, structure: Mapping[str, Any], args
     path."""
     try:
         positional, keywords = _sources(signature, structure, len(args), kwargs)
-        if all(part is LEAF for _, part in (*positional, *keywords)):
+        if all([part is LEAF for _, part in (*positional, *keywords)]):
             if not kwargs and [i for i, _ in positional] == list(range(len(args))):
                 return read_positional
             if not args and [name for name, _ in keywords] == list(kwargs):

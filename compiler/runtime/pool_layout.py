@@ -18,12 +18,12 @@ def can_pool(effects: Effects, inputs: BoundInputs, returned: Mapping[int, int])
     """True if a program writes to at least one tensor, and every tensor that it writes to, or whose `.grad` it reads or sets, is captured.
     Recorded histories and results that are written tensors (`returned`) rule pooling out."""
     written, count = [i for i, _ in effects.writes], inputs.arguments
-    if not written or returned or effects.recorded or effects.histories.any or any(k >= len(written) for _, k in effects.equal_scalars):
+    if not written or returned or effects.recorded or effects.histories.any or any([k >= len(written) for _, k in effects.equal_scalars]):
         return False
     touched = {*written, *(i for i, _ in effects.grads), *(i for i, _ in effects.grad_presence)}
-    if any(i < count or isinstance(inputs.tensors[i], GradInput) for i in touched):
+    if any([i < count or isinstance(inputs.tensors[i], GradInput) for i in touched]):
         return False
-    return all(isinstance(inputs.sources[i - count], CapturedInput) and inputs.tensors[i]._base is None for i in written)
+    return all([isinstance(inputs.sources[i - count], CapturedInput) and inputs.tensors[i]._base is None for i in written])
 
 
 class PoolLayout:

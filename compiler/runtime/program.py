@@ -59,7 +59,7 @@ class Program:
         self.checks_path = bool(traced.path.values) and not derives
         """True if a run finds out whether the path conditions hold; the program is then not differentiated."""
         self.graph = self._simplified(traced.graph, traced.path.values if self.checks_path else ())
-        self.wrt = tuple(i for i, x in enumerate(self.graph.inputs) if kind(x.dtype) in "fc")
+        self.wrt = tuple([i for i, x in enumerate(self.graph.inputs) if kind(x.dtype) in "fc"])
         conditions = len(traced.path.values)
         self.condition_values = self.graph.outputs[len(self.graph.outputs) - conditions :] if self.checks_path else traced.path.values
         """The values of the path conditions."""

@@ -41,7 +41,7 @@ def make_step_fast_path(program: Program, returns: str | None) -> StepFastPath |
 
 def _needs_no_x64(inputs: Sequence[Value], runner: EffectsRunner) -> bool:
     """True if these inputs may be host arrays without JAX's x64 flag, which 64-bit arrays need on XLA."""
-    return all(x.dtype.itemsize < 8 for x in inputs) or runner.kernel.x64 is None
+    return all([x.dtype.itemsize < 8 for x in inputs]) or runner.kernel.x64 is None
 
 
 class StepFastPath:

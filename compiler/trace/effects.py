@@ -120,7 +120,7 @@ def has_escaped_tensors(traced: Trace) -> bool:
     capture.input_tensors[:] = [t if id(t) in known else _placeholder_like(t) for t in capture.input_tensors]
     for held in (capture.keep_alive, capture.node_values, storages, capture.written_inputs, capture.cse_cache):
         held.clear()
-    if all(ref() is None for ref in made):
+    if all([ref() is None for ref in made]):
         return False
     gc.collect()  # an unreachable reference cycle may keep it alive
     return not _held_by_histories_only([t for t in (ref() for ref in made) if t is not None], [*_leaves(traced.result), *outside])

@@ -33,7 +33,7 @@ class OpRecorder(TracedValues):
 
     def on_op(self, row: Row, args: tuple[Any, ...], attrs: dict[str, Any], result: Any) -> None:
         """Apply the row to the graph values of `args`, and bind the results."""
-        operands = tuple(self.value(a) if isinstance(a, Tensor) else _as_factor(a, row, args) for a in args)
+        operands = tuple([self.value(a) if isinstance(a, Tensor) else _as_factor(a, row, args) for a in args])
         values = self._apply(row, operands, attrs, result)
         if not isinstance(result, tuple):
             result, values = (result,), (values,)

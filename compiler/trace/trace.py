@@ -80,7 +80,7 @@ def trace(
     grad, or those that `requires_grad` marks; the tensors in `captured_with_grad` require grad during the trace.
     `arrays` are the ids of the NumPy arrays that the function reads by name.
     """
-    capture = GraphTracer(abstract or any(not isinstance(a, (Tensor, np.ndarray)) for a in args), names, allow_branches, effects)
+    capture = GraphTracer(abstract or any([not isinstance(a, (Tensor, np.ndarray)) for a in args]), names, allow_branches, effects)
     capture.inline_scalars, capture.tensor_names = capture.inline_scalars and inline_scalars, tensor_names
     capture.arrays = arrays
     inputs = _add_arguments(capture, args, labels, effects, requires_grad)
@@ -93,7 +93,7 @@ def trace(
         outputs = [capture.value(t) for t in leaves]
         capture.history_changes = HistoryChanges(capture)
         given_back = transfer_histories(capture, inputs, args, leaves) if effects else {}
-        if any(id(t) in given_back for t in leaves):  # the function returns a stand-in: the caller gets the argument itself
+        if any([id(t) in given_back for t in leaves]):  # the function returns a stand-in: the caller gets the argument itself
             result = unflatten(structure, [given_back.get(id(t), t) for t in leaves])
     except BaseException as error:
         capture.journal.roll_back()

@@ -91,8 +91,8 @@ def _storages_of(capture: TracedValues, tensors: Sequence[Tensor]) -> list[Trace
     for t in tensors:
         capture.value(t)  # registers t
     storages = [capture.storages[id(t._array)] for t in tensors]
-    plain = all(t._node is None and t._owner is None and id(t) in capture.known_ids for t in tensors)
-    return storages if plain and len(set(storages)) == len(storages) and all(storage.parent is None for storage in storages) else None
+    plain = all([t._node is None and t._owner is None and id(t) in capture.known_ids for t in tensors])
+    return storages if plain and len(set(storages)) == len(storages) and all([storage.parent is None for storage in storages]) else None
 
 
 def _traced(capture: TracedValues, storages: Sequence[TracedStorage], run: Callable[[], None]) -> Pattern:

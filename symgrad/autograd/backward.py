@@ -84,9 +84,9 @@ class TensorBackend:
     def arguments(self, node: Node) -> tuple[Any, Any]:
         assert node.saved is not None
         cells = {} if node.cells is None else {id(array): cell for array, _, cell in saved_arrays(node)}
-        args = tuple(attach(a, e, cells) for a, e in zip(node.saved, node.inputs, strict=True))
+        args = tuple([attach(a, e, cells) for a, e in zip(node.saved, node.inputs, strict=True)])
         if node.out.__class__ is tuple:
-            return args, tuple(attach(o, Output(node, i), cells) for i, o in enumerate(node.out))
+            return args, tuple([attach(o, Output(node, i), cells) for i, o in enumerate(node.out)])
         return args, attach(node.out, node, cells)
 
     def fit(self, g: Any, dtype: Any) -> Any:

@@ -176,7 +176,7 @@ def _scaled(name: str, input: Any, other: Any, alpha: Scalar) -> Any:
     whole = kind(result_type(*(x._array if isinstance(x, Tensor) else x for x in (input, other)))) in "bi"
     if whole and not isinstance(alpha, int):
         raise RuntimeError(f"{name}(): For integral input tensors, argument alpha must not be a floating point number.")
-    if isinstance(alpha, complex) and not any(kind(x._array.dtype) == "c" for x in (input, other) if isinstance(x, Tensor)):
+    if isinstance(alpha, complex) and not any([kind(x._array.dtype) == "c" for x in (input, other) if isinstance(x, Tensor)]):
         raise RuntimeError("For non-complex input tensors, argument alpha must not be a complex number.")
     return ops.mul(other, alpha)
 

@@ -74,7 +74,7 @@ def _permute(x, *, axes):
 
 def squeezed(shape: tuple[int, ...], axes: tuple[int, ...] | None) -> tuple[int, ...]:
     """The shape without those of the dimensions `axes` (None: all) that have size 1."""
-    return tuple(n for i, n in enumerate(shape) if n != 1 or (axes is not None and i not in axes))
+    return tuple([n for i, n in enumerate(shape) if n != 1 or (axes is not None and i not in axes)])
 
 
 def _squeeze(x, *, axes):

@@ -128,5 +128,5 @@ class OptimizerGuard:
 def _same(now: Any, before: Any) -> bool:
     """True if both have the same tensors, and equal values, in the same places."""
     if isinstance(now, dict) and isinstance(before, dict):
-        return now.keys() == before.keys() and all(_same(value, before[key]) for key, value in now.items())
+        return now.keys() == before.keys() and all([_same(value, before[key]) for key, value in now.items()])
     return now is before or (not isinstance(now, Tensor) and not isinstance(before, Tensor) and bool(now == before))

@@ -187,7 +187,7 @@ class Optimizer:
         for name in self._numbers:
             if isinstance(state.get(name), Tensor):
                 tracer.merge_equal_scalars((id(group), name), state[name])
-        if all(isinstance(x, Tensor) for x in kept) and self._move.__module__.startswith("symgrad."):
+        if all([isinstance(x, Tensor) for x in kept]) and self._move.__module__.startswith("symgrad."):
             tracer.trace_once((id(group), *state), [p, g, *kept], functools.partial(self._move, p, g, state, group))
         else:
             self._move(p, g, state, group)

@@ -136,7 +136,7 @@ class _Emitter:
         if v.op in INFIX and not weak and v.args[1].op == LITERAL:
             operands[1] = self.operand(v.args[1], weak=True)  # the first operand determines the dtype
         expression = syntax.subscript(operands[0], v.attrs["index"]) if v.op == OUTPUT else self.lowered(v, operands)
-        width = 2 + len(v.op) + sum(self.width.get(a, 3) for a in v.args if a is not None)
+        width = 2 + len(v.op) + sum([self.width.get(a, 3) for a in v.args if a is not None])
         if self.uses[v] > 1 or width > WIDTH or isinstance(v.dtype, tuple):
             expression = self.named(expression)
             width = len(expression.id)

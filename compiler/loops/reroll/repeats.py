@@ -35,7 +35,7 @@ def levels(values: Sequence[Value], left_out: Container[Value]) -> dict[Value, i
     count as leaves."""
     level: dict[Value, int] = {}
     for v in values:
-        level[v] = 0 if is_leaf(v) or v in left_out else 1 + max((level[a] for a in v.args if a is not None), default=0)
+        level[v] = 0 if is_leaf(v) or v in left_out else 1 + max([level[a] for a in v.args if a is not None], default=0)
     return level
 
 
