@@ -108,14 +108,14 @@ def parted(matrix: Any) -> tuple[Any, list[Any]]:
     if not isinstance(matrix, sp.MatMul):
         return sp.Integer(1), [matrix]
     parts = [parted(f) if f.is_Matrix else (f, []) for f in matrix.args]
-    return sp.Mul(*(scale for scale, _ in parts)), [f for _, factors in parts for f in factors]
+    return sp.Mul(*[scale for scale, _ in parts]), [f for _, factors in parts for f in factors]
 
 
 def _common(products: list[list[Any]], end: int) -> list[Any]:
     """Return the factors that all products share at one end, if every product has others besides."""
     shared: list[Any] = []
     for factors in zip(*(p[::-1] if end else p for p in products), strict=False):
-        if any(f != factors[0] for f in factors):
+        if any([f != factors[0] for f in factors]):
             break
         shared.append(factors[0])
     return (shared[::-1] if end else shared) if len(shared) < min(map(len, products)) else []
