@@ -6,6 +6,6 @@ if __name__ != "symgrad.compiler":
 
 from symgrad.compiler.backends import disk_cache as cache
 from symgrad.compiler.ir.graph import Graph as Graph
-from symgrad.compiler.loops import batch as _batch, jets as _jets, vjp as _vjp  # noqa: F401  (they enter the rules of loops and branches)
+from symgrad.compiler.loops import batch as _batch, jvp as _jvp, vjp as _vjp  # noqa: F401  (they enter the rules of loops and branches)
 
 __all__ = ["Graph", "cache"]

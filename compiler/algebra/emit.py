@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 
 from symgrad.compiler.algebra.affine import Affine, Label, NotAffine
 from symgrad.compiler.algebra.eliminate import box_of
-from symgrad.compiler.algebra.plan import order
+from symgrad.compiler.algebra.product_order import order
 from symgrad.compiler.algebra.term import Coefficient, Factor, Term
 from symgrad.compiler.ir.builder import xp
 from symgrad.compiler.ir.graph import INPUT, Value, literal

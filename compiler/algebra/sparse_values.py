@@ -16,7 +16,7 @@ import numpy as np
 from symgrad.compiler.algebra.band import Band, Constants, distinct, reshaped
 from symgrad.compiler.algebra.coloring import column_coloring, recovered, star_coloring
 from symgrad.compiler.algebra.listed_rows import PlaceReader
-from symgrad.compiler.algebra.sparsity import NoBands, propagate
+from symgrad.compiler.algebra.propagate_sparsity import NoBands, propagate
 from symgrad.compiler.autodiff.batch import batched
 from symgrad.compiler.autodiff.forward import jvp
 from symgrad.compiler.autodiff.jacobian import hessian, jacobian

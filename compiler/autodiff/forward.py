@@ -1,7 +1,7 @@
 """Forward mode, graph to graph: one pass computes the tangent of every value from those of its arguments.
 
     quotients            y' = (a' - y b') / b, which reads the result, so that nested derivatives share it
-    loops, branches      carry tangents beside their values (`symgrad.compiler.loops.jets`)
+    loops, branches      carry tangents beside their values (`symgrad.compiler.loops.jvp`)
     all other rows       the transpose of the row's VJP, made once for each row and type: linear rows apply themselves, and elementwise
                          rows multiply the tangent by their derivative
 

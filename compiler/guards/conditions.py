@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from symgrad.compiler.guards.state import is_unchanged
+from symgrad.compiler.guards.compare import is_unchanged
 from symgrad.compiler.ir.builder import xp
 from symgrad.compiler.ir.graph import INPUT, Value, toposort
 from symgrad.escapes import Metadata

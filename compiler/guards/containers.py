@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from symgrad.compiler.guards.code_names import is_user_code
-from symgrad.compiler.guards.state import MUTATION_WARNING, StateGuard, describe_change, is_unchanged
+from symgrad.compiler.guards.compare import MUTATION_WARNING, StateGuard, describe_change, is_unchanged
 from symgrad.compiler.support.source_lines import warn
 
 _MAX_ITEMS = 64

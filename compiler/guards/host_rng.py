@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from symgrad.compiler.guards.state import StateGuard
+from symgrad.compiler.guards.compare import StateGuard
 from symgrad.compiler.support.source_lines import user_line
 from symgrad.errors import TraceError
 

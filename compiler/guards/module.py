@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from symgrad.compiler.guards.state import COMPARED_BY_VALUE, MISSING, MUTATION_WARNING, is_unchanged
+from symgrad.compiler.guards.compare import COMPARED_BY_VALUE, MISSING, MUTATION_WARNING, is_unchanged
 from symgrad.compiler.support.source_lines import warn
 from symgrad.tensor import Tensor
 

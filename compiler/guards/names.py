@@ -42,6 +42,17 @@ from symgrad.compiler.guards.code_names import (
     used_names,
     user_functions,
 )
+from symgrad.compiler.guards.compare import (
+    COMPARED_BY_VALUE,
+    MISSING,
+    SMALL_CONTAINERS,
+    Content,
+    StateGuard,
+    content_of,
+    describe_change,
+    is_same_content,
+    is_unchanged,
+)
 from symgrad.compiler.guards.containers import (
     BUFFERS,
     CONTAINERS,
@@ -56,17 +67,6 @@ from symgrad.compiler.guards.containers import (
     items_of,
 )
 from symgrad.compiler.guards.module import ModuleGuard
-from symgrad.compiler.guards.state import (
-    COMPARED_BY_VALUE,
-    MISSING,
-    SMALL_CONTAINERS,
-    Content,
-    StateGuard,
-    content_of,
-    describe_change,
-    is_same_content,
-    is_unchanged,
-)
 from symgrad.pytree import has_attribute, is_module
 from symgrad.tensor import Tensor, added_attributes
 

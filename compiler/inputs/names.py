@@ -11,8 +11,8 @@ import re
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
+from symgrad.compiler.guards.compare import StateGuard
 from symgrad.compiler.guards.names import find_state_guards
-from symgrad.compiler.guards.state import StateGuard
 from symgrad.pytree import has_attribute, is_module
 from symgrad.tensor import Tensor
 

@@ -9,10 +9,10 @@ from typing import Any
 import numpy as np
 
 from symgrad.compiler.guards.array_uses import Site
+from symgrad.compiler.guards.compare import StateGuard
 from symgrad.compiler.guards.containers import ArrayGuard, LargeContainerGuard
 from symgrad.compiler.guards.grad_presence import GradPresenceGuard
 from symgrad.compiler.guards.module import ModuleGuard
-from symgrad.compiler.guards.state import StateGuard
 from symgrad.compiler.inputs.sources import ScalarInput
 from symgrad.compiler.support.source_lines import user_line
 from symgrad.compiler.trace.values import TracedValues

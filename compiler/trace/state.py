@@ -6,9 +6,9 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from symgrad.compiler.guards.array_uses import Site
+from symgrad.compiler.guards.compare import StateGuard
 from symgrad.compiler.guards.conditions import PathConditions
 from symgrad.compiler.guards.equal_scalars import EqualScalarsGuard
-from symgrad.compiler.guards.state import StateGuard
 from symgrad.compiler.ir.graph import Value
 from symgrad.compiler.trace.detached_histories import DetachedHistories
 from symgrad.compiler.trace.journal import Journal

@@ -12,7 +12,7 @@ from symgrad.compiler.algebra.affine import Affine, Label, NotAffine, SplitRequi
 from symgrad.compiler.algebra.eliminate import eliminate, normal_terms
 from symgrad.compiler.algebra.emit import Operand, arrange
 from symgrad.compiler.algebra.expand import expand
-from symgrad.compiler.algebra.plan import order, pair_flops
+from symgrad.compiler.algebra.product_order import order, pair_flops
 from symgrad.compiler.algebra.term import Expression, Term
 from symgrad.compiler.ir.builder import xp
 from symgrad.compiler.ir.graph import input_value

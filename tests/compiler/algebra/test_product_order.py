@@ -5,7 +5,7 @@ import itertools
 import pytest
 
 from symgrad.compiler.algebra.affine import Label
-from symgrad.compiler.algebra.plan import order, pair_flops
+from symgrad.compiler.algebra.product_order import order, pair_flops
 
 
 def cost(operands, sizes, kept):

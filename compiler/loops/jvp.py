@@ -1,4 +1,4 @@
-"""Taylor coefficients through loops and branches; forward derivatives are those of order 1.
+"""Forward derivatives of loops and branches, of any order: Taylor coefficients, of which the first is the jvp.
 
 A loop carries the coefficients of its carries, and a branch returns them with its results, so that nothing is saved or run twice.
 """
