@@ -17,7 +17,7 @@ from itertools import count
 from typing import Any
 
 from symgrad.compiler.autodiff.forward import expanded, forward_derivative, or_zero
-from symgrad.compiler.autodiff.pull import chosen_inputs, dependents, fresh, is_differentiable
+from symgrad.compiler.autodiff.pull import chosen_inputs, fresh, is_differentiable
 from symgrad.compiler.ir.builder import apply, with_args, xp
 from symgrad.compiler.ir.control_flow import TRANSFORMS, is_control
 from symgrad.compiler.ir.fold import filled, number
@@ -47,6 +47,7 @@ class Jet:
         self._rates: dict[Value, Value] = {}
         self._slopes: dict[Value, list[Value]] = {}
         self._linear: dict[Value, bool] = {}
+        self._curved: dict[Value, bool] = dict.fromkeys(series, True)
         self._starts: dict[Value, Any] = {}
 
     def series(self, outputs: Sequence[Value]) -> list[list[Coefficient]]:
@@ -132,13 +133,19 @@ class Jet:
         return a is not None and is_differentiable(v, i) and self.varies(a)
 
     def _is_linear(self, v: Value, slopes: Sequence[Any]) -> bool:
-        """True if the derivative of an application does not vary with its arguments, but for the rates."""
+        """True if the derivative of an application varies with the rates of its arguments only."""
         if v not in self._linear:
-            given = [y for y in slopes if y is not None]
-            moving = [v, *(a for i, a in enumerate(v.args) if self._leads_on(v, i))]
-            order = toposort(given)
-            self._linear[v] = not dependents(order, moving, is_differentiable).intersection(given)
+            self._linear[v] = not any(y is not None and self._is_curved(y) for y in slopes)
         return self._linear[v]
+
+    def _is_curved(self, y: Value) -> bool:
+        """True if a value varies along the curve, and not with rates only. What is built of an argument may bypass it: x * expand(x) in
+        place of expand(x) * expand(x)."""
+        for u in [] if y in self._curved else toposort((y,), self._curved):
+            if u not in self._curved:
+                found = [a is not None and self._curved[a] and is_differentiable(u, i) for i, a in enumerate(u.args)]
+                self._curved[u] = u not in self._of and any(found)
+        return self._curved[y]
 
     def _along(self, v: Value, k: int) -> list[Any]:
         """Return the derivative of a linear application, with coefficients k of the arguments as their tangents."""

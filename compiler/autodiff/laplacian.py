@@ -10,7 +10,7 @@ A network of n-dimensional layers costs n + 2 forward passes that way, in place 
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from itertools import count
 from typing import Any
 
@@ -22,8 +22,9 @@ from symgrad.compiler.autodiff.pull import is_differentiable
 from symgrad.compiler.ir.builder import xp
 from symgrad.compiler.ir.control_flow import is_control
 from symgrad.compiler.ir.fold import filled
-from symgrad.compiler.ir.graph import Graph, Value, input_value, outputs_of
+from symgrad.compiler.ir.graph import LITERAL, Graph, Value, input_value, outputs_of
 from symgrad.compiler.ir.interpret import interpret
+from symgrad.compiler.ir.subgraph import inline, labels, subgraph
 from symgrad.ops.spec import Meta
 
 Pair = tuple[Any, Any]
@@ -73,8 +74,7 @@ class _Propagation:
         directions = {a: input_value(self._free + i, a.shape, a.dtype) for i, a in enumerate(moving)}
         along = forward_derivative(v, directions)
         summed = forward_derivative(v, {a: second for a, (_, second) in moving.items() if second is not None})
-        jet = Jet({a: (d, None) for a, d in directions.items()}, 2, count(self._free + len(moving)))
-        curved = [c for (_, c) in jet.series(outputs)]
+        curved = _curvature(v, outputs, directions)
         stacks = {d: moving[a][0] for a, d in directions.items()}
         return [self._pair(*parts, stacks) for parts in zip(along, summed, curved, strict=True)]
 
@@ -87,3 +87,15 @@ class _Propagation:
             linear = total if linear is None else linear + total
         return first, linear
 
+
+def _curvature(v: Value, outputs: Sequence[Value], directions: Mapping[Value, Value]) -> list[Any]:
+    """Return the second Taylor coefficients of the outputs of one application along `directions` of its arguments. Inputs stand for the
+    arguments meanwhile: what is built of an argument may bypass it, such as x * expand(x) in place of expand(x) * expand(x)."""
+    slots = list(dict.fromkeys(a for a in v.args if a is not None and a.op != LITERAL))
+    alone = subgraph(slots, outputs, labels(0, 0, len(slots)))
+    moved = {x: input_value(len(slots) + i, x.shape, x.dtype) for i, x in enumerate(alone.inputs) if slots[i] in directions}
+    jet = Jet({x: (d, None) for x, d in moved.items()}, 2, count(2 * len(slots)))
+    second = [c for _, c in jet.series(alone.outputs)]
+    every = Graph((*alone.inputs, *moved.values()), [c for c in second if c is not None])
+    found = iter(inline(every, [*slots, *(directions[a] for a in slots if a in directions)]))
+    return [None if c is None else next(found) for c in second]

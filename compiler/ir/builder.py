@@ -47,7 +47,7 @@ def apply(row: Row, args: tuple[Any, ...], attrs: dict[str, Any]) -> Any:
     meta = row.type(*args, **attrs)
     if row.compose is not None and row.elementwise and row.name not in TABLE:  # a user-defined op: the graph holds its composition
         return xp.expand(xp.cast(row.compose(xp, *args, **attrs), dtype=meta.dtype), shape=meta.shape)
-    if row.elementwise:
+    if row.elementwise and row.policy != "each":  # those have the shape of an operand, others that of all together
         args = _unspread(args, meta.shape)
     attrs = normal_attrs(row.name, args, attrs, meta)
     if isinstance(meta, tuple):
@@ -87,7 +87,7 @@ def _widened(row: Row, args: tuple[Any, ...], attrs: dict[str, Any]) -> Any:
 
 def again(v: Value, args: tuple[Any, ...]) -> Any:
     """Apply the row of `v` to other arguments of the same types; skips promotion and type inference."""
-    if v.row is not None and v.row.elementwise:
+    if v.row is not None and v.row.elementwise and v.row.policy != "each":
         args = _unspread(args, v.shape)
     if isinstance(v.dtype, tuple):
         return outputs_of(intern(v.op, v.row, args, v.attrs, v.shape, v.dtype))
