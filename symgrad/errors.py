@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
+import numpy as np
+
 
 class SymgradError(RuntimeError):
     """Base of the errors that only symgrad knows."""
@@ -21,8 +23,8 @@ class EffectError(TraceError):
     """A function that must not change anything does: it writes to a tensor from outside, or calls backward()."""
 
 
-class LinAlgError(SymgradError):
-    """A matrix is singular or not positive-definite where it must not be; `symgrad.linalg.LinAlgError`."""
+class LinAlgError(SymgradError, np.linalg.LinAlgError):
+    """A matrix is singular or not positive-definite where it must not be; `symgrad.linalg.LinAlgError`, which is also NumPy's."""
 
 
 class GraphError(SymgradError):

@@ -120,8 +120,9 @@ def _parts(
 
 
 def _whole(number: int, rows: int, columns: int) -> Part:
-    """Return a full matrix as one part."""
-    return Part((rows, columns), Place(0, ((0, 1),)), Place(0, ((1, 1),)), (Factor(number, (0, 1)),))
+    """Return a full matrix as one part; the only row and column of a single number have no label, so that they are equal."""
+    row, column = (Place(), Place()) if rows == columns == 1 else (Place(0, ((0, 1),)), Place(0, ((1, 1),)))
+    return Part((rows, columns), row, column, (Factor(number, (0, 1)),))
 
 
 def _dense_jacobian(graph: Graph, y: Value, x: Value) -> Value:

@@ -39,7 +39,7 @@ class Side:
             leaves = list(leaves_like(self.structure, given, name))
         arrays = [np.asarray(storage(x)) for x, _ in leaves]
         if len(arrays) == 1 and arrays[0].ndim and len(arrays[0]) == self.size and (len(self.shapes) > 1 or not self._fits(arrays[0], 0)):
-            return arrays[0].reshape(self.size, -1), arrays[0].shape[1:]
+            return arrays[0].reshape(self.size, prod(arrays[0].shape[1:])), arrays[0].shape[1:]
         extra: set[tuple[int, ...]] = set()
         for n, (array, (_, where)) in enumerate(zip(arrays, leaves, strict=True)):
             if len(arrays) != len(self.shapes) or not self._fits(array, n):

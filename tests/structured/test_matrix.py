@@ -254,3 +254,34 @@ def test_a_form_of_low_rank_has_no_solution_whatever_rounding_does(seed):
     with pytest.raises(LinAlgError, match="rank is at most"):
         H.solve(point)
     assert H.slogdet() == (0.0, -np.inf)
+
+
+SMALL = {
+    "elementwise": lambda x: (x**3).sum(),
+    "a recurrence": lambda x: (sg.cumprod(x.reshape(-1), 0) ** 3).sum(),
+    "one square": lambda x: x.sum() ** 2 + (x**2).sum(),
+    "differences": lambda x: ((x.reshape(-1)[1:] - x.reshape(-1)[:-1]) ** 4).sum() + (x**2).sum(),
+    "places from an array": lambda x: (x.reshape(-1)[[0, -1]] ** 3).sum(),
+}
+
+
+@pytest.mark.parametrize("shape", [(), (1,), (1, 1), (2,), (1, 2), (0,), (0, 2), (2, 0)])
+@pytest.mark.parametrize("name", SMALL)
+def test_matrices_of_few_elements_or_none(name, shape):
+    x = np.linspace(2.0, 3.0, int(np.prod(shape))).reshape(shape)
+    if not x.size and name == "places from an array":
+        return
+    fast = sg.compile(SMALL[name], backend="numpy")
+    matrix, dense = fast.hessian(x, wrt=0, structured=True), np.reshape(fast.hessian(x, wrt=0), (x.size, x.size))
+    b = np.ones((*shape, 3))
+    np.testing.assert_allclose(np.asarray(matrix), dense)
+    np.testing.assert_allclose(np.reshape(matrix @ b, (x.size, 3)), dense @ np.ones((x.size, 3)))
+    np.testing.assert_allclose(np.reshape(matrix.solve(b), (x.size, 3)), np.linalg.solve(dense, np.ones((x.size, 3))))
+    np.testing.assert_allclose((matrix.det(), *matrix.slogdet()), (np.linalg.det(dense), *np.linalg.slogdet(dense)))
+    np.testing.assert_allclose(np.reshape(matrix.diagonal(), -1), np.diag(dense))
+
+
+def test_a_singular_matrix_raises_numpys_error_too():
+    matrix = sg.compile(SMALL["elementwise"], backend="numpy").hessian(np.zeros(3), wrt=0, structured=True)
+    with pytest.raises(np.linalg.LinAlgError, match="element 0 of its diagonal is 0"):
+        matrix.solve(np.ones(3))
