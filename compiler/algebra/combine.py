@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+import heapq
+from collections.abc import Sequence
 from dataclasses import replace
 from fractions import Fraction
 from typing import Any
@@ -51,27 +52,66 @@ def _is_negative(t: Term) -> bool:
     return not isinstance(t.coefficient, complex) and t.coefficient < 0
 
 
-def _merge(terms: list[Term], out: Sequence[Label], dtype: Any) -> list[Term] | None:
+def _merge(terms: Sequence[Term], out: Sequence[Label], dtype: Any) -> list[Term] | None:
     """Return the terms with common factors taken out, the largest first; None if there are none."""
-    found = max(_candidates(terms, frozenset(out)), key=lambda c: c[0], default=None)
-    if found is None:
-        return None
-    _, i, j, a, b = found
-    merged = _merged(terms[i], terms[j], a, b, out, dtype)
-    if merged is None:
-        return None
-    rest = [merged, *(t for n, t in enumerate(terms) if n not in (i, j))]
-    return _merge(rest, out, dtype) or rest
+    shared = _SharedFactors(terms, frozenset(out))
+    while (pair := shared.largest()) is not None:
+        merged = _merged(*pair, out, dtype)
+        if merged is None:
+            break
+        shared.replace(merged)
+    return shared.terms if len(shared.terms) < len(terms) else None
 
 
-def _candidates(terms: Sequence[Term], free: frozenset[Label]) -> Iterator[tuple[int, int, int, int, int]]:
-    """Yield (size of the factor, two terms, positions of the factor in them)."""
-    plain = [n for n, t in enumerate(terms) if not t.deltas and not t.brackets]
-    for i, j in ((i, j) for i in plain for j in plain if i < j):
-        for a, f in enumerate(terms[i].factors):
-            for b, g in enumerate(terms[j].factors):
-                if f[0] is g[0] and f[1] and len(terms[i].factors) + len(terms[j].factors) > 2 and _renaming(f, g, free) is not None:
-                    yield f[0].size, i, j, a, b
+class _SharedFactors:
+    """Terms by their positions, and the factors that two of them share, the largest first. A merged term stands before all others."""
+
+    def __init__(self, terms: Sequence[Term], free: frozenset[Label]) -> None:
+        self._terms: dict[int, Term] = {}
+        self._free = free
+        self._places: dict[Value, list[tuple[int, int]]] = {}
+        """The terms with a factor, and its positions in them."""
+        self._queue: list[tuple[int, int, int, int, int]] = []
+        """The negative size of a factor, two terms, and the positions of the factor in them."""
+        self._pair = (0, 0)
+        for n, t in enumerate(terms):
+            self._add(n, t)
+
+    @property
+    def terms(self) -> list[Term]:
+        return [t for _, t in sorted(self._terms.items())]
+
+    def largest(self) -> tuple[Term, Term, int, int] | None:
+        """Return two terms and the positions of the largest factor that they share; None if there is none."""
+        while self._queue:
+            _, i, j, a, b = heapq.heappop(self._queue)
+            if i in self._terms and j in self._terms:
+                self._pair = i, j
+                return self._terms[i], self._terms[j], a, b
+        return None
+
+    def replace(self, merged: Term) -> None:
+        """Put a term in the place of the two that `largest` returned last."""
+        first = min(self._terms) - 1
+        for n in self._pair:
+            del self._terms[n]
+        self._add(first, merged)
+
+    def _add(self, n: int, t: Term) -> None:
+        self._terms[n] = t
+        if t.deltas or t.brackets:
+            return
+        for a, f in enumerate(t.factors):
+            for m, b in self._places.get(f[0], ()) if f[1] else ():
+                if m in self._terms:
+                    self._propose(*((m, n, b, a) if m < n else (n, m, a, b)))
+        for a, f in enumerate(t.factors):
+            self._places.setdefault(f[0], []).append((n, a))
+
+    def _propose(self, i: int, j: int, a: int, b: int) -> None:
+        s, t = self._terms[i].factors, self._terms[j].factors
+        if len(s) + len(t) > 2 and _renaming(s[a], t[b], self._free) is not None:
+            heapq.heappush(self._queue, (-s[a][0].size, i, j, a, b))
 
 
 def _renaming(f: Factor, g: Factor, free: frozenset[Label]) -> dict[Label, Affine] | None:

@@ -233,6 +233,8 @@ class _Search:
         owner = getattr(x, "__self__", None) if isinstance(x, FUNCTIONS) else None
         if owner is not None and not isinstance(owner, types.ModuleType):
             self._value((id(x), "__self__"), f"{title}.__self__", functools.partial(getattr, x, "__self__"))
+        if isinstance(x, (operator.attrgetter, operator.methodcaller)):
+            self.read.update(_names_of_getter(x))
         for key, label, read in _partial_arguments(x) if isinstance(x, functools.partial) else ():
             self._value(key, label, read)
 
@@ -383,6 +385,14 @@ def _context_value(variable: contextvars.ContextVar[Any]) -> Any:
 
 def _default(f: Any, name: str) -> Any:
     return default_arguments(f).get(name, MISSING)
+
+
+def _names_of_getter(x: Any) -> list[str]:
+    """The attributes that `attrgetter("a.b")` or `methodcaller("a")` reads; only what copies it is told."""
+    make, names = x.__reduce__()[:2]
+    if isinstance(x, operator.attrgetter):
+        return [part for name in names for part in name.split(".")]
+    return [make.args[0] if isinstance(make, functools.partial) else names[0]]
 
 
 def _partial_arguments(x: Any) -> Iterator[tuple[Any, str, Callable[[], Any]]]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import operator
 import types
 import warnings
 
@@ -188,3 +189,22 @@ def test_another_function_or_class_under_a_name_of_the_users(before, after, give
     assert fast(x).tolist() == fast(x).tolist() == (x * before(given)).tolist()
     chosen = after
     assert fast(x).tolist() == (x * after(given)).tolist()
+
+
+GETTERS = {
+    "attrgetter": operator.attrgetter("gain"),
+    "attrgetter of two": lambda s: operator.attrgetter("offset", "gain")(s)[1],
+    "dotted attrgetter": operator.attrgetter("inner.shift"),
+    "methodcaller": operator.methodcaller("amplified", 1.0),
+    "methodcaller with keywords": operator.methodcaller("amplified", x=1.0),
+}
+
+
+@pytest.mark.parametrize("name", GETTERS)
+def test_attributes_that_a_getter_in_a_variable_reads(name):
+    settings, get = Settings(), GETTERS[name]
+    fast = sg.compile(lambda x: x * get(settings))
+    before = float(fast(sg.tensor(3.0)))
+    settings.gain, settings.inner.shift = 5.0, 7.0
+    assert before == 3.0 * (1.0 if "dotted" in name else 2.0)
+    assert float(fast(sg.tensor(3.0))) == 3.0 * get(settings)
