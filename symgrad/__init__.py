@@ -96,6 +96,7 @@ if TYPE_CHECKING:
     )
     from symgrad.control import cond as cond, fori_loop as fori_loop, scan as scan, while_loop as while_loop
     from symgrad.io import load as load, save as save
+    from symgrad.text import parse as parse
     from symgrad.training import Model as Model
 
 
@@ -115,6 +116,7 @@ _LATER = {  # what is loaded when it is first asked for: a module, or a name in 
     "nn": "symgrad.nn",
     "optim": "symgrad.optim",
     "optimize": "symgrad.optimize",
+    "parse": "symgrad.text:parse",
     "save": "symgrad.io:save",
     "spec": "symgrad.compiler.api:spec",
     "testing": "symgrad.testing",

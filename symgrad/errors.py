@@ -38,6 +38,14 @@ class FormulaError(SymgradError):
     """A graph has no formula in the notation asked for; the text names the operation and what to do."""
 
 
+class TextError(SymgradError, ValueError):
+    """A formula written as text is malformed, or the types of its parts do not fit: `parse("x^2")` for a vector x. The message shows the
+    text with a caret under the column, and says what to do: `parse("x.^2")`."""
+
+    column: int = 0
+    """Where it is wrong: 1 for the first character."""
+
+
 class FileError(SymgradError, ValueError):
     """A file is damaged or hostile, or of a kind that is not read; the text names the file and says why. Nothing of it is loaded."""
 
