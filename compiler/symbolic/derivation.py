@@ -10,12 +10,14 @@ from symgrad.compiler.autodiff.pull import Derivative
 from symgrad.compiler.ir.graph import Graph, type_text
 from symgrad.compiler.symbolic import FormulaProgram
 from symgrad.compiler.symbolic.certify import certify
+from symgrad.compiler.symbolic.check import check
 from symgrad.compiler.symbolic.label_text import latex_label
 from symgrad.compiler.symbolic.notations.index_algebra import free
 from symgrad.compiler.symbolic.printing import FormulaLatexPrinter, TextPrinter
 from symgrad.compiler.symbolic.program import Line
 from symgrad.compiler.symbolic.steps import Steps
 from symgrad.compiler.symbolic.to_sympy import condition_of
+from symgrad.compiler.symbolic.verdict import Verdict
 from symgrad.errors import FormulaError
 from symgrad.tensor import wrap
 
@@ -130,6 +132,22 @@ class Derivation:
         places = [order.index(p) for p in range(len(wrt))]
         axes = [axis for k in places for axis in range(starts[k], starts[k] + sizes[k])]
         return found[tuple(wrt[p] for p in order)].transpose([*range(lead), *axes]).copy()
+
+    def check(self, text: str, wrt: str | tuple[str, ...] | None = None) -> Verdict:
+        """Return whether an answer equals the derivative in `wrt`: equal, equal up to a factor, the sign, a constant or the layout, or
+        where they differ. The answer is written in the language of `sg.parse`, with the names of the arguments: `d.check("2*x*cos(x^2)")`.
+        Both are computed at random points inside the domain, in double precision. `wrt=()` is the value itself."""
+        return check(self, text, wrt)
+
+    @property
+    def source(self) -> Any:
+        """The function that was derived, with its arguments, or the recorded result."""
+        return self._source
+
+    def head(self, names: tuple[str, ...]) -> str:
+        """Return a derivative as it is written: `∂²f/∂x∂y`."""
+        power = "" if len(names) < 2 else str(len(names)).translate(_RAISED)
+        return f"∂{power}{self.name}/{''.join(f'∂{name}' for name in names)}" if names else self.name
 
     def certify(self, *args: Any, **kwargs: Any) -> Any:
         """Return how much the formula differs from eager execution and numerical derivatives: at the arguments of the derivation, or at

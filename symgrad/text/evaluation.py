@@ -120,7 +120,7 @@ _DENSE: dict[str, Callable[..., Any]] = {
     "norm2": lambda node, x: vector_norm(x),
     "sum_of_squares": lambda node, x: (x * x).sum(),
     "norminf": lambda node, x: x.abs().max(),
-    "logsumexp": lambda node, x: x.reshape(-1).logsumexp(0),
+    "logsumexp": lambda node, x: x.logsumexp(tuple(range(x.ndim))) if x.ndim else x,
     "softmax": lambda node, x: x.softmax(0),
     "trace": lambda node, a: a.trace(),
     "det": lambda node, a: det(a),

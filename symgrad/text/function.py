@@ -114,9 +114,9 @@ def sizes_of(formula: TypedFormula, arguments: Mapping[str, Tensor]) -> dict[Siz
             known, beside = found.setdefault(size.root(), (n, described))
             wanted = size.root().value if isinstance(size.root().value, int) else known
             if n != wanted:
-                whose = beside if wanted is known else "declared"
-                label = f" = {size}" if isinstance(size.root().value, str) else ""
-                raise ValueError(f"{described}{label} is {n}, and has to be {wanted}: {whose}")
+                whose = f"as {beside}" if wanted == known and beside != described else "as declared"
+                label = f" ({size})" if isinstance(size.root().value, str) else ""
+                raise ValueError(f"{described}{label} is {n}, and has to be {wanted}, {whose}")
     return {size: n for size, (n, _) in found.items()}
 
 

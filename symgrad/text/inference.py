@@ -62,9 +62,10 @@ class TypedFormula:
         return self.nodes[-1].type
 
 
-def typed(syntax: Syntax, declarations: Declarations) -> TypedFormula:
-    """Return the formula with types, or raise TextError at the column where they do not fit."""
-    return _Inference(syntax, declarations).run()
+def typed(syntax: Syntax, declarations: Declarations, result: tuple[int, ...] = ()) -> TypedFormula:
+    """Return the formula with types, or raise TextError at the column where they do not fit. The sizes of a known `result` are those of
+    vector(1), matrix(1) and eye where nothing else tells them."""
+    return _Inference(syntax, declarations).run(result)
 
 
 class _Inference:
@@ -73,9 +74,11 @@ class _Inference:
         self.nodes: list[Typed] = []
         self.arguments: dict[str, Type] = {}
 
-    def run(self) -> TypedFormula:
+    def run(self, result: tuple[int, ...]) -> TypedFormula:
         for node in self.syntax.nodes:
             self.nodes.append(self.folded(_RULES[node.kind](self, node)))
+        for size, n in zip(self.nodes[-1].type.sizes, result, strict=False):
+            size.unify(Size(str(n), n))
         self.check_sizes()
         return TypedFormula(self.syntax.text, tuple(self.nodes), self.arguments, self.declarations.sizes)
 
@@ -212,7 +215,7 @@ class _Inference:
         first, second = (self.nodes[a].type for a in node.args)
         for a, b in pairs:
             if not a.unify(b):
-                self.fail(node.at, f"{rule}, got {first} and {second}: {a} and {b} differ")
+                self.fail(node.at, f"{rule}, got {first} and {second}: {a} and {b} differ; transpose an operand, or declare one size")
 
     def sum(self, node: Node) -> Typed:
         kinds = {self.nodes[a].type.kind for a in node.args}
@@ -258,10 +261,10 @@ class _Inference:
 
     def matrix_power(self, node: Node, exponent: Typed) -> Typed:
         given = self.nodes[node.args[0]].type
-        n: Any = exponent.value
+        n = exponent.value
         if exponent.action == "argument" and n == "T":
             self.fail(node.at, "the transpose is written A'")
-        if exponent.action != "number" or not isinstance(n, (int, Fraction)) or Fraction(n).denominator != 1 or abs(n) > _MOST_FACTORS:
+        if not isinstance(n, Fraction) or n.denominator != 1 or abs(n) > _MOST_FACTORS:
             advice = f"write an integer up to {_MOST_FACTORS} in size, or .^ for the power of each element"
             self.fail(node.at, f"the power of a matrix is no integer: {advice}")
         if not given.sizes[0].unify(given.sizes[1]):

@@ -50,7 +50,7 @@ class Declarations:
         self.undeclared = undeclared
 
     def _type(self, name: str, given: Any) -> Type:
-        if not _NAME.fullmatch(name):
+        if not is_name(name):
             raise ValueError(f"{name!r} is no name of the language: names begin with a letter and have letters, digits and _")
         if isinstance(given, str) and given in KINDS:
             return unknown(given, name)
@@ -62,7 +62,7 @@ class Declarations:
     def _size(self, name: str, given: Any) -> Size:
         if isinstance(given, int) and not isinstance(given, bool) and given >= 0:
             return Size(str(given), given)
-        if isinstance(given, str) and _NAME.fullmatch(given):
+        if isinstance(given, str) and is_name(given):
             return self.sizes.setdefault(given, Size(given, given))
         example = '() for a scalar, "n" for a vector, ("n", "p") for a matrix; a size is a name or a number'
         raise TypeError(f"{name} is declared as {describe(given)}: write {example}")
@@ -74,6 +74,11 @@ class Declarations:
                 return None
             self.types[name] = unknown(default_kind(name), name)
         return self.types[name]
+
+
+def is_name(text: str) -> bool:
+    """True for a name of the language."""
+    return _NAME.fullmatch(text) is not None
 
 
 def default_kind(name: str) -> str:
