@@ -106,7 +106,8 @@ def _inside(derivation: Any, formula: TypedFormula, names: tuple[str, ...], draw
 
     def wanted(arrays: list[Any]) -> Any:
         with np.errstate(all="ignore"):
-            return np.asarray(derivation.evaluate(arrays, wide=True)[place], np.float64)
+            found = derivation.evaluate(arrays, wide=True)
+        return np.asarray(found[place], np.float64) if np.all(np.isfinite(found[0])) else np.array(np.nan)
 
     for arrays in drawn:
         try:

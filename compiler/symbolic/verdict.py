@@ -76,7 +76,7 @@ def quantity(x: float) -> str:
         if near and abs(float(near) * unit - x) <= 1e-9 * abs(x) and abs(near) < 10**6:
             if not name:
                 return str(near)
-            above = name if near.numerator == 1 else f"{near.numerator}*{name}"
+            above = {1: name, -1: f"-{name}"}.get(near.numerator, f"{near.numerator}*{name}")
             return above if near.denominator == 1 else f"{above}/{near.denominator}"
     return f"{x:.6g}"
 

@@ -243,7 +243,8 @@ class _Inference:
     def quotient(self, node: Node) -> Typed:
         first, second = (self.nodes[a].type for a in node.args)
         if second.kind != SCALAR:
-            advice = "write A*inv(B)" if second.kind == MATRIX and first.kind != SCALAR else "write ./ to divide element by element"
+            advice = "write ./ to divide element by element" if first.kind in (SCALAR, second.kind) else "divisors are scalars"
+            advice = "write A*inv(B), or ./ to divide element by element" if first.kind == second.kind == MATRIX else advice
             self.fail(node.at, f"{first} cannot be divided by {second}: {advice}")
         return Typed("divide", node.args, first, node.at)
 

@@ -12,6 +12,8 @@ from symgrad.text.tokens import Token, checked, failure, tokens
 MAX_DEPTH = 50
 """Brackets inside brackets."""
 _LARGEST_EXPONENT = 400
+_SMALLEST, _LARGEST = Fraction(1, 10**307), Fraction(10**308)
+_RANGE = "numbers are between 1e-307 and 1e308"
 
 
 def parsed(text: str) -> Syntax:
@@ -110,8 +112,11 @@ class _Parser:
         _, _, exponent = token.text.lower().partition("e")
         digits = exponent.lstrip("+-").lstrip("0")
         if len(digits) > 3 or int(digits or "0") > _LARGEST_EXPONENT:
-            self.fail(f"the exponent of {token.text[:20]} is too large: numbers are below 1e308", token.at)
-        return Fraction(token.text)
+            self.fail(f"the exponent of {token.text[:20]} is too large: {_RANGE}", token.at)
+        found = Fraction(token.text)
+        if found and not _SMALLEST <= found <= _LARGEST:
+            self.fail(f"{token.text[:20]} is too large or too small: {_RANGE}", token.at)
+        return found
 
     def call(self, name: Token) -> int:
         self.enter()
