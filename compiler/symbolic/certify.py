@@ -19,8 +19,6 @@ import numpy as np
 from symgrad.autograd import grad
 from symgrad.compiler.ir.control_flow import is_control
 from symgrad.compiler.ir.graph import Graph, Value, nested, toposort
-from symgrad.compiler.symbolic import sampling
-from symgrad.compiler.symbolic.sampling import SYMMETRIC_ROWS, drawn, is_single
 from symgrad.errors import LinAlgError
 from symgrad.graph import Node, Output
 from symgrad.ops.spec import Row
@@ -31,6 +29,8 @@ _LIMITS = {"eager": (1e-10, 1e-4), "complex step": (1e-9, 1e-3), "central differ
 """Largest relative difference in double precision, and in single precision, which is used if the function captures such tensors."""
 _ENDLESS = 1000
 """Assumed number of steps of a loop without a known bound."""
+_SYMMETRIC = ("eigh", "cholesky")
+"""Rows that read one triangle of a matrix that they assume to be symmetric: their derivatives hold along symmetric directions."""
 _RAISED = str.maketrans("0123456789", "⁰¹²³⁴⁵⁶⁷⁸⁹")
 
 
@@ -77,9 +77,10 @@ def certify(derivation: Any, source: Any, given: Sequence[Any]) -> Certificate:
     less, or calls a JAX function that was traced for other types. Square matrices outside of the domain are replaced by matrices inside
     it."""
     rng = np.random.default_rng(0)
-    single = is_single(derivation.graph) or any(a.dtype.kind == "f" and a.dtype.itemsize < 8 for a in given[source.arguments :])
-    arrays = [drawn(a, rng, single) for a in given]
-    symmetric = any(v.op in SYMMETRIC_ROWS for v in derivation.graph.values)
+    single = any(a.dtype.kind == "f" and a.dtype.itemsize < 8 for a in given[source.arguments :])
+    single = single or any(v.row is not None and v.row.foreign is not None and not v.row.foreign.wide for v in derivation.graph.values)
+    arrays = [_drawn(a, rng, single) for a in given]
+    symmetric = any(v.op in _SYMMETRIC for v in derivation.graph.values)
     arrays = _inside(source, arrays, symmetric)
     formulas = derivation.evaluate(arrays, wide=True)
     bounds = _Bounds(derivation.graph, source, arrays, single)
@@ -158,13 +159,32 @@ def _largest(x: Any) -> float:
     return float(np.max(np.abs(x), initial=0))
 
 
+def _drawn(a: Any, rng: np.random.Generator, single: bool) -> Any:
+    if not isinstance(a, np.ndarray):
+        a = rng.normal(size=a.shape).astype(a.dtype)
+    return a.astype(np.float64) if a.dtype.kind == "f" and not single else a
+
+
+def _is_square(a: Any) -> bool:
+    return bool(a.dtype.kind == "f" and a.ndim > 1 and a.shape[-1] == a.shape[-2] > 1)
+
+
+def _symmetric(a: Any) -> Any:
+    return ((a + a.swapaxes(-1, -2)) / 2).astype(a.dtype)
+
+
+def _definite(a: Any) -> Any:
+    """Return A Aᵀ + I."""
+    return (a @ a.swapaxes(-1, -2) + np.eye(a.shape[-1])).astype(a.dtype)
+
+
 def _inside(source: Any, arrays: list[Any], symmetric: bool) -> list[Any]:
     """Return arguments in the domain of the function: unchanged, else with symmetric, else with positive definite square matrices."""
-    if not any(map(sampling.is_square, arrays[: source.arguments])):
+    if not any(map(_is_square, arrays[: source.arguments])):
         return arrays
     keep: Callable[[Any], Any] = lambda a: a
-    for change in (sampling.symmetric, sampling.definite) if symmetric else (keep, sampling.definite):
-        moved = [change(a) if i < source.arguments and sampling.is_square(a) else a for i, a in enumerate(arrays)]
+    for change in (_symmetric, _definite) if symmetric else (keep, _definite):
+        moved = [change(a) if i < source.arguments and _is_square(a) else a for i, a in enumerate(arrays)]
         if _has_value(source, moved):
             return moved
     return arrays
@@ -206,7 +226,7 @@ def _others(
     for _ in range(_DIRECTIONS if arrays[wrt[-1]].ndim else 1):
         directions = tuple(rng.normal(size=arrays[i].shape).astype(arrays[i].dtype) for i in wrt)
         if symmetric:  # other directions lead out of the domain
-            directions = tuple(sampling.symmetric(v) if sampling.is_square(v) else v for v in directions)
+            directions = tuple(_symmetric(v) if _is_square(v) else v for v in directions)
         yield "eager", _eager(source, arrays, wrt, directions), directions
         if len(wrt) == 1 and wrt[0] < source.arguments:
             yield *_by_steps(graph, source, arrays, wrt[0], directions[0]), directions

@@ -7,7 +7,7 @@ import pytest
 
 import symgrad as sg
 from symgrad.compiler.symbolic.check import TOLERANCE
-from symgrad.compiler.symbolic.sampling import points
+from symgrad.compiler.symbolic.points import points
 from symgrad.compiler.symbolic.verdict import quantity
 from symgrad.errors import FormulaError, TextError
 
