@@ -34,7 +34,9 @@ _FEWEST = 5
 """With fewer points inside the domain, no verdict is given."""
 _TRIES = 200
 _ROUNDING = 64
-"""A difference may be this many times the effect of one rounding of the arguments."""
+"""A difference may be this many times the effect of one rounding of the arguments,"""
+_MOST_NOISE, _ZERO = 1e-6, 1e-12
+"""but no more than this, relative to the derivative, or to 1 where the derivative is 0 up to rounding."""
 
 
 @dataclass(frozen=True)
@@ -121,10 +123,11 @@ def _inside(derivation: Any, formula: TypedFormula, names: tuple[str, ...], draw
         except (FormulaError, LinAlgError, np.linalg.LinAlgError):  # a path condition, or the domain
             continue
         noise = _ROUNDING * _largest(beside - here)
-        if np.all(np.isfinite(here)) and noise <= max(1e-6 * _largest(here), 1e-12):
+        most = max(_MOST_NOISE * _largest(here), _ZERO)
+        if np.all(np.isfinite(here)) and noise <= most:
             found = _answer(formula, derivation, arrays)
             noise += _ROUNDING * _largest(_answer(formula, derivation, _rounded(arrays)) - found)
-            yield _Sample(arrays, here, found, noise if np.isfinite(noise) else 0.0)
+            yield _Sample(arrays, here, found, min(noise, most) if np.isfinite(noise) else 0.0)
 
 
 def _rounded(arrays: list[Any]) -> list[Any]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import copy
 import inspect
 import math
+import pathlib
 import pickle
 import re
 
@@ -97,6 +98,12 @@ def test_every_function_is_tried():
     tried = " ".join([*FRONT_PAGE, *MORE])
     elementwise = {name for name, f in FUNCTIONS.items() if f.row or name in ALIASES}
     assert [name for name in FUNCTIONS if f"{name}(" not in tried and name not in elementwise] == []
+
+
+def test_the_page_lists_every_function():
+    page = (pathlib.Path(__file__).parents[2] / "docs" / "text-input.md").read_text("utf-8")
+    table = page[page.index("| function | value |") : page.index("Errors point at the column and say")]
+    assert {name.partition("(")[0] for name in re.findall("`([^`]+)`", table)} - {"a", "exp(A)"} >= set(FUNCTIONS)
 
 
 @pytest.mark.parametrize("name", [name for name, f in FUNCTIONS.items() if f.row])

@@ -39,6 +39,8 @@ ANSWERS = [
     ("sin x²", "x*cos(x^2)", "equal up to a factor"),
     ("sin x²", "2*x*cos(x^2) - 3", "equal up to a constant"),
     ("sin x²", "cos(x^2)", "different"),
+    ("sin x²", "2*x*cos(x^2) + sin(10^15*x)", "different"),  # far from well-conditioned
+    ("sin x²", "2*x*cos(x^2) + log(-x^2)", "different"),  # defined nowhere
     ("sin x²", "2*x*cos(2*x)", "different"),
     ("sin x²", "2*sqrt(x^2)*cos(x^2)", "different"),
     ("sin x²", "2*x*sqrt(1 - sin(x^2)^2)", "different"),
