@@ -33,6 +33,7 @@ _POINTS = 20
 _FEWEST = 5
 """With fewer points inside the domain, no verdict is given."""
 _TRIES = 200
+_RAISED = str.maketrans("0123456789", "⁰¹²³⁴⁵⁶⁷⁸⁹")
 _ROUNDING = 64
 """A difference may be this many times the effect of one rounding of the arguments,"""
 _MOST_NOISE, _ZERO = 1e-6, 1e-12
@@ -49,8 +50,10 @@ class _Sample:
     noise: float
 
 
-def check(derivation: Any, text: str, wrt: Any = None) -> Verdict:
-    """Return how the answer compares with the derivative in `wrt`, a name or several; () is the value itself."""
+@np.errstate(all="ignore")
+def check(derivation: Any, source: Any, text: str, wrt: Any = None) -> Verdict:
+    """Return how the answer compares with the derivative in `wrt`, a name or several; () is the value itself. The arguments that the
+    formula was derived for come from `source`."""
     names, name = _chosen(derivation, wrt)
     shapes = {label: tuple(x.shape) for label, x in zip(derivation.graph.labels, derivation.graph.inputs, strict=True)}
     shape = (*derivation.graph.outputs[0].shape, *(n for label in names for n in shapes[label]))
@@ -62,7 +65,7 @@ def check(derivation: Any, text: str, wrt: Any = None) -> Verdict:
         return Verdict(formula.text, name, "different", f"{name} is {_kind(shape)}, and the answer is {formula.type}")
     single = any(v.row is not None and v.row.foreign is not None and not v.row.foreign.wide for v in derivation.graph.values)
     tolerance = _SINGLE_TOLERANCE if single else TOLERANCE
-    samples = _samples(derivation, formula, names, single)
+    samples = _samples(derivation, source, formula, names, single)
     return _compared(samples, _Comparing(derivation, formula.text, name, formula.type.kind == "row", tolerance))
 
 
@@ -76,7 +79,13 @@ def _chosen(derivation: Any, wrt: Any) -> tuple[tuple[str, ...], str]:
     if names and names not in known:
         listed = "; ".join(", ".join(names) for names in known) or "nothing: ask for wrt"
         raise ValueError(f"wrt={wrt!r}: this derivation has the derivatives in {listed}")
-    return names, derivation.head(names)
+    return names, _head(derivation.name, names)
+
+
+def _head(function: str, names: tuple[str, ...]) -> str:
+    """Return a derivative as it is written: `∂²f/∂x∂y`."""
+    power = "" if len(names) < 2 else str(len(names)).translate(_RAISED)
+    return f"∂{power}{function}/{''.join(f'∂{name}' for name in names)}" if names else function
 
 
 def _derivatives(derivation: Any) -> list[tuple[str, ...]]:
@@ -94,11 +103,11 @@ def _kind(shape: tuple[int, ...]) -> str:
     return f"a {KINDS[len(shape)]}" + (f" ({' × '.join(map(str, shape))})" if shape else "")
 
 
-def _samples(derivation: Any, formula: TypedFormula, names: tuple[str, ...], single: bool) -> list[_Sample]:
+def _samples(derivation: Any, source: Any, formula: TypedFormula, names: tuple[str, ...], single: bool) -> list[_Sample]:
     """Return random points inside the domain, with the values there."""
     if any(x.dtype.kind == "c" for x in (*derivation.graph.inputs, derivation.graph.outputs[0])):
         raise FormulaError("check compares real functions of real arguments, and this one is complex")
-    drawn = points(derivation.source.given(), frozenset(derivation.source.constants), single, np.random.default_rng(0))
+    drawn = points(source.given(), frozenset(source.constants), single, np.random.default_rng(0))
     samples = list(itertools.islice(_inside(derivation, formula, names, itertools.islice(drawn, _TRIES)), _POINTS))
     if len(samples) < _FEWEST:
         raise FormulaError(
@@ -113,8 +122,7 @@ def _inside(derivation: Any, formula: TypedFormula, names: tuple[str, ...], draw
     place = [(), *_derivatives(derivation)].index(names)
 
     def wanted(arrays: list[Any]) -> Any:
-        with np.errstate(all="ignore"):
-            found = derivation.evaluate(arrays, wide=True)
+        found = derivation.evaluate(arrays, wide=True)
         return np.asarray(found[place], np.float64) if np.all(np.isfinite(found[0])) else np.array(np.nan)
 
     for arrays in drawn:
@@ -132,7 +140,7 @@ def _inside(derivation: Any, formula: TypedFormula, names: tuple[str, ...], draw
 
 def _rounded(arrays: list[Any]) -> list[Any]:
     """Return the arguments, changed by one rounding."""
-    return [(a * (1 + np.finfo(a.dtype).eps)).astype(a.dtype) if a.dtype.kind == "f" else a for a in arrays]
+    return [np.asarray(a * (1 + np.finfo(a.dtype).eps), a.dtype) if a.dtype.kind == "f" else a for a in arrays]
 
 
 def _answer(formula: TypedFormula, derivation: Any, arrays: list[Any]) -> Any:
@@ -141,7 +149,7 @@ def _answer(formula: TypedFormula, derivation: Any, arrays: list[Any]) -> Any:
     named = {name: own[name] if name in own else own[f"{name}_"] for name in formula.arguments}
     tensors = {name: wrap(a.astype(np.float64)) for name, a in named.items()}
     try:
-        with no_grad(), np.errstate(all="ignore"):
+        with no_grad():
             return np.array(evaluate(formula, tensors, sizes_of(formula, tensors), np.float64)._array)
     except LinAlgError:
         return np.array(np.nan)
@@ -162,8 +170,8 @@ class _Comparing:
     tolerance: float
 
     def agree(self, wanted: Any, found: Any, noise: float = 0.0) -> bool:
-        difference = _largest(wanted - found)  # NaN is never below a limit
-        return difference <= self.tolerance * max(_largest(wanted), _largest(found)) + noise
+        difference = _largest(wanted - found)
+        return np.isfinite(difference) and difference <= self.tolerance * max(_largest(wanted), _largest(found)) + noise
 
     def verdict(self, verdict: str, reason: str, samples: list[_Sample], **more: Any) -> Verdict:
         return Verdict(self.text, self.name, verdict, reason, len(samples), self.tolerance, **more)
@@ -225,7 +233,7 @@ def _by_constant(pairs: list[tuple[Any, Any, float]], how: _Comparing) -> tuple[
     first, noise = differences[0], max(noise for *_, noise in pairs)
     scale = max(max(_largest(w), _largest(f)) for w, f, _ in pairs)
     apart = max(_largest(d - first) for d in differences)
-    if not apart <= how.tolerance * scale + noise or _is_constant([w for w, _, _ in pairs], how):
+    if not np.isfinite(scale) or not apart <= how.tolerance * scale + noise or _is_constant([w for w, _, _ in pairs], how):
         return None
     element = float(first.flat[0])
     alike = _largest(first - element) <= how.tolerance * scale + noise

@@ -137,17 +137,7 @@ class Derivation:
         """Return whether an answer equals the derivative in `wrt`: equal, equal up to a factor, the sign, a constant or the layout, or
         where they differ. The answer is written in the language of `sg.parse`, with the names of the arguments: `d.check("2*x*cos(x^2)")`.
         Both are computed at random points inside the domain, in double precision. `wrt=()` is the value itself."""
-        return check(self, text, wrt)
-
-    @property
-    def source(self) -> Any:
-        """The function that was derived, with its arguments, or the recorded result."""
-        return self._source
-
-    def head(self, names: tuple[str, ...]) -> str:
-        """Return a derivative as it is written: `∂²f/∂x∂y`."""
-        power = "" if len(names) < 2 else str(len(names)).translate(_RAISED)
-        return f"∂{power}{self.name}/{''.join(f'∂{name}' for name in names)}" if names else self.name
+        return check(self, self._source, text, wrt)
 
     def certify(self, *args: Any, **kwargs: Any) -> Any:
         """Return how much the formula differs from eager execution and numerical derivatives: at the arguments of the derivation, or at

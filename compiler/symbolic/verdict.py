@@ -13,6 +13,8 @@ import numpy as np
 
 _FEW = 8
 """Elements of an argument that are shown."""
+_MOST_SHOWN = 200
+"""Characters of the answer that are shown."""
 _LARGEST_DENOMINATOR = 100
 _NAMED = {"": 1.0, "pi": math.pi, "sqrt(2)": math.sqrt(2), "sqrt(pi)": math.sqrt(math.pi), "log(2)": math.log(2), "exp(1)": math.e}
 
@@ -52,7 +54,7 @@ class Verdict:
         return self.equal
 
     def __str__(self) -> str:
-        first = f"{self.verdict}: {self.reason}" if self.reason else f"{self.verdict}: {self.of} = {' '.join(self.text.split())}"
+        first = f"{self.verdict}: {self.reason}" if self.reason else f"{self.verdict}: {self.of} = {_shortened(self.text)}"
         if self.point:
             return f"{first}\n  where {', '.join(f'{name} = {_shown(a)}' for name, a in self.point.items())}"
         return f"{first}{self._tested()}"
@@ -67,6 +69,12 @@ class Verdict:
         verdict, _, reason = first.partition(":")
         small = f"<br><small>{'<br>'.join(line.strip() for line in rest)}</small>" if rest else ""
         return f"<p><b>{verdict}</b>: {reason.strip()}{small}</p>"
+
+
+def _shortened(text: str) -> str:
+    """Return a text in one line, and not much more of it than fits there."""
+    line = " ".join(text.split())
+    return line if len(line) <= _MOST_SHOWN else f"{line[:_MOST_SHOWN]}..."
 
 
 def quantity(x: float) -> str:

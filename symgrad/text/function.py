@@ -97,7 +97,7 @@ class TextFunction:
 
 def _of_width(t: Tensor, width: Any) -> Tensor:
     """Return a tensor in the dtype of the widest one; scalars and complex numbers keep theirs, which other operands do not take."""
-    if t.is_complex() or (t.is_floating_point() and not t.ndim):
+    if t._storage.dtype == width or t.is_complex() or (t.is_floating_point() and not t.ndim):
         return t
     return ops.cast(t, dtype=width)
 

@@ -77,8 +77,7 @@ class _Inference:
     def run(self, result: tuple[int, ...]) -> TypedFormula:
         for node in self.syntax.nodes:
             self.nodes.append(self.folded(_RULES[node.kind](self, node)))
-        for size, n in zip(self.nodes[-1].type.sizes, result, strict=False):
-            size.unify(Size(str(n), n))
+        self.unify_result(result)
         self.check_sizes()
         return TypedFormula(self.syntax.text, tuple(self.nodes), self.arguments, self.declarations.sizes)
 
@@ -94,6 +93,14 @@ class _Inference:
             return Typed("number", (), node.type, node.at, number(node, [a.value for a in given]))
         except (ArithmeticError, ValueError) as error:
             self.fail(node.at, str(error))
+
+    def unify_result(self, wanted: tuple[int, ...]) -> None:
+        """Let unknown sizes of the result be those that are wanted, or those of the transpose if only they fit."""
+        sizes = self.nodes[-1].type.sizes
+        known = [s.root().value for s in sizes]
+        fits = all(k is None or k == n for k, n in zip(known, wanted, strict=False))
+        for size, n in zip(sizes, wanted if fits else wanted[::-1], strict=False):
+            size.unify(Size(str(n), n))
 
     def check_sizes(self) -> None:
         """Raise an error for vector(1), matrix(1) and eye if no argument tells their size."""
