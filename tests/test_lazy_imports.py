@@ -22,5 +22,9 @@ def test_training_draws_and_writes_with_what_is_loaded_then(tmp_path):
     assert loaded_by("import symgrad; symgrad.Model", tmp_path) == {"symgrad.training"}
 
 
+def test_formulas_as_text_are_read_and_computed_with_what_is_loaded_then(tmp_path):
+    assert loaded_by("import symgrad; symgrad.parse('sum((A*x).^2)')([[1.0]], [2.0])", tmp_path) == set()
+
+
 def test_the_test_above_can_fail(tmp_path):
     assert loaded_by(f"import symgrad, {', '.join(HEAVY)}", tmp_path) == HEAVY
