@@ -14,7 +14,8 @@ MAX_LENGTH = 10_000
 _MAX_DIGITS = 400
 _AROUND = 60
 """Characters that an error shows on each side of the column."""
-GREEK = "α-ωΑ-Ωϑϕϵ"
+GREEK = "α-ξπ-ωΓΔΘΛΞΠΣΦΨΩ"
+"""The Greek letters of names: those that no Latin letter looks like, and that Python's normal form of names keeps."""
 _TOKEN = re.compile(
     rf"""[ \t\r\n]*(?:
     (?P<number>(?:[0-9]+(?:\.(?![*/^'])[0-9]*)?|\.[0-9]+)(?:[eE][+-]?[0-9]+)?)
@@ -32,6 +33,7 @@ _WRITE = {
     "|": "abs(...) or norm2(...)", "{": "(", "}": ")", "@": "*", "\u00b5": "the Greek letter μ (U+03BC)", "∑": "sum(...)",
     "\N{FULLWIDTH LEFT PARENTHESIS}": "(", "\N{FULLWIDTH RIGHT PARENTHESIS}": ")",
 }  # fmt: skip
+_WRITE |= dict(zip("ΑΒΕΖΗΙΚΜΝΟΡΤΥΧοϑϕϵ", "ABEZHIKMNOPTYXoθφε", strict=True))
 """Characters that people write, and their spelling in this language."""
 _ADVICE = {
     "[": "elements, slices and lists are not part of the language; group with ( )",

@@ -79,6 +79,9 @@ x ▶− y || write -
 x ▶× y || write *
 x▶’*x || write '
 ▶µ + 1 || U+03BC
+A*▶Α || U+0391) is not part of the language: write A
+x + ▶ο || write o
+β*▶ϕ || write φ
 ▶√2 || write sqrt(...)
 ▶х || U+0445
 x + ▶ｘ || U+FF58

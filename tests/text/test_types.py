@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import unicodedata
+
 import pytest
 
 import symgrad as sg
 from symgrad.errors import TextError
+from symgrad.text.types import is_name
 
 
 @pytest.mark.parametrize(
@@ -19,6 +22,13 @@ from symgrad.errors import TextError
 def test_names_that_are_not_declared(name, kind):
     function = sg.parse(f"1*{name}")
     assert list(function.types.values()) == [kind]
+
+
+def test_names_are_names_of_python_as_they_are():
+    """Python replaces some letters in its source by others, such as ϕ by φ: an argument of that name could not be given by keyword."""
+    letters = [chr(c) for c in range(0x370, 0x400) if is_name(chr(c))]
+    assert len(letters) == 34
+    assert all(c.isidentifier() and unicodedata.normalize("NFKC", c) == c for c in letters)
 
 
 def test_declarations():
