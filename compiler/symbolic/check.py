@@ -34,15 +34,16 @@ _FEWEST = 5
 """With fewer points inside the domain, no verdict is given."""
 _TRIES = 200
 _RAISED = str.maketrans("0123456789", "⁰¹²³⁴⁵⁶⁷⁸⁹")
-_ROUNDING = 64
-"""A difference may be this many times the effect of one rounding of the arguments,"""
+_ROUNDINGS = 3
+_NOISE = 64
+"""A difference may be this many times the largest effect of that many random roundings,"""
 _MOST_NOISE, _ZERO = 1e-6, 1e-12
 """but no more than this, relative to the derivative, or to 1 where the derivative is 0 up to rounding."""
 
 
 @dataclass(frozen=True)
 class _Sample:
-    """One point: the arguments, the right value, the answer, and how far rounding alone moves them."""
+    """One point: the arguments, the right value, the answer, and how far rounding alone may move them."""
 
     arrays: list[Any]
     wanted: Any
@@ -107,8 +108,9 @@ def _samples(derivation: Any, source: Any, formula: TypedFormula, names: tuple[s
     """Return random points inside the domain, with the values there."""
     if any(x.dtype.kind == "c" for x in (*derivation.graph.inputs, derivation.graph.outputs[0])):
         raise FormulaError("check compares real functions of real arguments, and this one is complex")
-    drawn = points(source.given(), frozenset(source.constants), single, np.random.default_rng(0))
-    samples = list(itertools.islice(_inside(derivation, formula, names, itertools.islice(drawn, _TRIES)), _POINTS))
+    rng = np.random.default_rng(0)
+    drawn = points(source.given(), frozenset(source.constants), single, rng)
+    samples = list(itertools.islice(_inside(derivation, formula, names, itertools.islice(drawn, _TRIES), rng), _POINTS))
     if len(samples) < _FEWEST:
         raise FormulaError(
             f"of {_TRIES} random points only {len(samples)} are in the domain of the formula, too few for a verdict: derive it for tensors"
@@ -117,8 +119,11 @@ def _samples(derivation: Any, source: Any, formula: TypedFormula, names: tuple[s
     return samples
 
 
-def _inside(derivation: Any, formula: TypedFormula, names: tuple[str, ...], drawn: Iterator[list[Any]]) -> Iterator[_Sample]:
-    """Iterate over the points at which the derivative is finite and well-conditioned."""
+def _inside(
+    derivation: Any, formula: TypedFormula, names: tuple[str, ...], drawn: Iterator[list[Any]], rng: np.random.Generator
+) -> Iterator[_Sample]:
+    """Iterate over the points at which the derivative is finite and well-conditioned. The effect of rounding is found by random rounding
+    errors: of the arguments, and in the answer of every intermediate result."""
     place = [(), *_derivatives(derivation)].index(names)
 
     def wanted(arrays: list[Any]) -> Any:
@@ -127,30 +132,34 @@ def _inside(derivation: Any, formula: TypedFormula, names: tuple[str, ...], draw
 
     for arrays in drawn:
         try:
-            here, beside = wanted(arrays), wanted(_rounded(arrays))
+            here, *beside = wanted(arrays), *(wanted(_rounded(arrays, rng)) for _ in range(_ROUNDINGS))
         except (FormulaError, LinAlgError, np.linalg.LinAlgError):  # a path condition, or the domain
             continue
-        noise = _ROUNDING * _largest(beside - here)
+        noise = _NOISE * max(_largest(b - here) for b in beside)
         most = max(_MOST_NOISE * _largest(here), _ZERO)
         if np.all(np.isfinite(here)) and noise <= most:
             found = _answer(formula, derivation, arrays)
-            noise += _ROUNDING * _largest(_answer(formula, derivation, _rounded(arrays)) - found)
+            moved = (_answer(formula, derivation, _rounded(arrays, rng), rng) for _ in range(_ROUNDINGS))
+            noise += _NOISE * max(_largest(m - found) for m in moved)
             yield _Sample(arrays, here, found, min(noise, most) if np.isfinite(noise) else 0.0)
 
 
-def _rounded(arrays: list[Any]) -> list[Any]:
-    """Return the arguments, changed by one rounding."""
-    return [np.asarray(a * (1 + np.finfo(a.dtype).eps), a.dtype) if a.dtype.kind == "f" else a for a in arrays]
+def _rounded(arrays: list[Any], rng: np.random.Generator) -> list[Any]:
+    """Return arrays, changed by random rounding errors."""
+    return [
+        np.asarray(a * (1 + np.finfo(a.dtype).eps * rng.integers(-2, 3, a.shape)), a.dtype) if a.dtype.kind == "f" else a for a in arrays
+    ]
 
 
-def _answer(formula: TypedFormula, derivation: Any, arrays: list[Any]) -> Any:
-    """Return the value of the answer; NaN where it has none."""
+def _answer(formula: TypedFormula, derivation: Any, arrays: list[Any], rng: np.random.Generator | None = None) -> Any:
+    """Return the value of the answer; NaN where it has none. With `rng`, every intermediate result has a random rounding error."""
+    each = None if rng is None else lambda t: wrap(_rounded([t._array], rng)[0])
     own = dict(zip(derivation.graph.labels, arrays, strict=False))  # directions of derivatives are inputs, too
     named = {name: own[name] if name in own else own[f"{name}_"] for name in formula.arguments}
     tensors = {name: wrap(a.astype(np.float64)) for name, a in named.items()}
     try:
         with no_grad():
-            return np.array(evaluate(formula, tensors, sizes_of(formula, tensors), np.float64)._array)
+            return np.array(evaluate(formula, tensors, sizes_of(formula, tensors), np.float64, each)._array)
     except LinAlgError:
         return np.array(np.nan)
 

@@ -24,11 +24,16 @@ from symgrad.text.tokens import failure
 from symgrad.text.types import Type
 
 
-def evaluate(formula: TypedFormula, arguments: Mapping[str, Tensor], sizes: Mapping[Size, int], dtype: Any) -> Tensor:
-    """Return the value of a formula. `sizes` has the representatives of its sizes; numbers alone become tensors of `dtype`."""
+def evaluate(
+    formula: TypedFormula, arguments: Mapping[str, Tensor], sizes: Mapping[Size, int], dtype: Any,
+    each: Callable[[Tensor], Tensor] | None = None,
+) -> Tensor:
+    """Return the value of a formula. `sizes` has the representatives of its sizes; numbers alone become tensors of `dtype`. `each` is
+    applied to every tensor that is computed, such as a rounding."""
     run = _Evaluation(formula, arguments, sizes, dtype)
     for node in formula.nodes:
-        run.values.append(run.value(node))
+        value = run.value(node)
+        run.values.append(value if each is None or is_number(value) else each(value))
     return run.dense(run.values[-1], formula.type)
 
 
