@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+import random
+import re
+
 import numpy as np
 import pytest
+import sympy as sp
 
 import symgrad as sg
 from symgrad.compiler.symbolic.check import TOLERANCE
@@ -301,3 +305,34 @@ def test_points_are_of_both_signs_and_of_several_sizes(seed):
 )
 def test_quantities(x, text):
     assert quantity(x) == text
+
+
+def expression(rng, depth):
+    """A random expression in x."""
+    if depth == 0:
+        return rng.choice([X, X, X, sp.Integer(2), sp.Integer(3)])
+    first, second = expression(rng, depth - 1), expression(rng, depth - 1)
+    function = rng.choice([sp.sin, sp.cos, sp.exp, sp.tanh, sp.atan])
+    return rng.choice([first + second, first * second, first / (1 + second**2), function(first), first**2])
+
+
+X = sp.Symbol("x")
+SLIPS = {"sin": "cos", "cos": "sin", "exp": "atan", "tanh": "sin", "2": "3", "3": "2", " + ": " - ", " - ": " + "}
+
+
+def test_sympys_derivatives_are_right_and_slips_are_found():
+    rng, slips = random.Random(11), 0
+    for _ in range(12):
+        e = expression(rng, 3)
+        if not e.has(X):
+            continue
+        d = sg.derive(sg.parse(str(e), x=()))(1.0)
+        answer = str(sp.diff(e, X))
+        assert d.check(answer), (e, answer)
+        places = list(re.finditer("|".join(SLIPS).replace("+", r"\+"), answer))
+        if places:
+            place = rng.choice(places)
+            slips += 1
+            wrong = answer[: place.start()] + SLIPS[place[0]] + answer[place.end() :]
+            assert not d.check(wrong), (e, wrong)
+    assert slips > 6
