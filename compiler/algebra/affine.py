@@ -89,9 +89,10 @@ class Affine:
 
     @property
     def only_label(self) -> Label | None:
-        """The label i if the expression is just i, else None."""
+        """The label i if the expression is just i, else None; a lookup is none, since it depends on the labels inside of it."""
         if self.constant == 0 and len(self.coefficients) == 1 and self.coefficients[0][1] == 1:
-            return self.coefficients[0][0]
+            label = self.coefficients[0][0]
+            return None if isinstance(label, Lookup) else label
         return None
 
     @property

@@ -133,11 +133,11 @@ def _merged(s: Term, t: Term, a: int, b: int, out: Sequence[Label], dtype: Any) 
     f, g = s.factors[a], t.factors[b]
     renaming = _renaming(f, g, free)
     assert renaming is not None
-    outer = free | {label for i in f[1] for label in i.labels}
+    outer = free | {label for i in f[1] for label in i.reached}
     left = replace(s, factors=s.factors[:a] + s.factors[a + 1 :], bound=s.bound - outer)
     right = replace(t, factors=t.factors[:b] + t.factors[b + 1 :]).substitute(renaming)
     right = replace(right, bound=t.bound - renaming.keys() - outer)
-    labels = [x for x in dict.fromkeys(x for v in (left, right) for _, at in v.factors for i in at for x in i.labels) if x in outer]
+    labels = [x for x in dict.fromkeys(x for v in (left, right) for _, at in v.factors for i in at for x in i.reached) if x in outer]
     inner = combine([left, right], labels, dtype)
     if inner.op == INPUT:
         return None

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from typing import Any
 
-from symgrad.compiler.algebra.affine import Affine, Label, NotAffine
+from symgrad.compiler.algebra.affine import Affine, Label, Lookup, NotAffine
 from symgrad.compiler.algebra.term import Bracket, Coefficient, Expression, Term
 
 Box = dict[Label, tuple[int, int]]
@@ -144,6 +144,8 @@ def like_key(term: Term) -> Any:
     names: dict[Label, tuple[int, int]] = {}
 
     def name(label: Label) -> Any:
+        if isinstance(label, Lookup):
+            return id(label.value), tuple(map(named, label.at)), label.size
         return names.setdefault(label, (len(names), label.size)) if label in term.bound else label
 
     def named(e: Affine) -> Any:

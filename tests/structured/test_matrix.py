@@ -285,3 +285,39 @@ def test_a_singular_matrix_raises_numpys_error_too():
     matrix = sg.compile(SMALL["elementwise"], backend="numpy").hessian(np.zeros(3), wrt=0, structured=True)
     with pytest.raises(np.linalg.LinAlgError, match="element 0 of its diagonal is 0"):
         matrix.solve(np.ones(3))
+
+
+FIRST, SECOND = np.array([1, 0, 3, 2, 1]), np.array([0, -1, 2, 2, 0])
+GATHERS = {
+    "index": lambda x: x[FIRST], "twice": lambda x: x[FIRST][SECOND],
+    "two": lambda x: x[FIRST] + 2 * x[SECOND], "a product": lambda x: x[FIRST] * x[SECOND],
+    "rows": lambda x: x.reshape(2, 2)[[1, 0, 1]].reshape(-1)[:5], "take": lambda x: sg.take(x, sg.tensor(SECOND % 4)),
+    "gather": lambda x: x.gather(0, sg.tensor(SECOND % 4)), "select": lambda x: x.index_select(0, sg.tensor(FIRST)),
+}  # fmt: skip
+THEN = {
+    "plus its sum": lambda z: z + z.sum(), "less its mean": lambda z: z - z.mean(), "gathered again": lambda z: z[SECOND % 5] + z.sum() * z,
+    "two sums": lambda z: z * z[0] + (z * sg.arange(5.0)).sum(), "outer": lambda z: z[:, None] * 2 + z,
+    "sum of its rows": lambda z: (z[:, None] + z).sum(0),
+    "matrix": lambda z: sg.tensor(M[:3, :5]) @ z + z.sum(), "softmax": lambda z: sg.softmax(z, 0),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("then", THEN)
+@pytest.mark.parametrize("gather", GATHERS)
+def test_gathers_whose_elements_are_also_summed(gather, then):
+    """A row and the sum over all rows are at the same looked-up place, with different labels inside of it."""
+
+    def f(x):
+        return THEN[then](GATHERS[gather](x))
+
+    at = np.array([0.3, -1.2, 0.8, 2.1])
+    fast = sg.compile(f, backend="numpy")
+    matrix = fast.jacobian(at, wrt=0, structured=True)
+    expected = sg.func.jacrev(f)(sg.tensor(at)).numpy().reshape(-1, 4)
+    np.testing.assert_allclose(np.asarray(matrix).reshape(-1, 4), expected, rtol=1e-12, atol=1e-12)
+    np.testing.assert_allclose(np.reshape(matrix @ at, -1), expected @ at, rtol=1e-12, atol=1e-12)
+    np.testing.assert_allclose(fast.jacobian(at, wrt=0).reshape(-1, 4), expected, rtol=1e-12, atol=1e-12)
+    weights = np.linspace(1, 2, len(expected))
+    second = sg.compile(lambda x: (f(x).reshape(-1) ** 2 * weights).sum(), backend="numpy").hessian(at, wrt=0, structured=True)
+    reference = sg.func.hessian(lambda x: (f(x).reshape(-1) ** 2 * sg.tensor(weights)).sum())(sg.tensor(at)).numpy()
+    np.testing.assert_allclose(np.asarray(second), reference, rtol=1e-10, atol=1e-10)
