@@ -169,16 +169,23 @@ def nan_to_num(input: Tensor, nan: float | None = None, posinf: float | None = N
 
 
 def _scaled(name: str, input: Any, other: Any, alpha: Scalar) -> Any:
-    """alpha * other"""
+    """alpha * other, in the dtype of the result."""
     if alpha.__class__ is int and alpha == 1:
         return other
     alpha = python_number(alpha)
-    whole = kind(result_type(*(x._array if isinstance(x, Tensor) else x for x in (input, other)))) in "bi"
-    if whole and not isinstance(alpha, int):
+    operands = [x for x in (input, other) if isinstance(x, Tensor)]
+    dtype = result_type(*(x._array if isinstance(x, Tensor) else x for x in (input, other)))
+    if "sub" in name and any([kind(x._array.dtype) == "b" for x in operands]):
+        return other  # whose subtraction is refused
+    if isinstance(alpha, bool) and kind(dtype) != "b":
+        raise RuntimeError("Boolean alpha only supported for Boolean results.")
+    if kind(dtype) in "bi" and not isinstance(alpha, int):
         raise RuntimeError(f"{name}(): For integral input tensors, argument alpha must not be a floating point number.")
-    if isinstance(alpha, complex) and not any([kind(x._array.dtype) == "c" for x in (input, other) if isinstance(x, Tensor)]):
+    if isinstance(alpha, complex) and not any([kind(x._array.dtype) == "c" for x in operands]):
         raise RuntimeError("For non-complex input tensors, argument alpha must not be a complex number.")
-    return ops.mul(other, alpha)
+    if isinstance(other, Tensor) and other._array.dtype != dtype:
+        other = ops.cast(other, dtype=dtype)
+    return ops.mul(other, bool(alpha) if kind(dtype) == "b" else alpha)
 
 
 @method
@@ -294,6 +301,8 @@ def addcmul(input: Tensor, tensor1: Operand, tensor2: Operand, *, value: Scalar 
 @method_inplace
 def addcdiv(input: Tensor, tensor1: Operand, tensor2: Operand, *, value: Scalar | Tensor = 1) -> Tensor:
     """input + value * tensor1 / tensor2"""
+    if all(isinstance(x, Tensor) and kind(x._array.dtype) in "bi" for x in (tensor1, tensor2)):
+        raise RuntimeError("Integer division with addcdiv is no longer supported: cast tensor1 or tensor2 to a floating-point type")
     value = beside(value, input, tensor1, tensor2)
     if is_computed(value):
         return ops.add(input, ops.mul(ops.div(tensor1, tensor2), fixed(value)))

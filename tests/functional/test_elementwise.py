@@ -324,6 +324,9 @@ def test_half_precision_second_derivative():
             lambda: sg.add(sg.tensor([1]), 1, alpha=0.5),
             RuntimeError, "For integral input tensors, argument alpha must not be a floating point",
         ),
+        (lambda: sg.add(sg.ones(1), sg.ones(1), alpha=True), RuntimeError, "Boolean alpha only supported for Boolean results"),
+        (lambda: sg.sub(sg.ones(1), sg.ones(1) > 0, alpha=2), RuntimeError, "with a bool tensor is not supported"),
+        (lambda: sg.addcdiv(sg.ones(1), sg.tensor([1]), sg.tensor([2])), RuntimeError, "Integer division with addcdiv"),
         (lambda: sg.tensor([1]).sqrt_(), RuntimeError, "result type Float can't be cast to the desired output type Long"),
         (
             lambda: sg.maximum(sg.tensor([1.0, 2.0]), sg.tensor([1.0, 2.0, 3.0])),
@@ -343,3 +346,11 @@ def test_half_precision_second_derivative():
 def test_errors_say_what_was_given(f, error, words):
     with pytest.raises(error, match=words):
         f()
+
+
+def test_alpha_multiplies_in_the_type_of_the_result():
+    x = sg.tensor([1.0], dtype=sg.float64)
+    assert sg.add(x, sg.tensor([3]), alpha=0.1).item() == 1 + 3 * 0.1  # not 0.1 in the default type, float32
+    assert sg.add(x, sg.ones(1), alpha=0.1).item() == 1.1
+    assert sg.add(sg.tensor([1], dtype=sg.int8), sg.tensor([True]), alpha=2).dtype is sg.int8
+    assert sg.add(sg.tensor([False]), sg.tensor([True]), alpha=2).dtype is sg.bool

@@ -331,3 +331,21 @@ def test_errors_are_of_the_same_type(name):
     with pytest.raises(Exception) as ours:  # noqa: PT011  (compared with PyTorch's below)
         ERRORS[name](sg)
     assert isinstance(ours.value, theirs.type) or isinstance(theirs.value, ours.type), (ours.value, theirs.value)
+
+
+TYPES = ["bool", "uint8", "int8", "int16", "int32", "int64", "float16", "bfloat16", "float32", "float64", "complex64", "complex128"]
+
+
+@pytest.mark.parametrize("alpha", [2, True, 2.5])
+@pytest.mark.parametrize("name", ["add", "sub", "rsub"])
+def test_scaled_second_operands_of_every_pair_of_types(name, alpha):
+    def outcome(library, pair):
+        x, y = (library.tensor([k, k + 1]).to(getattr(library, word)) for k, word in enumerate(pair))
+        try:
+            found = getattr(library, name)(x, y, alpha=alpha)
+        except RuntimeError:
+            return "refused"
+        return str(found.dtype).rpartition(".")[2], found.tolist()
+
+    for pair in itertools.product(TYPES, repeat=2):
+        assert outcome(sg, pair) == outcome(torch, pair), pair
