@@ -98,6 +98,16 @@ class IndexText(IndexPrinter):
 
     comma, at_most, at_least = ", ", "≤", "≥"
 
+    @cached_property
+    def bracketed(self) -> set[Any]:
+        """Folds that are printed in brackets as factors, since a fold reaches to the end of a product: (Π_k x[k])*Π_k y[k]."""
+        return set()
+
+    def parenthesize(self, item: Any, level: Any, *args: Any, **options: Any) -> str:
+        if item in self.bracketed:
+            return f"({self._print(item)})"
+        return super().parenthesize(item, level, *args, **options)  # type: ignore[misc, no-any-return]
+
     def _print_Indexed(self, e: Any) -> str:
         return f"{self._print(e.base)}[{self.places(e.indices)}]"
 
@@ -143,6 +153,8 @@ class IndexText(IndexPrinter):
     def _print_Mul(self, e: Any) -> str:
         big = _big_factor(e)
         if big is None:
+            several = {f for f in e.args if isinstance(f, _BIG)}
+            self.bracketed |= several if any(isinstance(f, index_algebra.Fold) for f in several) else set()
             return super()._print_Mul(e)  # type: ignore[misc, no-any-return]
         rest = e / big
         if rest == -1:

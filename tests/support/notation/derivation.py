@@ -33,7 +33,7 @@ class Printed:
 
     def compute(self, arrays: dict[str, Any], shapes: list[tuple[int, ...]], inner: dict[str, tuple[int, ...]], notation: str) -> list[Any]:
         """An array for each formula, of these shapes; `inner` are the shapes of the names below."""
-        run = _RUNS[notation](dict(arrays), (*self.names, *inner))
+        run = RUNS[notation](dict(arrays), (*self.names, *inner))
         for at, (left, right) in self.bindings:
             name = left.partition("[")[0] if notation != "elements" else left
             run.given[name] = run.formula(right, at, inner[name])
@@ -81,7 +81,7 @@ class _Index(_Run):
         return np.array(result).reshape(shape)
 
 
-_RUNS = {"matrix": _Matrix, "scalar": _Scalar, "elements": _Spelled, "index": _Index}
+RUNS = {"matrix": _Matrix, "scalar": _Scalar, "elements": _Spelled, "index": _Index}
 
 
 def compare(derivation: Any) -> list[float]:

@@ -115,7 +115,11 @@ class Matrices:
             assert shapes[0] is not None
             return shapes[0][0], shapes[0][0]
         if node.text == "logsumexp":
-            return None if shapes[0] is None else (shapes[0][0], Size(1))
+            return None if shapes[0] is None or shapes[0][1].known == 1 else (shapes[0][0], Size(1))
+        if node.text == "diagonal":
+            assert shapes[0] is not None
+            shapes[0][0].meet(shapes[0][1])
+            return shapes[0][0], Size(1)
         return self.alike(shapes)
 
     def __getattr__(self, name: str) -> Any:
@@ -167,10 +171,14 @@ class Matrices:
 
     def compute_call(self, node: Node) -> Any:
         values = [self.number(part) for part in node.parts]
+        if node.text in ROWS and np.shape(values[0])[1:] == (1,):  # a vector is a column
+            return np.transpose(ROWS[node.text](np.transpose(values[0])))
         if node.text in REDUCING or node.text in ROWS:
             return (REDUCING | ROWS)[node.text](np.atleast_2d(values[0]))
         if node.text == "diag":
             return np.diag(np.ravel(values[0]))
+        if node.text == "diagonal":
+            return np.diag(values[0]).reshape(-1, 1)
         if node.text in ELEMENTWISE and not node.options:
             return ELEMENTWISE[node.text](*values)
         return of_whole(node.text, values, node.options)
