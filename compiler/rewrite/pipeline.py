@@ -30,6 +30,7 @@ from symgrad.compiler.rewrite.legalize_dtypes import legalize_dtypes
 from symgrad.compiler.rewrite.legalize_empty import legalize_small_reductions
 from symgrad.compiler.rewrite.masks import finite_behind_masks
 from symgrad.compiler.rewrite.round_constants import fold_constants
+from symgrad.compiler.rewrite.short import choices, short
 from symgrad.compiler.rewrite.stable import WITHOUT_NAME, accurate, stabilise
 from symgrad.compiler.rewrite.table import Hits, Table
 from symgrad.compiler.rewrite.upcast_half import widen_half
@@ -163,7 +164,7 @@ DERIVED = Stage("derivative", (STABLE, MASKS))
 """Derivatives of a program: `vjp`, `grad`, `jacobian` and others."""
 DERIVED_FORMULA = Stage("derivative", (STABLE, MASKS), WITHOUT_NAME)
 """Derivatives of the program of a formula."""
-FORMULA = Stage("formula", (ACCURATE, CONTRACT, Pass("domain", within_domain), DECOMPOSE))
+FORMULA = Stage("formula", (Pass("short", short), Pass("choices", choices), ACCURATE, CONTRACT, Pass("domain", within_domain), DECOMPOSE))
 XLA = Stage("xla", (
     ACCURATE,
     STOP_GRADIENTS,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
@@ -19,6 +20,7 @@ from symgrad.compiler.inputs.wrt import WrtSelection, select_wrt
 from symgrad.compiler.ir.graph import Graph, Value, type_text
 from symgrad.compiler.rewrite.domain import domain
 from symgrad.compiler.rewrite.pipeline import DERIVED_FORMULA, UNROLLED, Off
+from symgrad.compiler.rewrite.side_conditions import without_conventions
 from symgrad.compiler.symbolic import FormulaProgram, lower
 from symgrad.compiler.symbolic.derivation import Derivation
 from symgrad.compiler.symbolic.from_tape import History, history
@@ -152,10 +154,21 @@ def derived(
     labels = (*graph.labels, *(f"direction {i}" for i in range(len(directions))))
     outputs = (value, *(d.value for d in found), *conditions)
     whole = DERIVED_FORMULA.run(Graph((*graph.inputs, *directions), outputs, labels), plan.without)
+    shown, conventions = without_conventions(whole)
     second = [n for n, d in enumerate(found, start=1) if len(d.wrt) == 2]
     symmetric = frozenset(n for n in second if is_symmetric_matrix(Graph(graph.inputs, (value,)), found[n - 1]))
     empty: list[tuple[Value, ...]] = [()] * len(conditions)
-    return lower(whole, plan.notation, ((), *(d.directions for d in found), *empty), symmetric, plan.without), found
+    directions_of = ((), *(d.directions for d in found), *empty)
+
+    @functools.cache
+    def by_convention() -> FormulaProgram:
+        return lower(whole, plan.notation, directions_of, symmetric, plan.without)
+
+    if not conventions:
+        return by_convention(), found
+    asked = Graph(shown.inputs, (*shown.outputs, *conventions), shown.labels)
+    program = lower(asked, plan.notation, (*directions_of, *(() for _ in conventions)), symmetric, plan.without)
+    return replace(program, assumed=len(conventions), by_convention=by_convention), found
 
 
 def _data(

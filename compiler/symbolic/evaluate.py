@@ -148,8 +148,9 @@ _SPECIAL: dict[Any, Callable[[Evaluator, Any], Any]] = {
 
 
 def _rows(name: str, x: Any) -> Any:
-    top = np.max(x, 1, keepdims=True)
-    total = np.log(np.sum(np.exp(x - top), 1, keepdims=True)) + top
+    axis = 0 if x.shape[1] == 1 else 1  # a column is one vector
+    top = np.max(x, axis, keepdims=True)
+    total = np.log(np.sum(np.exp(x - top), axis, keepdims=True)) + top
     return total if name == "logsumexp" else np.exp(x - total) if name == "softmax" else x - total
 
 

@@ -81,18 +81,18 @@ def tidy(e: Any) -> Any:
     if e.has(sp.Piecewise, sp.Float) or all(p.is_number for p in e.atoms(sp.Pow)):
         return e
     variables: set[Any] = set()
-    above, below, degree = _multiplied_out(e, variables)
+    above, below, degree = multiplied_out(e, variables)
     if max(above, below) > MAX_TERMS or degree > MAX_DEGREE.get(len(variables), 2):
         return e
     shorter = sp.factor(e)
     return shorter if shorter.count_ops() < e.count_ops() else e
 
 
-def _multiplied_out(e: Any, variables: set[Any]) -> tuple[int, int, int]:
+def multiplied_out(e: Any, variables: set[Any]) -> tuple[int, int, int]:
     """Return upper bounds on the number of terms of numerator and denominator, as polynomials in all non-arithmetic parts, and on their
     degree; add these parts to `variables`."""
     if isinstance(e, (sp.Add, sp.Mul)):
-        parts = [_multiplied_out(a, variables) for a in e.args]
+        parts = [multiplied_out(a, variables) for a in e.args]
         below = prod(d for _, d, _ in parts)
         above = (sum if isinstance(e, sp.Add) else prod)(n for n, _, _ in parts)
         return above * (below if isinstance(e, sp.Add) else 1), below, sum(degree for *_, degree in parts)
@@ -104,7 +104,7 @@ def _multiplied_out(e: Any, variables: set[Any]) -> tuple[int, int, int]:
     if not e.exp.is_Integer:
         variables.add(sp.root(e.base, e.exp.q))
         return 1, 1, abs(int(e.exp.p))
-    above, below, degree = _multiplied_out(e.base, variables)
+    above, below, degree = multiplied_out(e.base, variables)
     power = abs(int(e.exp))
     if power > MAX_TERMS:
         return 1, 1, power * degree

@@ -20,7 +20,7 @@ from symgrad.compiler.symbolic.label_text import clean, escaped, latex_label
 from symgrad.compiler.symbolic.notations.index_algebra import is_bracket, is_index, relation
 from symgrad.compiler.symbolic.notations.index_printing import IndexLatex, IndexText, function_name
 from symgrad.compiler.symbolic.notations.matrix_algebra import Entry, Total, parted
-from symgrad.compiler.symbolic.notations.matrix_printing import ELEMENTS, POWER, MatrixPrinter, says_sizes
+from symgrad.compiler.symbolic.notations.matrix_printing import ELEMENTS, POWER, PRODUCT, MatrixPrinter, is_multiple_of_ones, says_sizes
 
 _RAISED = str.maketrans("0123456789", "⁰¹²³⁴⁵⁶⁷⁸⁹")
 _OTHER_WORDS = {"I": ("Id",), "H": ("step",), "pi": (repr(math.pi),)}
@@ -48,8 +48,13 @@ def _squared(e: Any) -> Any:
 
 
 def _rooted(e: Any) -> Any:
-    """Return M if the expression is an integer power, positive or negative, of the norm of M, else None."""
-    return _squared(e.base) if isinstance(e.base, Total) and (2 * e.exp).is_Integer else None
+    """Return M if the expression is an integer power, positive or negative, of the norm of M, else None: ‖x‖ is also the root of xᵀ x."""
+    if not (2 * e.exp).is_Integer:
+        return None
+    if isinstance(e.base, Entry) and isinstance(e.base.args[0], sp.MatMul) and len(e.base.args[0].args) == 2:
+        left, right = e.base.args[0].args
+        return right if left == sp.Transpose(right) else None
+    return _squared(e.base) if isinstance(e.base, Total) else None
 
 
 class _Printer(MatrixPrinter):
@@ -114,6 +119,12 @@ class _Printer(MatrixPrinter):
         if isinstance(e, sp.IndexedBase):
             return self.named(e)
         return super()._print(e, **options)
+
+    def _as_ordered_terms(self, e: Any, order: Any = None) -> list[Any]:
+        """Return the terms of a sum with a positive one first, if there is one: 1 - x."""
+        terms: list[Any] = super()._as_ordered_terms(e, order)  # type: ignore[misc]
+        first = next((i for i, term in enumerate(terms) if not term.could_extract_minus_sign()), 0)
+        return [terms[first], *terms[:first], *terms[first + 1 :]]
 
     def parenthesize(self, item: Any, level: Any, *args: Any, **options: Any) -> str:
         """Add brackets in SymPy's own printing: a variable that stands for a matrix has the precedence of the matrix."""
@@ -218,13 +229,16 @@ class TextPrinter(_Printer, IndexText, StrPrinter):
 
     def term(self, e: Any) -> str:
         """Print `y - 1`, not `y - 𝟏`: a number in a sum is added to every element."""
-        scale, factors = parted(e)
-        is_number = scale.is_Rational and len(factors) == 1 and isinstance(factors[0], sp.OneMatrix)
-        return self._print(scale) if is_number else super().term(e)
+        return self._print(parted(e)[0]) if is_multiple_of_ones(e) else super().term(e)
 
-    def scale(self, e: Any) -> str:
-        """Bracket (m/‖x‖) x, which is not m/(‖x‖ x)."""
-        return super().scale(e) if sp.fraction(e)[1].is_Rational else self.bracket % self._print(e)
+    def scaled_text(self, scale: Any, text: str) -> str:
+        """Print `m x/‖x‖`, which is m (x/‖x‖): a divisor stands behind the last factor."""
+        if scale.could_extract_minus_sign() and scale != -1:
+            return f"-{self.scaled_text(-scale, text)}"
+        above, below = sp.fraction(scale)
+        if below == 1 or (scale.is_Rational and abs(above) != 1):
+            return super().scaled_text(scale, text)
+        return f"{super().scaled_text(above, text)}/{self.inside(below, PRODUCT)}"
 
     def _print_Transpose(self, e: Any) -> str:
         return f"{self.inside(e.arg.arg, POWER)}⁻ᵀ" if isinstance(e.arg, sp.Inverse) else f"{self.inside(e.arg, POWER)}ᵀ"

@@ -69,6 +69,10 @@ class FormulaProgram:
     """Shapes of the outputs: a derivative has the dimensions of its directions first, see `symgrad.compiler.autodiff.pull.Derivative`."""
     depth: int = 0
     """Nesting depth of sums, in index notation."""
+    assumed: int = 0
+    """How many of the last outputs are side conditions: where one of them does not hold, derivatives have their value by convention."""
+    by_convention: Callable[[], FormulaProgram] | None = None
+    """The program that computes the values by convention."""
 
     @property
     def bindings(self) -> tuple[tuple[Any, Any], ...]:
@@ -86,7 +90,10 @@ class FormulaProgram:
     def evaluate(self, arrays: Sequence[Array], wide: bool = False) -> list[Array]:
         """Evaluate the formula on arrays, one for each input; with `wide`, results stay in the dtype in which they were computed."""
         values: list[Array] = local.mode.run(self._evaluate, arrays, wide)
-        return values
+        count = len(values) - self.assumed
+        if self.by_convention is None or all(a.all() for a in values[count:]):
+            return values
+        return [*self.by_convention().evaluate(arrays, wide)[:count], *(np.ones_like(a) for a in values[count:])]
 
     def _evaluate(self, arrays: Sequence[Array], wide: bool) -> list[Array]:
         run = IndexEvaluator(self.depth) if self.notation == "index" else Evaluator()

@@ -63,6 +63,10 @@ class Lowering:
         """Return an expression as it is written in a line."""
         return e
 
+    def shortened(self, e: Any) -> Any:
+        """Return a shorter form of the expression of a derivative; the value stays as its function computes it."""
+        return e
+
     def parts(self, whole: Any) -> list[Any]:
         """Return the expressions that have lines of their own."""
         return [whole]
@@ -127,10 +131,11 @@ class Lowering:
 
     def end(self, n: int, v: Value, directions: tuple[Value, ...]) -> Line:
         if directions:
-            made = self.finish(n, v, directions)
-            return Line(None, self.names(v), lambda: made)
+            found = self.shortened(self.finish(n, v, directions))
+            return Line(None, self.names(v), lambda: found)
         key = (self.forms.of(v)[0], "end")
-        line = Line(None, self.names(v), lambda: self.line_expression(v, self.known[v]), self.first.get(key))
+        made: Callable[[], Any] = lambda: self.line_expression(v, self.known[v])
+        line = Line(None, self.names(v), (lambda: self.shortened(made())) if n else made, self.first.get(key))
         self.first.setdefault(key, line)
         return line
 

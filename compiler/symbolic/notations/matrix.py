@@ -16,8 +16,23 @@ from symgrad.compiler.ir.graph import LITERAL, OUTPUT, Value, type_text
 from symgrad.compiler.symbolic import to_sympy
 from symgrad.compiler.symbolic.notations import matrix_linear
 from symgrad.compiler.symbolic.notations.base import Lowering
-from symgrad.compiler.symbolic.notations.matrix_algebra import Det, Elementwise, Entry, Rows, Total, added, outer, scaled, times, transposed
+from symgrad.compiler.symbolic.notations.matrix_algebra import (
+    Det,
+    Elementwise,
+    Entry,
+    Rows,
+    Total,
+    added,
+    inverse,
+    outer,
+    scaled,
+    times,
+    transposed,
+    turned,
+    with_scalars,
+)
 from symgrad.compiler.symbolic.program import FormulaProgram, LoweringRequest
+from symgrad.compiler.symbolic.shorter import shorter
 from symgrad.errors import FormulaError
 
 
@@ -57,6 +72,9 @@ class Matrices(Lowering):
 
     def line_expression(self, v: Value, e: Any) -> Any:
         return self.matrix(e, v.shape) if v.shape else e
+
+    def shortened(self, e: Any) -> Any:
+        return turned(with_scalars(e, shorter)) if getattr(e, "is_Matrix", False) else shorter(e)
 
     def measured(self, v: Value, e: Any) -> tuple[int, int]:
         return super().measured(v, e) if isinstance(e, sp.Expr) or self.atoms(e) else (0, 0)
@@ -252,12 +270,12 @@ def _inverted(self: Matrices, v: Value) -> tuple[Any, Any]:
     if not self.atoms(self.known[v]):
         raise FormulaError("a matrix of equal elements has no inverse; try 'index'")
     scale, matrix = self.split(v)
-    return 1 / scale, sp.Transpose(sp.Inverse(matrix.arg)) if isinstance(matrix, sp.Transpose) else sp.Inverse(matrix)
+    return 1 / scale, inverse(matrix)
 
 
 def _inv(self: Matrices, v: Value, x: Value) -> Any:
-    scale, inverse = _inverted(self, x)
-    return scale * self.atom(inverse, v.dtype)
+    scale, inverted = _inverted(self, x)
+    return scale * self.atom(inverted, v.dtype)
 
 
 
@@ -279,17 +297,15 @@ def _rows(name: str) -> Callable[..., Any]:
 
     def lowering(self: Matrices, v: Value, x: Value) -> Any:
         axis = v.attrs["axis"]
-        if len(axis) != 1 or not self.atoms(self.known[x]):
+        if len(axis) != 1 or x.shape[1:] == (1,) or not self.atoms(self.known[x]):
             raise FormulaError(f"matrix notation has no form for {v.op} of {type_text(x)}; try 'index'")
         matrix = self.matrix(self.known[x], x.shape)
         columns = axis == (0,) and len(x.shape) == 2
-        result = Rows(sp.Symbol(name), transposed(matrix) if columns or len(x.shape) == 1 else matrix)
-        if name == "logsumexp":
-            if not v.shape:
-                return Entry(result)
-            keeps = v.attrs["keepdims"]
-            return self.atom(transposed(result) if columns and keeps else result, v.dtype)
-        return self.atom(transposed(result) if columns or len(x.shape) == 1 else result, v.dtype)
+        result = Rows(sp.Symbol(name), transposed(matrix) if columns else matrix)
+        if name == "logsumexp" and not v.shape:
+            return Entry(result)
+        moves = columns and (name != "logsumexp" or v.attrs["keepdims"])
+        return self.atom(transposed(result) if moves else result, v.dtype)
 
     return lowering
 

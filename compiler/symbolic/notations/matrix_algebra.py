@@ -62,7 +62,7 @@ class Det(sp.Expr):
 
 
 class Rows(sp.MatrixExpr):
-    """A function of each row: softmax, log_softmax, or logsumexp, which returns one element per row."""
+    """A function of each row, or of a column as one vector: softmax, log_softmax, or logsumexp, which returns one element for each."""
 
     def __new__(cls, name: Any, matrix: Any) -> Any:
         return super().__new__(cls, name, matrix)
@@ -74,17 +74,21 @@ class Rows(sp.MatrixExpr):
     @property
     def shape(self) -> Any:
         rows, columns = self.args[1].shape
-        return (rows, 1) if self.name == "logsumexp" else (rows, columns)
+        if self.name != "logsumexp":
+            return rows, columns
+        return (1 if columns == 1 else rows), 1
 
     def _entry(self, i: Any, j: Any, **kwargs: Any) -> Any:
         return sp.MatrixElement(self, i, j)
 
 
 def added(matrices: list[Any]) -> Any:
-    """Return the sum, with common factors at either end factored out: A x + B x = (A + B) x."""
+    """Return the sum of like terms, with common factors at either end factored out: A x + B x + b = (A + B) x + b."""
     if len(matrices) == 1:
         return matrices[0]
-    terms = [parted(m) for m in matrices]
+    terms = _like([parted(m) for m in matrices])
+    if len(terms) < 2:
+        return scaled(terms[0][0], times(*terms[0][1])) if terms else sp.ZeroMatrix(*matrices[0].shape)
     shared = _shared_scale([scale for scale, _ in terms])
     if shared != 1:
         return scaled(shared, added([scaled(scale / shared, times(*factors)) for scale, factors in terms]))
@@ -93,14 +97,68 @@ def added(matrices: list[Any]) -> Any:
         if common:
             rest = [scaled(scale, times(*_without(factors, len(common), end))) for scale, factors in terms]
             return times(added(rest), *common) if end else times(*common, added(rest))
-    return sp.MatAdd(*matrices)
+    found = [scaled(scale, times(*factors)) for scale, factors in terms]
+    for end in (-1, 0):
+        some = _sharing(terms, end)
+        if some:
+            others = [m for i, m in enumerate(found) if i not in some]
+            return added([added([found[i] for i in some]), *others])
+    return sp.MatAdd(*found)
+
+
+def _like(terms: list[tuple[Any, list[Any]]]) -> list[tuple[Any, list[Any]]]:
+    """Return the terms with the scalars of equal matrices added: A + 2 A = 3 A."""
+    scales: dict[tuple[Any, ...], Any] = {}
+    for scale, factors in terms:
+        scales[tuple(factors)] = scales.get(tuple(factors), sp.Integer(0)) + scale
+    return [(scale, list(factors)) for factors, scale in scales.items() if scale != 0]
+
+
+def _sharing(terms: list[tuple[Any, list[Any]]], end: int) -> list[int]:
+    """Return the positions of most terms that have the same factor at one end, and others besides; empty if there are not two."""
+    groups: dict[Any, list[int]] = {}
+    for i, (_, factors) in enumerate(terms):
+        if len(factors) > 1 and not isinstance(factors[end], sp.OneMatrix):
+            groups.setdefault(factors[end], []).append(i)
+    most = max(groups.values(), key=len, default=[])
+    return most if len(most) > 1 else []
+
+
+def turned(matrix: Any) -> Any:
+    """Return (X B + B X)ᵀ for Bᵀ Xᵀ + Xᵀ Bᵀ, and the matrix itself unless that saves two transposes."""
+    terms = [parted(m) for m in matrix.args] if isinstance(matrix, sp.MatAdd) else []
+    if not all(isinstance(f, sp.Transpose) for _, factors in terms for f in factors) or sum(len(f) for _, f in terms) < 3:
+        return matrix
+    return sp.Transpose(sp.MatAdd(*(scaled(scale, times(*(f.arg for f in reversed(factors)))) for scale, factors in terms)))
+
+
+def with_scalars(matrix: Any, change: Any) -> Any:
+    """Return a matrix with the scalars of its products and sums changed."""
+    if isinstance(matrix, sp.MatAdd):
+        return added([with_scalars(m, change) for m in matrix.args])
+    if not isinstance(matrix, sp.MatMul):
+        return matrix
+    scale, factors = parted(matrix)
+    return scaled(change(scale), times(*(with_scalars(f, change) for f in factors)))
 
 
 def _shared_scale(scales: list[Any]) -> Any:
-    """Return the common factor of all scalars without numbers: a sign, and factors such as (xᵀ y)."""
+    """Return the common factor of all scalars: a sign, a number, and powers such as 1/(xᵀ y)."""
     sign = sp.Integer(-1) if all(scale.could_extract_minus_sign() for scale in scales) else sp.Integer(1)
-    factors = [set(sp.Mul.make_args(scale)) for scale in scales]
-    return sign * sp.Mul(*(f for f in set.intersection(*factors) if not f.is_number))
+    numbers = [scale.as_coeff_Mul()[0] for scale in scales]
+    if all(n.is_Rational for n in numbers) and len({n.q for n in numbers}) == 1:
+        sign *= sp.Rational(sp.igcd(*(n.p for n in numbers)), numbers[0].q)
+    powers = [dict(f.as_base_exp() for f in sp.Mul.make_args(scale) if not f.is_number) for scale in scales]
+    return sign * sp.Mul(*(base**_shared_exponent([p.get(base, sp.Integer(0)) for p in powers]) for base in powers[0]))
+
+
+def _shared_exponent(exponents: list[Any]) -> Any:
+    """Return the exponent that all powers of a base have in common, 0 if there is none."""
+    if all(n.is_Rational and n > 0 for n in exponents):
+        return min(exponents)
+    if all(n.is_Rational and n < 0 for n in exponents):
+        return max(exponents)
+    return exponents[0] if len(set(exponents)) == 1 else sp.Integer(0)
 
 
 def parted(matrix: Any) -> tuple[Any, list[Any]]:
@@ -154,7 +212,45 @@ def _joined(factors: list[Any]) -> list[Any]:
             result[-1] = last.args[0]
         else:
             result.append(f)
+            _cancel(result)
     return result
+
+
+def _cancel(factors: list[Any]) -> None:
+    """Cancel an inverse at the end with the factors beside it: A X (Xᵀ A X)⁻¹ = X⁻ᵀ, and (A X)⁻¹ A = X⁻¹."""
+    for at in range(max(len(factors) - 3, 0), len(factors)):
+        inner = _inverted_factors(factors[at])
+        for count in range(len(inner), 0, -1):
+            rest = inner[: len(inner) - count], inner[count:]
+            if at == len(factors) - 1 and factors[at - count : at] == inner[len(inner) - count :] and count <= at and _is_square(rest[0]):
+                factors[at - count :] = [inverse(times(*rest[0]))] if rest[0] else [sp.Identity(factors[at].shape[0])]
+                return
+            if factors[at + 1 :] == inner[:count] and _is_square(rest[1]):
+                factors[at:] = [inverse(times(*rest[1]))] if rest[1] else [sp.Identity(factors[at].shape[0])]
+                return
+
+
+def _is_square(factors: list[Any]) -> bool:
+    return not factors or factors[0].shape[0] == factors[-1].shape[1]
+
+
+def _inverted_factors(matrix: Any) -> list[Any]:
+    """Return the factors of M for M⁻¹, those of Mᵀ for M⁻ᵀ, and nothing for another matrix."""
+    if isinstance(matrix, sp.Transpose) and isinstance(matrix.arg, sp.Inverse):
+        scale, factors = parted(transposed(matrix.arg.arg))
+    elif isinstance(matrix, sp.Inverse):
+        scale, factors = parted(matrix.arg)
+    else:
+        return []
+    return factors if scale == 1 else []
+
+
+def inverse(matrix: Any) -> Any:
+    """Return the inverse: (X⁻¹)⁻¹ = X, and (Xᵀ)⁻¹ = (X⁻¹)ᵀ."""
+    if isinstance(matrix, (sp.Inverse, sp.Transpose)):
+        inner = matrix.arg
+        return inner if isinstance(matrix, sp.Inverse) else transposed(inverse(inner))
+    return matrix if isinstance(matrix, sp.Identity) else sp.Inverse(matrix)
 
 
 def outer(matrices: list[Any]) -> list[Any]:
@@ -175,13 +271,24 @@ def transposed(matrix: Any) -> Any:
         return sp.MatMul(*scalars, *(transposed(f) for f in reversed(matrix.args) if f.is_Matrix))
     if isinstance(matrix, (sp.OneMatrix, sp.ZeroMatrix)):
         return type(matrix)(*reversed(matrix.shape))
-    if isinstance(matrix, (sp.Identity, sp.DiagMatrix)):
+    if isinstance(matrix, (sp.Identity, sp.DiagMatrix)) or (isinstance(matrix, sp.Inverse) and is_symmetric(matrix.arg)):
         return matrix
     if isinstance(matrix, sp.MatAdd):
         terms = sp.MatAdd(*map(transposed, matrix.args))
         if _signs(terms) <= _signs(matrix):
             return terms
     return sp.Transpose(matrix)
+
+
+def is_symmetric(matrix: Any) -> bool:
+    """True if the form of a matrix says that it is symmetric: Xᵀ X, A + Aᵀ, and inverses of such."""
+    if matrix.shape[0] != matrix.shape[1] or isinstance(matrix, (sp.MatrixSymbol, sp.Transpose)):
+        return False
+    if isinstance(matrix, sp.MatMul):
+        return bool(parted(transposed(matrix)) == parted(matrix))
+    if isinstance(matrix, sp.MatAdd):
+        return set(map(transposed, matrix.args)) == set(matrix.args)
+    return bool(transposed(matrix) == matrix)
 
 
 def _signs(matrix: Any) -> int:

@@ -86,7 +86,11 @@ class MatrixPrinter:
     def _print_MatMul(self, e: Any) -> str:
         scale, factors = parted(e)
         shown = [self._one_factor(f) for f in factors]
-        return " ".join(shown) if scale == 1 else f"-{' '.join(shown)}" if scale == -1 else f"{self.scale(scale)} {' '.join(shown)}"
+        return self.scaled_text(scale, " ".join(shown))
+
+    def scaled_text(self, scale: Any, text: str) -> str:
+        """Print a product with a scalar."""
+        return text if scale == 1 else f"-{text}" if scale == -1 else f"{self.scale(scale)} {text}"
 
     def _one_factor(self, f: Any) -> str:
         return self.ones_product(f) if isinstance(f, sp.OneMatrix) else self.inside(f, ELEMENTS)
@@ -112,7 +116,9 @@ class MatrixPrinter:
         return self._print(e) if e.is_Rational else self.inside(e, ELEMENTS)
 
     def _print_MatAdd(self, e: Any) -> str:
-        terms = sorted(e.args, key=lambda t: (isinstance(t, sp.MatMul) and bool(t.args[0].is_negative), isinstance(t, sp.Transpose)))
+        terms = sorted(e.args, key=lambda t: (bool(parted(t)[0].could_extract_minus_sign()), isinstance(t, sp.Transpose)))
+        if all(map(is_multiple_of_ones, terms)):
+            return signed_sum([self._print(t) for t in terms])
         return signed_sum([self.term(t) for t in terms])
 
     def term(self, e: Any) -> str:
@@ -166,6 +172,12 @@ class MatrixPrinter:
         return signed_sum([self._print(term) for term in self._as_ordered_terms(e, None)])
 
 
+def is_multiple_of_ones(e: Any) -> bool:
+    """True for s 𝟏, a matrix of equal elements."""
+    factors = parted(e)[1]
+    return len(factors) == 1 and isinstance(factors[0], sp.OneMatrix)
+
+
 def says_sizes(e: Any) -> bool:
     """True if the sizes of all matrices of ones follow from the shape of the result and those of names."""
     if not isinstance(e, sp.Basic) or not e.has(sp.OneMatrix, sp.Identity):
@@ -178,7 +190,7 @@ def _is_clear(e: Any) -> bool:
     if isinstance(e, (Total, sp.Trace, Det)):
         return all(_said(e.args[0]))
     if isinstance(e, Rows):
-        return _said(e.args[1])[1]
+        return any(_said(e.args[1])) if e.args[1].shape[1] == 1 else _said(e.args[1])[1]
     if isinstance(e, sp.MatMul):
         factors = parted(e)[1]
         return all(_said(a)[1] or _said(b)[0] for a, b in itertools.pairwise(factors))

@@ -8,6 +8,7 @@ from symgrad.compiler.ir.graph import INPUT, LITERAL, Graph, Value, row_of, type
 from symgrad.compiler.symbolic import to_sympy
 from symgrad.compiler.symbolic.notations.base import Lowering
 from symgrad.compiler.symbolic.program import FormulaProgram, LoweringRequest
+from symgrad.compiler.symbolic.shorter import shorter
 from symgrad.errors import FormulaError
 
 _FREE = ("expand", "reshape")
@@ -56,6 +57,9 @@ class _Scalar(Lowering):
         symbol = to_sympy.symbol(name, v.dtype)
         self.known[v], self.symbols[v] = to_sympy.truth(symbol, v.dtype), (symbol,)
         return [symbol]
+
+    def shortened(self, e: Any) -> Any:
+        return shorter(e)
 
     def lower(self, v: Value) -> Any:
         if v.op == LITERAL:

@@ -27,7 +27,7 @@ from symgrad.ops.table import TABLE
 X = input_value(0, (3,), np.float64)
 SOFTPLUS = Graph([X], [xp.log(1 + xp.exp(X))])
 ORDER = {
-    "formula": "unroll stable masks | stable masks | accurate contract domain decompose",
+    "formula": "unroll stable masks | stable masks | short choices accurate contract domain decompose",
     "xla": "stable masks | stable masks | accurate stop_gradients merge_loops contract solve widen_half legalize_small_reductions"
     " decompose_without_lowering matvec fold_constants legalize_dtypes check_lowering roll",
     "numpy": "stable masks | stable masks | accurate merge_loops contract legalize drop_kept_dimensions fold_constants",

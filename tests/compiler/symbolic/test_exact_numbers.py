@@ -24,7 +24,7 @@ X = sg.tensor(1.5, dtype=sg.float64, requires_grad=True)
         (lambda x: Fraction(2, 3) * x**2, "2*x**2/3", "4*x/3"),
         (lambda x: x ** Fraction(1, 3), "x**(1/3)", "1/(3*x**(2/3))"),
         (lambda x: sg.sqrt(Fraction(1, 2)) * 2 * x, "sqrt(2)*x", "sqrt(2)"),
-        (lambda x: (1 + sg.sqrt(5)) / 2 * x, "x*(1/2 + sqrt(5)/2)", "1/2 + sqrt(5)/2"),
+        (lambda x: (1 + sg.sqrt(5)) / 2 * x, "x*(1/2 + sqrt(5)/2)", "(1 + sqrt(5))/2"),
         (lambda x: x * sg.sqrt(4) + sg.sqrt(2) * sg.sqrt(2), "2*x + 2", "2"),
         (lambda x: 3 * x / 7 + 1, "3*x/7 + 1", "3/7"),
         (lambda x: 0.5 * x + 0.1 * x, "0.6*x", "0.6"),

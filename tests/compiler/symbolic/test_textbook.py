@@ -121,13 +121,15 @@ CASES = {
         [V], "x", 2,
         [
             "f(x) = ‖x‖",
-            "∂f/∂x = (0 if ‖x‖ = 0 else 1/‖x‖) x",
-            "∂²f/∂x∂x = (0 if ‖x‖ = 0 else -1/‖x‖³) x xᵀ + (0 if ‖x‖ = 0 else 1/‖x‖) I",
+            "∂f/∂x = x/‖x‖",
+            "∂²f/∂x∂x = (I - x xᵀ/‖x‖²)/‖x‖",
+            "for ‖x‖ ≠ 0",
         ],
         [
             r"f &= \left\|x\right\| \\",
-            r"\frac{\partial f}{\partial x} &= \begin{cases} 0 & \text{for}\: \left\|x\right\| = 0 \\\frac{1}{\left\|x\right\|} & \text{otherwise} \end{cases} x \\",
-            r"\frac{\partial^{2} f}{\partial x \partial x} &= \begin{cases} 0 & \text{for}\: \left\|x\right\| = 0 \\- \frac{1}{\left\|x\right\|^{3}} & \text{otherwise} \end{cases} x x^{\top} + \begin{cases} 0 & \text{for}\: \left\|x\right\| = 0 \\\frac{1}{\left\|x\right\|} & \text{otherwise} \end{cases} I",
+            r"\frac{\partial f}{\partial x} &= \frac{1}{\left\|x\right\|} x \\",
+            r"\frac{\partial^{2} f}{\partial x \partial x} &= \frac{1}{\left\|x\right\|} \left(I - \frac{1}{\left\|x\right\|^{2}} x x^{\top}\right) \\",
+            r"&\text{for } \left\|x\right\| \neq 0",
         ],
     ),
     "sum of exponentials": (
@@ -314,12 +316,12 @@ CASES = {
         [
             "f(w, X, y, c) = c*‖w‖² + ‖X w - y‖²",
             "∂f/∂w = 2 (Xᵀ (X w - y) + c w)",
-            "∂²f/∂w∂w = 2*c I + 2 Xᵀ X",
+            "∂²f/∂w∂w = 2 (c I + Xᵀ X)",
         ],
         [
             r"f &= c \left\|w\right\|^{2} + \left\|X w - y\right\|^{2} \\",
             r"\frac{\partial f}{\partial w} &= 2 \left(X^{\top} \left(X w - y\right) + c w\right) \\",
-            r"\frac{\partial^{2} f}{\partial w \partial w} &= 2 c I + 2 X^{\top} X",
+            r"\frac{\partial^{2} f}{\partial w \partial w} &= 2 \left(c I + X^{\top} X\right)",
         ],
     ),
     "reconstruction error": (
@@ -339,8 +341,8 @@ CASES = {
         [V, V, SQUARE], ("mu", "C"), 1,
         [
             "f(x, mu, C) = -log(det(C))/2 - (x - mu)ᵀ C⁻¹ (x - mu)/2 - 4.594692666023363",
-            "∂f/∂mu = 1/2 (C⁻¹ + C⁻ᵀ) (x - mu)",
-            "∂f/∂C = 1/2 (C⁻ᵀ (x - mu) (x - mu)ᵀ C⁻ᵀ - C⁻ᵀ)",
+            "∂f/∂mu = (C⁻¹ + C⁻ᵀ) (x - mu)/2",
+            "∂f/∂C = (C⁻ᵀ (x - mu) (x - mu)ᵀ C⁻ᵀ - C⁻ᵀ)/2",
             "for det(C) > 0",
         ],
         [
