@@ -16,7 +16,7 @@ from sympy.printing.precedence import PRECEDENCE, precedence
 from sympy.printing.str import StrPrinter
 
 from symgrad.compiler.ir.printer import attribute
-from symgrad.compiler.symbolic.label_text import clean, escaped, latex_label
+from symgrad.compiler.symbolic.label_text import ACCENT, ACCENTS, clean, escaped, latex_label
 from symgrad.compiler.symbolic.notations.index_algebra import is_bracket, is_index, relation
 from symgrad.compiler.symbolic.notations.index_printing import IndexLatex, IndexText, function_name
 from symgrad.compiler.symbolic.notations.matrix_algebra import Entry, Total, parted
@@ -25,7 +25,7 @@ from symgrad.compiler.symbolic.notations.matrix_printing import ELEMENTS, POWER,
 _RAISED = str.maketrans("0123456789", "⁰¹²³⁴⁵⁶⁷⁸⁹")
 _OTHER_WORDS = {"I": ("Id",), "H": ("step",), "pi": (repr(math.pi),)}
 _LOWERED = str.maketrans("0123456789", "₀₁₂₃₄₅₆₇₈₉")
-_HOLE = re.compile("\ue000([0-9]+)[_^]*\ue001")
+_HOLE = re.compile(f"\ue000([0-9]+)[_^{ACCENT}]*\ue001")
 
 
 _BETWEEN = {
@@ -87,7 +87,7 @@ class _Printer(MatrixPrinter):
     def line(self, line: Any) -> str:
         """Print a line without its left side: the text of the first line of its form, with this line's own names."""
         own = [self.named(name) for name in line.names]
-        marks = tuple("".join(c for c in "_^" if c in text) for text in own)  # these characters decide on brackets
+        marks = tuple("".join(c for c in "_^" if c in text) + ACCENT * text.startswith(ACCENTS) for text in own)  # they decide on brackets
         key = (line.first, marks, *self.letters.items())
         if key not in self.texts:
             self.holes = {name: f"\ue000{i}{mark}\ue001" for i, (name, mark) in enumerate(zip(line.first.names, marks, strict=True))}
@@ -302,8 +302,8 @@ class FormulaLatexPrinter(_Printer, IndexLatex, LatexPrinter):
     def label(self, text: str) -> str:
         """Return the label in LaTeX: x1 is x₁; a second label that would look the same is upright: x_1."""
         if text not in self.shown:
-            found = latex_label(text)
-            self.shown[text] = found if found not in self.shown.values() else rf"\mathrm{{{escaped(text)}}}"
+            others = (rf"\mathrm{{{escaped(text)}{n}}}" for n in ("", *(f".{n}" for n in range(2, 99))))
+            self.shown[text] = next(found for found in (latex_label(text), *others) if found not in self.shown.values())
         return self.shown[text]
 
     @cached_property

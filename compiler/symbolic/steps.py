@@ -14,7 +14,7 @@ from symgrad.compiler.autodiff.pull import contributions, dependents, is_differe
 from symgrad.compiler.ir.builder import apply, xp
 from symgrad.compiler.ir.fold import filled
 from symgrad.compiler.ir.graph import INPUT, LITERAL, OUTPUT, Graph, Value, input_value, output, row_of, toposort
-from symgrad.compiler.symbolic.label_text import BAR, clean, latex_label
+from symgrad.compiler.symbolic.label_text import BAR, clean, latex_label, latex_text
 from symgrad.compiler.symbolic.lower import lower
 from symgrad.compiler.symbolic.printing import FormulaLatexPrinter, TextPrinter
 from symgrad.errors import FormulaError
@@ -66,7 +66,7 @@ class Steps(Sequence[Step]):
     __repr__ = __str__
 
     def latex(self) -> str:
-        lines = [rf"{latex_label(s.name)} &= {s.latex} && \text{{{s.rule}}}" for s in self]
+        lines = [rf"{latex_label(s.name)} &= {s.latex} && {latex_text(s.rule)}" for s in self]
         return "\\begin{aligned}\n" + " \\\\\n".join(lines) + "\n\\end{aligned}"
 
     def _repr_latex_(self) -> str:

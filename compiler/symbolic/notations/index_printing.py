@@ -10,6 +10,7 @@ from typing import Any
 import sympy as sp
 
 from symgrad.compiler.ir.elements.registry import OUTPUTS
+from symgrad.compiler.symbolic.label_text import ACCENT, ACCENTS
 from symgrad.compiler.symbolic.notations import index_algebra
 
 _LETTERS = "ijklmnpqrstuvabcdefgh"
@@ -173,7 +174,8 @@ class IndexLatex(IndexPrinter):
         return f"{self._subscripted(self._print(e.base))}_{{{self.places(e.indices)}}}"
 
     def _subscripted(self, text: str) -> str:
-        return f"{{{text}}}" if "_" in text else text
+        """Return a base that can have indices: TeX drops braces around an accent alone, so that an empty atom stands before it."""
+        return text if "_" not in text else f"{{{{}}{text}}}" if text.startswith(ACCENTS) or ACCENT in text else f"{{{text}}}"
 
     def _print_Element(self, e: Any) -> str:
         return f"{self._print(e.args[0])}_{{{self.places(e.args[1:])}}}"

@@ -123,7 +123,12 @@ def test_literals_have_the_kind_of_their_type():
     [
         ("x", "x"), ("w1", "w_{1}"), ("w_1", "w_{1}"), ("theta", r"\theta"), ("alpha2", r"\alpha_{2}"), ("weight", r"\mathrm{weight}"),
         ("w[0, 1]", "w_{0,1}"), ("w1[2]", "w_{1, 2}"), ("x\N{COMBINING MACRON}", r"\bar{x}"), ("v\N{COMBINING MACRON}12", r"\bar{v}_{12}"),
-        ("a_b", r"\mathrm{a\_b}"), ("0.weight", r"\mathrm{0.weight}"), ("50%", r"\mathrm{50\%}"), ("a\x07b", r"\mathrm{a?b}"),
+        ("a_b", "a_{b}"), ("0.weight", r"\mathrm{0.weight}"), ("50%", r"\mathrm{50\%}"), ("a\x07b", r"\mathrm{a?b}"),
+        ("W_q", "W_{q}"), ("x_hat", r"\hat{x}"), ("x_hat1", r"\hat{x}_{1}"), ("lam", r"\lambda"), ("theta1", r"\theta_{1}"),
+        ("mu_", r"\mathrm{mu\_}"),
+        ("learning_rate", r"\mathrm{learning\_rate}"), ("β", r"\beta"), ("Δx", r"\mathrm{\Delta x}"),
+        ("é", r"\mathrm{e}"), ("中", r"\mathrm{U4E2D}"),
+        ("v\N{COMBINING MACRON}2[0, 1]", r"\bar{v}_{2, 0, 1}"), ("weight\N{COMBINING MACRON}", r"\bar{\mathrm{weight}}"),
     ],
 )  # fmt: skip
 def test_labels_in_latex(label, wanted):
