@@ -29,7 +29,7 @@ _ESCAPES = {c: f"\\{c}" for c in "{}$&#_%"} | {"\\": r"\backslash ", "^": r"\hat
 
 def clean(label: str) -> str:
     """Return a label without control characters, which could move the cursor."""
-    return label if label.isprintable() else "".join([c if c.isprintable() else "?" for c in label])
+    return label if label.isprintable() else "".join(c if c.isprintable() else "?" for c in label)
 
 
 def escaped(text: str) -> str:

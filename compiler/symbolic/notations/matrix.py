@@ -51,6 +51,8 @@ class Matrices(Lowering):
     def __init__(self, job: LoweringRequest) -> None:
         super().__init__(job)
         self.matrix_of: dict[Any, Any] = {}
+        self.order: dict[Any, int] = {}
+        """The positions of atoms, in the order in which they were made."""
         self.atom_of: dict[Any, Any] = {}
         self.scalar_of: dict[Any, tuple[Any, tuple[int, ...]]] = {}
         """The scalar expression and shape that a matrix expression was written from."""
@@ -91,10 +93,11 @@ class Matrices(Lowering):
         if matrix not in self.atom_of:
             atom = to_sympy.symbol(f"m{len(self.atom_of)}", dtype)
             self.atom_of[matrix], self.matrix_of[atom] = atom, matrix
+            self.order[atom] = len(self.order)
         return self.atom_of[matrix]
 
     def atoms(self, e: Any) -> list[Any]:
-        return sorted(e.free_symbols & self.matrix_of.keys(), key=lambda s: int(s.name[1:]))
+        return sorted(e.free_symbols & self.matrix_of.keys(), key=self.order.__getitem__)
 
     def lower(self, v: Value) -> Any:
         e = self.expression(v)

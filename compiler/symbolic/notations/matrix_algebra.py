@@ -144,12 +144,14 @@ def with_scalars(matrix: Any, change: Any) -> Any:
 
 def _shared_scale(scales: list[Any]) -> Any:
     """Return the common factor of all scalars: a sign, a number, and powers such as 1/(xᵀ y)."""
-    sign = sp.Integer(-1) if all(scale.could_extract_minus_sign() for scale in scales) else sp.Integer(1)
+    sign = sp.Integer(-1) if all([scale.could_extract_minus_sign() for scale in scales]) else sp.Integer(1)
     numbers = [scale.as_coeff_Mul()[0] for scale in scales]
-    if all(n.is_Rational for n in numbers) and len({n.q for n in numbers}) == 1:
-        sign *= sp.Rational(sp.igcd(*(n.p for n in numbers)), numbers[0].q)
-    powers = [dict(f.as_base_exp() for f in sp.Mul.make_args(scale) if not f.is_number) for scale in scales]
-    return sign * sp.Mul(*(base**_shared_exponent([p.get(base, sp.Integer(0)) for p in powers]) for base in powers[0]))
+    if all([n.is_Rational for n in numbers]) and len({n.q for n in numbers}) == 1:
+        sign *= sp.Rational(sp.igcd(*[n.p for n in numbers]), numbers[0].q)
+    if any([scale.is_number for scale in scales]):
+        return sign
+    powers = [dict([f.as_base_exp() for f in sp.Mul.make_args(scale) if not f.is_number]) for scale in scales]
+    return sign * sp.Mul(*[base ** _shared_exponent([p.get(base, sp.Integer(0)) for p in powers]) for base in powers[0]])
 
 
 def _shared_exponent(exponents: list[Any]) -> Any:
@@ -172,7 +174,7 @@ def parted(matrix: Any) -> tuple[Any, list[Any]]:
 def _common(products: list[list[Any]], end: int) -> list[Any]:
     """Return the factors that all products share at one end, if every product has others besides."""
     shared: list[Any] = []
-    for factors in zip(*(p[::-1] if end else p for p in products), strict=False):
+    for factors in zip(*[p[::-1] if end else p for p in products], strict=False):
         if any([f != factors[0] for f in factors]):
             break
         shared.append(factors[0])
@@ -195,13 +197,14 @@ def times(*matrices: Any) -> Any:
     factors = _joined([f for _, some in parts for f in some])
     useful = [f for f in factors if f != sp.OneMatrix(1, 1) and not isinstance(f, sp.Identity)]  # a 1×1 matrix of ones is an identity, too
     product = factors[0] if not useful else useful[0] if len(useful) == 1 else sp.MatMul(*useful)
-    scale = sp.Mul(*(scale for scale, _ in parts))
+    scale = sp.Mul(*[scale for scale, _ in parts])
     return product if scale == 1 else scaled(scale, product)
 
 
 def _joined(factors: list[Any]) -> list[Any]:
     """Simplify adjacent factors: diag(u) diag(v) = diag(u ∘ v), 1ᵀ diag(u) = uᵀ, diag(u) 1 = u."""
     result: list[Any] = []
+    inverts = any([isinstance(f, sp.Inverse) or isinstance(getattr(f, "arg", None), sp.Inverse) for f in factors])
     for f in factors:
         last = result[-1] if result else None
         if isinstance(f, sp.DiagMatrix) and isinstance(last, sp.DiagMatrix):
@@ -212,7 +215,8 @@ def _joined(factors: list[Any]) -> list[Any]:
             result[-1] = last.args[0]
         else:
             result.append(f)
-            _cancel(result)
+            if inverts:
+                _cancel(result)
     return result
 
 
