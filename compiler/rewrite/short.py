@@ -57,11 +57,6 @@ _LOGSUMEXP = P.logsumexp(x, axis=axis, keepdims=keepdims)
 
 short = Table(
     "short",
-    Rule("softmax_of_logsumexp", P.exp(x - _LOGSUMEXP), P.softmax(x, axis=axis), _is_softmax, example={"axis": (0,), "keepdims": True}),
-    Rule(
-        "softmax_of_rows", P.exp(x - P.reshape(_LOGSUMEXP, shape=shape)), P.softmax(x, axis=axis), _is_reshaped_softmax,
-        example={"x": (2, 3), "axis": (1,), "keepdims": False, "shape": (2, 1)},
-    ),
     Rule("double_angle", P.square(P.cos(x)) - P.square(P.sin(x)), P.cos(2 * x), _is_real),
     Rule("positive_part", P.where(P.relu(x) <= 0, 0, P.relu(x)), P.relu(x), _is_real),
     Rule("sign_quotient", P.sgn(x) / P.abs(x), P.reciprocal(x), _is_real),
@@ -70,6 +65,11 @@ short = Table(
 
 choices = Table(
     "choices",
+    Rule("softmax_of_logsumexp", P.exp(x - _LOGSUMEXP), P.softmax(x, axis=axis), _is_softmax, example={"axis": (0,), "keepdims": True}),
+    Rule(
+        "softmax_of_rows", P.exp(x - P.reshape(_LOGSUMEXP, shape=shape)), P.softmax(x, axis=axis), _is_reshaped_softmax,
+        example={"x": (2, 3), "axis": (1,), "keepdims": False, "shape": (2, 1)},
+    ),
     Rule(
         "within_one_or_sign", P.where(P.abs(x) <= a, x, 0) + P.where(P.abs(x) <= a, 0, P.sgn(x)), _within_one, _is_one, "clamp(x)",
         example={"a": 1}, differentiable=False,
@@ -82,4 +82,4 @@ choices = Table(
     ),
     normal=False,
 )  # fmt: skip
-"""Choices by the same condition; matched as they stand, so that no multiple of one is taken apart."""
+"""Choices and softmax; matched as they stand, so that no sum is taken apart."""

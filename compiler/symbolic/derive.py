@@ -154,7 +154,7 @@ def derived(
     labels = (*graph.labels, *(f"direction {i}" for i in range(len(directions))))
     outputs = (value, *(d.value for d in found), *conditions)
     whole = DERIVED_FORMULA.run(Graph((*graph.inputs, *directions), outputs, labels), plan.without)
-    shown, conventions = without_conventions(whole)
+    assumptions = without_conventions(whole)
     second = [n for n, d in enumerate(found, start=1) if len(d.wrt) == 2]
     symmetric = frozenset(n for n in second if is_symmetric_matrix(Graph(graph.inputs, (value,)), found[n - 1]))
     empty: list[tuple[Value, ...]] = [()] * len(conditions)
@@ -164,11 +164,12 @@ def derived(
     def by_convention() -> FormulaProgram:
         return lower(whole, plan.notation, directions_of, symmetric, plan.without)
 
-    if not conventions:
+    if assumptions.graph is whole:
         return by_convention(), found
-    asked = Graph(shown.inputs, (*shown.outputs, *conventions), shown.labels)
-    program = lower(asked, plan.notation, (*directions_of, *(() for _ in conventions)), symmetric, plan.without)
-    return replace(program, assumed=len(conventions), by_convention=by_convention), found
+    asked = Graph(whole.inputs, (*assumptions.graph.outputs, *assumptions.said), whole.labels)
+    program = lower(asked, plan.notation, (*directions_of, *(() for _ in assumptions.said)), symmetric, plan.without)
+    unsaid = Graph(graph.inputs, assumptions.unsaid) if assumptions.unsaid else None
+    return replace(program, assumed=len(assumptions.said), unsaid=unsaid, by_convention=by_convention), found
 
 
 def _data(

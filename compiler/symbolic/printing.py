@@ -238,7 +238,8 @@ class TextPrinter(_Printer, IndexText, StrPrinter):
         above, below = sp.fraction(scale)
         if below == 1 or (scale.is_Rational and abs(above) != 1):
             return super().scaled_text(scale, text)
-        return f"{super().scaled_text(above, text)}/{self.inside(below, PRODUCT)}"
+        divisor = self._print(1 / below)[2:] if isinstance(below, Entry) and _rooted(1 / below) else self.inside(below, PRODUCT)
+        return f"{super().scaled_text(above, text)}/{divisor}"
 
     def _print_Transpose(self, e: Any) -> str:
         return f"{self.inside(e.arg.arg, POWER)}⁻ᵀ" if isinstance(e.arg, sp.Inverse) else f"{self.inside(e.arg, POWER)}ᵀ"

@@ -14,6 +14,7 @@ import numpy as np
 import sympy as sp
 
 from symgrad.compiler.ir.graph import Graph, Value
+from symgrad.compiler.ir.interpret import evaluate
 from symgrad.compiler.symbolic.evaluate import WIDE, Evaluator
 from symgrad.compiler.symbolic.notations.index_evaluate import IndexEvaluator
 from symgrad.mode import local
@@ -71,6 +72,8 @@ class FormulaProgram:
     """Nesting depth of sums, in index notation."""
     assumed: int = 0
     """How many of the last outputs are side conditions: where one of them does not hold, derivatives have their value by convention."""
+    unsaid: Graph | None = None
+    """More such conditions, on the function's inputs, that are not printed: thresholds of kernels."""
     by_convention: Callable[[], FormulaProgram] | None = None
     """The program that computes the values by convention."""
 
@@ -91,7 +94,8 @@ class FormulaProgram:
         """Evaluate the formula on arrays, one for each input; with `wide`, results stay in the dtype in which they were computed."""
         values: list[Array] = local.mode.run(self._evaluate, arrays, wide)
         count = len(values) - self.assumed
-        if self.by_convention is None or all(a.all() for a in values[count:]):
+        unsaid = _values(self.unsaid, arrays) if self.unsaid is not None else []
+        if self.by_convention is None or all(a.all() for a in (*values[count:], *unsaid)):
             return values
         return [*self.by_convention().evaluate(arrays, wide)[:count], *(np.ones_like(a) for a in values[count:])]
 
@@ -104,6 +108,11 @@ class FormulaProgram:
         ends = zip(self.ends, self.shapes, self.graph.outputs, strict=True)
         types = [WIDE.get(kind(v.dtype), v.dtype) if wide else v.dtype for v in self.graph.outputs]
         return [run.standing_in(e).output(e.first.expression, shape, t) for (e, shape, _), t in zip(ends, types, strict=True)]
+
+
+def _values(graph: Graph, arrays: Sequence[Array]) -> list[Array]:
+    """Return the outputs of a graph for arrays that may have wider dtypes."""
+    return evaluate(graph, [np.asarray(a, x.dtype) for a, x in zip(arrays, graph.inputs, strict=True)])
 
 
 @dataclass(frozen=True)

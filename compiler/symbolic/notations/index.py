@@ -78,6 +78,9 @@ class _Indexed(Lowering):
         names |= {i: index_algebra.free(len(sizes) + p, n) for p, (i, n) in enumerate(zip(own(v), v.shape, strict=True))}
         return self.known[v].xreplace(names) if sizes else self.known[v]
 
+    def shortened(self, e: Any) -> Any:
+        return index_algebra.with_one_sum(e)
+
     def add_input(self, i: int, x: Value, label: str) -> Any:
         if x in self.job.all_directions:
             return None

@@ -105,6 +105,26 @@ class Sigma(Binder, sp.Sum):
         return sum_
 
 
+def with_one_sum(e: Any) -> Any:
+    """Return Σ_k (A[k, i] + A[i, k])*x[k] for two sums over the same indices that share factors; any other expression unchanged."""
+    groups: dict[Any, list[Any]] = {}
+    for term in e.args if isinstance(e, sp.Add) else ():
+        scale, rest = term.as_coeff_Mul()
+        if isinstance(rest, Sigma):
+            groups.setdefault((scale, rest.limits), []).append(rest.function)
+    for (scale, limits), bodies in groups.items():
+        shared = set.intersection(*(set(sp.Mul.make_args(body)) for body in bodies))
+        factor = sp.Mul(*(f for f in shared if not f.is_number))
+        if len(bodies) > 1 and factor != 1 and all(body.count_ops() < _MAX_COLLECTED for body in bodies):
+            merged = Sigma(factor * sp.Add(*(body / factor for body in bodies)), *limits)
+            e = e - sp.Add(*(scale * Sigma(body, *limits) for body in bodies)) + scale * merged
+    return e
+
+
+_MAX_COLLECTED = 40
+"""Largest number of operations of a sum's body whose factors are compared."""
+
+
 class Fold(Binder, sp.Expr):
     """max, min, prod, logsumexp, all or any of a body over an index: name, body, (index, first, last)."""
 

@@ -135,8 +135,11 @@ class IndexText(IndexPrinter):
 
     def _print_Fold(self, e: Any) -> str:
         name, body, limits = e.args
+        word = self.word("Π" if name.name == "prod" else name.name)
         with self.scope(e, [limits[0]]):
-            return f"{self.word('Π' if name.name == 'prod' else name.name)}_{self._under(self.limits([limits], body))} {self._body(body)}"
+            if (left_out := _left_out(e)) is not None:
+                return f"{word}_{{{self._print(limits[0])} ≠ {self._print(left_out[0])}}} {self._body(left_out[1])}"
+            return f"{word}_{self._under(self.limits([limits], body))} {self._body(body)}"
 
     def _print_Last(self, e: Any) -> str:
         value, hit, default, *limits = e.args
@@ -202,6 +205,8 @@ class IndexLatex(IndexPrinter):
         name, body, limits = e.args
         sign = {"prod": r"\prod", "max": r"\max", "min": r"\min"}.get(name.name, rf"\operatorname*{{{name.name}}}")
         with self.scope(e, [limits[0]]):
+            if (left_out := _left_out(e)) is not None:
+                return rf"{sign}_{{{self._print(limits[0])} \ne {self._print(left_out[0])}}} {self._body(left_out[1])}"
             return rf"{sign}_{{{self.limits([limits], body)}}} {self._body(body)}"
 
     def _print_Last(self, e: Any) -> str:
@@ -232,6 +237,20 @@ def _sizes(k: Any, body: Any) -> Iterator[int]:
         at = e.indices if isinstance(e, sp.Indexed) else e.args[1:]
         shape = e.base.shape if isinstance(e, sp.Indexed) else e.args[0].func.application.shape
         yield from (int(n) for n, place in zip(shape, at, strict=True) if place == k)
+
+
+def _left_out(e: Any) -> Any:
+    """Return i and f(j) for the product of (1 if j = i else f(j)) over all j, else None."""
+    name, body, limits = e.args
+    if name.name != "prod" or not isinstance(body, sp.Piecewise) or len(body.args) != 2 or body.args[1].cond != sp.true:
+        return None
+    (one, condition), (rest, _) = body.args
+    delta = condition.lhs if isinstance(condition, sp.Ne) and condition.rhs == 0 else None
+    if one != 1 or not isinstance(delta, sp.KroneckerDelta) or limits[0] not in delta.args or not _is_said(limits[0], (rest,)):
+        return None
+    if limits[1] != 0 or limits[2] != index_algebra.size(limits[0]) - 1:
+        return None
+    return next(a for a in delta.args if a != limits[0]), rest
 
 
 def _big_factor(e: Any) -> Any:

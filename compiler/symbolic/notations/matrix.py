@@ -25,12 +25,12 @@ from symgrad.compiler.symbolic.notations.matrix_algebra import (
     added,
     inverse,
     outer,
+    parted,
     scaled,
     times,
     transposed,
-    turned,
-    with_scalars,
 )
+from symgrad.compiler.symbolic.notations.matrix_shorter import shorter_matrix
 from symgrad.compiler.symbolic.program import FormulaProgram, LoweringRequest
 from symgrad.compiler.symbolic.shorter import shorter
 from symgrad.errors import FormulaError
@@ -76,7 +76,7 @@ class Matrices(Lowering):
         return self.matrix(e, v.shape) if v.shape else e
 
     def shortened(self, e: Any) -> Any:
-        return turned(with_scalars(e, shorter)) if getattr(e, "is_Matrix", False) else shorter(e)
+        return shorter_matrix(e) if getattr(e, "is_Matrix", False) else shorter(e)
 
     def measured(self, v: Value, e: Any) -> tuple[int, int]:
         return super().measured(v, e) if isinstance(e, sp.Expr) or self.atoms(e) else (0, 0)
@@ -226,7 +226,8 @@ def _sum(self: Matrices, v: Value, x: Value) -> Any:
         return self.known[x] * (x.size // max(v.size, 1))
     scale, matrix = self.split(x)
     if len(axis) == len(x.shape):
-        return scale * Total(matrix)
+        inner, factors = parted(matrix)
+        return scale * inner * Total(times(*factors))
     if not axis:
         return self.known[x]
     if axis == (1,):
@@ -265,7 +266,8 @@ def _trace(self: Matrices, v: Value, x: Value) -> Any:
     if x.shape[0] != x.shape[1]:
         raise FormulaError(f"matrix notation has no form for trace of {type_text(x)}; try 'index'")
     scale, matrix = self.split(x)
-    return scale * sp.Trace(matrix)
+    inner, factors = parted(matrix)
+    return scale * inner * sp.Trace(times(*factors))
 
 
 def _inverted(self: Matrices, v: Value) -> tuple[Any, Any]:

@@ -194,11 +194,24 @@ def scaled(scale: Any, matrix: Any) -> Any:
 def times(*matrices: Any) -> Any:
     """Return the product; scalars among the factors come first."""
     parts = [parted(m) for m in matrices]
-    factors = _joined([f for _, some in parts for f in some])
+    count, joined = _ones_joined([f for _, some in parts for f in some])
+    factors = _joined(joined)
     useful = [f for f in factors if f != sp.OneMatrix(1, 1) and not isinstance(f, sp.Identity)]  # a 1×1 matrix of ones is an identity, too
     product = factors[0] if not useful else useful[0] if len(useful) == 1 else sp.MatMul(*useful)
-    scale = sp.Mul(*[scale for scale, _ in parts])
+    scale = sp.Mul(count, *[scale for scale, _ in parts])
     return product if scale == 1 else scaled(scale, product)
+
+
+def _ones_joined(factors: list[Any]) -> tuple[Any, list[Any]]:
+    """Multiply adjacent matrices of ones: 1ᵀ 1 is the number of elements."""
+    count, result = sp.Integer(1), list[Any]()
+    for f in factors:
+        if isinstance(f, sp.OneMatrix) and result and isinstance(result[-1], sp.OneMatrix) and f.shape[0] != 1:
+            count *= f.shape[0]
+            result[-1] = sp.OneMatrix(result[-1].shape[0], f.shape[1])
+        else:
+            result.append(f)
+    return count, result
 
 
 def _joined(factors: list[Any]) -> list[Any]:

@@ -8,7 +8,8 @@ import pytest
 import symgrad as sg
 from symgrad.compiler.ir.builder import xp
 from symgrad.compiler.ir.graph import Graph, input_value
-from symgrad.compiler.rewrite.side_conditions import without_conventions
+from symgrad.compiler.rewrite.side_conditions import Assumptions, without_conventions
+from symgrad.nn import functional as F
 
 
 def test_the_norm_has_a_condition_and_keeps_its_value_at_the_origin():
@@ -36,11 +37,20 @@ def test_choices_that_stay(function, wanted):
 def test_a_graph_without_choices_is_returned_itself():
     x = input_value(0, (), np.float64)
     graph = Graph([x], [xp.sin(x), xp.cos(x)])
-    assert without_conventions(graph) == (graph, ())
+    assert without_conventions(graph).graph is graph
 
 
 def test_a_choice_of_the_function_stays_in_the_graph():
     x = input_value(0, (), np.float64)
     chosen = xp.where(xp.eq(x, 0), 0, xp.sin(x))
     graph = Graph([x], [chosen, xp.where(xp.eq(x, 0), 0, xp.cos(x))])
-    assert without_conventions(graph) == (graph, ())
+    assert without_conventions(graph) == Assumptions(graph)
+
+
+def test_the_threshold_of_softplus_is_not_shown_and_computed():
+    d = sg.derive(lambda x: F.softplus(x), wrt="x", order=2)(sg.spec((3,), sg.float64))
+    assert len(str(d).splitlines()) == 3
+    assert "20" not in str(d)
+    slopes = d(sg.tensor([0.0, 20.5, -1.0], dtype=sg.float64))[1].numpy().diagonal()
+    assert slopes[1] == 1.0
+    np.testing.assert_allclose(slopes[[0, 2]], [0.5, 1 / (1 + np.e)], rtol=1e-14)
