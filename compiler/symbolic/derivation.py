@@ -9,6 +9,7 @@ from typing import Any
 from symgrad.compiler.autodiff.pull import Derivative
 from symgrad.compiler.ir.graph import Graph, type_text
 from symgrad.compiler.symbolic import FormulaProgram
+from symgrad.compiler.symbolic.boundary import Boundary
 from symgrad.compiler.symbolic.certify import certify
 from symgrad.compiler.symbolic.check import check
 from symgrad.compiler.symbolic.label_text import latex_label
@@ -50,14 +51,41 @@ class Derivation:
         self._asked = len(path)
         self._outcomes = (*path, *(True for _ in program.ends[1 + len(derivatives) + len(path) :]))
         """Expected outcomes of the path conditions, and True for those of the domain."""
+        self._boundaries: dict[tuple[str, bool], Boundary] = {}
+        self._results: dict[Any, Any] = {}
 
     @property
     def graph(self) -> Graph:
         return self.program.graph
 
+    def sympy(self, *names: str, functions: str = "standard", real: bool = False) -> Any:
+        """Return the value, or the derivative in these inputs, as a SymPy expression in the arguments' own names: `d.sympy("x", "x")`.
+
+        Symbols have no assumptions, so that `.subs("x", 1)` finds them; with `real`, those of real inputs are real. Functions that SymPy
+        lacks (sigmoid, softplus, ...) are SymPy functions of these names; `functions="elementary"` writes them with those that SymPy has.
+        """
+        key = (names, functions, real)
+        if key not in self._results:
+            line, shape = self._line(names) if names else (self.program.ends[0], self.graph.outputs[0].shape)
+            self._results[key] = self._boundary(functions, real).result(line, shape)
+        return self._results[key]
+
+    def _boundary(self, functions: str = "standard", real: bool = False) -> Boundary:
+        if (functions, real) not in self._boundaries:
+            inputs = tuple(zip(self.graph.labels, self.graph.inputs, strict=True))[: len(self.program.inputs)]  # directions follow
+            self._boundaries[functions, real] = Boundary(self.program, inputs, functions, real)
+        return self._boundaries[functions, real]
+
+    @property
+    def symbols(self) -> Mapping[str, Any]:
+        """The SymPy symbols of the inputs, by name: a Symbol, MatrixSymbol or IndexedBase, in elements notation a matrix of Symbols. A name
+        that SymPy would read as something else (`E`, `lambda`, `0.weight`) has a symbol with a similar name."""
+        return dict(self._boundary().symbols)
+
     @property
     def value(self) -> Any:
-        return self.program.ends[0].expression
+        """The value as a SymPy expression."""
+        return self.sympy()
 
     @property
     def _derivative_lines(self) -> tuple[Line, ...]:
@@ -70,13 +98,13 @@ class Derivation:
         return tuple(condition_of(e.expression, outcome) for e, outcome in zip(asked, self._outcomes, strict=True))
 
     @property
-    def _lines(self) -> dict[tuple[str, ...], Line]:
-        return {tuple(self.graph.labels[i] for i in d.wrt): e for d, e in zip(self._derivatives, self._derivative_lines, strict=True)}
+    def _names(self) -> list[tuple[str, ...]]:
+        return [tuple(self.graph.labels[i] for i in d.wrt) for d in self._derivatives]
 
     @property
     def derivatives(self) -> Mapping[tuple[str, ...], Any]:
         """All derivatives, by the names of the inputs in which they are taken, in order."""
-        return {names: line.expression for names, line in self._lines.items()}
+        return {names: self.sympy(*names) for names in self._names}
 
     @property
     def gradients(self) -> Mapping[str, Any]:
@@ -84,12 +112,17 @@ class Derivation:
         return {names[0]: e for names, e in self.derivatives.items() if len(names) == 1}
 
     def __getitem__(self, names: str | tuple[str, ...]) -> Any:
-        wanted = tuple(names) if isinstance(names, (tuple, list)) else (names,)
-        found = self._lines
-        if wanted not in found:
+        return self.sympy(*(names if isinstance(names, (tuple, list)) else (names,)))
+
+    def _line(self, names: tuple[str, ...]) -> tuple[Line, tuple[int, ...]]:
+        """Return the line of a derivative, and its shape."""
+        found = self._names
+        if names not in found:
             known = "; ".join(", ".join(names) for names in found) or "nothing: ask for wrt"
-            raise KeyError(f"{names!r}: this derivation has the derivatives in {known}")
-        return found[wanted].expression
+            wanted = names[0] if len(names) == 1 else names
+            raise KeyError(f"{wanted!r}: this derivation has the derivatives in {known}")
+        n = found.index(names)
+        return self._derivative_lines[n], self._shape(self._derivatives[n])
 
     def __call__(self, /, *args: Any, **kwargs: Any) -> Any:
         """Return the value, the gradients and the higher derivatives, evaluated by the formulas: as tensors if `wrt` is one name, else as
