@@ -160,23 +160,28 @@ class Boundary:
     def spread(self, e: Any, matrices: Mapping[Any, Any], shape: tuple[int, int]) -> Any:
         atoms = [name for name in matrices if name in e.free_symbols]
         if not atoms:
-            return sp.MatMul(e, sp.OneMatrix(*shape))
+            return sp.OneMatrix(*shape) if e == 1 else sp.MatMul(e, sp.OneMatrix(*shape))
         if e in matrices:
             return matrices[e]
-        if isinstance(e, sp.Add):
-            return sp.MatAdd(*(self.spread(term, matrices, shape) for term in e.args))
         if isinstance(e, sp.Mul):
-            scale, factors = e.as_independent(*atoms, as_Add=False)
-            parts = [self.spread(f, matrices, shape) for f in sp.Mul.make_args(factors)]
-            product = parts[0] if len(parts) == 1 else sp.HadamardProduct(*parts)
-            return product if scale == 1 else sp.MatMul(scale, product)
+            scale, rest = e.as_independent(*atoms, as_Add=False)
+            if scale != 1:
+                return sp.MatMul(scale, self.spread(rest, matrices, shape))
         if isinstance(e, sp.Pow) and e.base in matrices and e.exp.is_Integer and e.exp > 1:
             return standard.Power(matrices[e.base], e.exp)
-        u = sp.Symbol(self.variable)
-        if len(atoms) == 1:
+        if len(atoms) == 1 and not (isinstance(e, sp.Add) and e.is_polynomial(*atoms)):
+            u = sp.Symbol(self.variable)
             return standard.Apply(sp.Lambda(u, e.xreplace({atoms[0]: u})), matrices[atoms[0]])
+        if isinstance(e, (sp.Add, sp.Mul)):
+            combine = sp.MatAdd if isinstance(e, sp.Add) else sp.HadamardProduct
+            return combine(*(self.spread(part, matrices, shape) for part in e.args))
+        return self.mapped(e, atoms, matrices, shape)
+
+    def mapped(self, e: Any, atoms: list[Any], matrices: Mapping[Any, Any], shape: tuple[int, int]) -> Any:
+        """Return a function of one expression of several matrices, or of several."""
         inner = [a for a in e.args if not a.free_symbols.isdisjoint(atoms)]
         if len(inner) == 1 and isinstance(inner[0], sp.Expr):
+            u = sp.Symbol(self.variable)
             return standard.Apply(sp.Lambda(u, e.xreplace({inner[0]: u})), self.spread(inner[0], matrices, shape))
         names = {a: sp.Symbol(fresh(f"u{n}", self.used)) for n, a in enumerate(atoms)}
         return standard.Map(sp.Lambda(tuple(names.values()), e.xreplace(names)), *(matrices[a] for a in atoms))
@@ -234,9 +239,19 @@ class Boundary:
             branches.append((self.convert(value, within), sp.Ne(self.convert(hit, within), 0)))
         return sp.Piecewise(*branches, (self.convert(default, scope), True))
 
+    def product(self, e: Any, scope: _Scope) -> Any:
+        """Return a product; where a bracket is 0 it is 0, whatever the other factors are there, so it becomes a choice."""
+        brackets = [a for a in e.args if isinstance(a, index_algebra.Within)]
+        others = sp.Mul(*(self.convert(a, scope) for a in e.args if a not in brackets))
+        conditions = [self.inside(b, scope) for b in brackets]
+        return sp.Piecewise((others, sp.And(*conditions)), (0, True)) if brackets else others
+
+    def inside(self, bracket: Any, scope: _Scope) -> Any:
+        place, low, high = (self.convert(a, scope) for a in bracket.args)
+        return sp.And(sp.Ge(place, low), sp.Lt(place, high))
+
     def within(self, e: Any, scope: _Scope) -> Any:
-        place, low, high = (self.convert(a, scope) for a in e.args)
-        return sp.Piecewise((1, sp.And(sp.Ge(place, low), sp.Lt(place, high))), (0, True))
+        return sp.Piecewise((1, self.inside(e, scope)), (0, True))
 
 
 def unevaluated(cls: Any, body: Any, *limits: Any) -> Any:
@@ -271,6 +286,7 @@ _RULES: dict[Any, Callable[[Boundary, Any, _Scope], Any]] = {
     sp.Trace: _maker(standard.Trace),
     sp.HadamardPower: _maker(standard.Power),
     sp.DiagMatrix: _maker(standard.Diagonal),
+    sp.Mul: Boundary.product,
     sp.Indexed: Boundary.indexed,
     index_algebra.Sigma: Boundary.sigma,
     index_algebra.Fold: Boundary.fold,

@@ -206,11 +206,11 @@ class Diagonal(Printed, sp.DiagMatrix):
     """The diagonal matrix of a column."""
 
     def doit(self, **hints: Any) -> Any:
-        column = self.arg.doit(**hints)
+        column = self.args[0].doit(**hints)
         return sp.diag(*column) if isinstance(column, sp.MatrixBase) else self.func(column)
 
     def _code(self, printer: Any) -> str:
-        return f"{printer._module_format('numpy.diagflat')}({printer._print(self.arg)})"
+        return f"{printer._module_format('numpy.diagflat')}({printer._print(self.args[0])})"
 
 
 class Rows(Printed, sp.MatrixExpr):
