@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 from symgrad.ops import (  # noqa: F401  (entering the rows)
     activation,
     arranging,
+    bessel,
     comparison,
     complexes,
     contraction,
@@ -23,6 +24,7 @@ from symgrad.ops import (  # noqa: F401  (entering the rows)
     elementwise,
     fourier,
     indexing,
+    integrals,
     joining,
     linalg,
     lookup,
