@@ -11,7 +11,7 @@ from symgrad.compiler.function.buckets import Bucketed
 from symgrad.compiler.function.module import compiled
 from symgrad.compiler.inputs.signature import Signature, Spec
 from symgrad.compiler.options import Options, options
-from symgrad.compiler.symbolic import user_ops
+from symgrad.compiler.symbolic import sympy_function, user_ops
 from symgrad.compiler.symbolic.derivation import Derivation
 from symgrad.compiler.symbolic.derive import DerivationRequest, Deriver, of_call, of_result
 from symgrad.compiler.trace.tracer import is_tracing, user_line
@@ -84,6 +84,16 @@ def elementwise(name: str, expression: Any, symbols: Sequence[Any] | None = None
     order, formula and kernel follow from it. At kinks, derivatives follow the op table: 0 for Abs at 0, halves for Max at a tie.
     """
     return user_ops.elementwise(name, expression, symbols)
+
+
+def from_sympy(expression: Any, symbols: Any = None, *, indices: Any = ()) -> Callable[..., Tensor]:
+    """Return the function on tensors that a SymPy expression is of its symbols: `from_sympy(sympy.gamma(x) * y, (x, y))`.
+
+    `symbols` gives the parameters in order: names, Symbols, MatrixSymbols or IndexedBases, or a dictionary from names to them, such as
+    `derivation.symbols`. Scalars are applied element by element; a column n×1 is a vector. The result of an indexed expression has its free
+    `indices` as dimensions: names, or a dictionary from names to sizes. Nothing that is a string is read as mathematics.
+    """
+    return sympy_function.from_sympy(expression, symbols, indices=indices)
 
 
 def from_jax(function: Callable[..., Any] | None = None, *, static: str | Iterable[str] = ()) -> Any:

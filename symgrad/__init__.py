@@ -91,6 +91,7 @@ if TYPE_CHECKING:
         derive as derive,
         elementwise as elementwise,
         from_jax as from_jax,
+        from_sympy as from_sympy,
         load_compiled as load_compiled,
         spec as spec,
     )
@@ -108,6 +109,7 @@ _LATER = {  # what is loaded when it is first asked for: a module, or a name in 
     "derive": "symgrad.compiler.api:derive",
     "elementwise": "symgrad.compiler.api:elementwise",
     "from_jax": "symgrad.compiler.api:from_jax",
+    "from_sympy": "symgrad.compiler.api:from_sympy",
     "fft": "symgrad.fft",
     "func": "symgrad.func",
     "io": "symgrad.io",

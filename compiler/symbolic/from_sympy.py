@@ -18,6 +18,10 @@ from symgrad.ops.exact import PI, Exact
 from symgrad.ops.table import TABLE
 
 
+class UnknownHead(FormulaError):
+    """No row means the function at the head of an expression."""
+
+
 class Kinked(sp.Function):
     """A function whose derivative SymPy would write in a form that cannot be computed; `fdiff` defines it instead."""
 
@@ -95,10 +99,10 @@ def _with_kinked_functions(e: Any) -> Any:
 def translate(xp: Any, expression: Any, bindings: Mapping[Any, Any], dtype: Any = None) -> Any:
     """Return the value of an expression in the namespace `xp`, given the values of its symbols. Steps, and a Piecewise whose
     branches are constants, have type `dtype`."""
-    return _Translator(xp, bindings, dtype).value(expression)
+    return Translator(xp, bindings, dtype).value(expression)
 
 
-class _Translator:
+class Translator:
     def __init__(self, xp: Any, bindings: Mapping[Any, Any], dtype: Any) -> None:
         self.xp = xp
         self.known: dict[Any, Any] = dict(bindings)
@@ -118,7 +122,7 @@ class _Translator:
         for row, places, given in _meanings().get(e.func, ()):
             if len(e.args) == len(places) + len(given) and all(e.args[i] == x for i, x in given):
                 return getattr(self.xp, row)(*(self.value(e.args[i]) for i in places))
-        raise FormulaError(f"no row of the table means {e.func.__name__}: {e} cannot be computed; write it with functions that there are")
+        raise UnknownHead(f"no row of the table means {e.func.__name__}: {e} cannot be computed; write it with functions that there are")
 
     def add(self, e: Any) -> Any:
         """Add the terms, numbers last; terms with a minus sign are subtracted."""
@@ -199,7 +203,7 @@ def number(e: Any) -> Any:
     if not e.is_real:
         raise FormulaError(f"{e} is no real number, which is what the elements of tensors are here")
     try:
-        form = _CONSTANTS.get(e) or ("div", e.p, e.q) if not e.args else _Translator(_Forms(), {}, None).compute(e).form
+        form = _CONSTANTS.get(e) or ("div", e.p, e.q) if not e.args else Translator(_Forms(), {}, None).compute(e).form
     except (FormulaError, AttributeError):
         return float(e)
     return Exact(float(e), form)
@@ -215,13 +219,13 @@ class _Forms:
 _CONSTANTS = {sp.pi: PI.form, sp.E: ("exp", 1)}
 _RELATIONS = {sp.Gt: "gt", sp.Ge: "ge", sp.Lt: "lt", sp.Le: "le", sp.Eq: "eq", sp.Ne: "ne"}
 _ROWS: dict[Any, str] = {Greater: "maximum", Smaller: "minimum", Magnitude: "abs", Sign: "sign", Floor: "floor", Ceiling: "ceil"}
-_RULES: tuple[tuple[Any, Callable[[_Translator, Any], Any]], ...] = (
-    (sp.Add, _Translator.add),
-    (sp.Mul, _Translator.mul),
-    (sp.Pow, _Translator.power),
-    (sp.Piecewise, _Translator.choice),
-    ((sp.Heaviside, Unit), _Translator.unit),
-    (sp.polygamma, _Translator.polygamma),
+_RULES: tuple[tuple[Any, Callable[[Translator, Any], Any]], ...] = (
+    (sp.Add, Translator.add),
+    (sp.Mul, Translator.mul),
+    (sp.Pow, Translator.power),
+    (sp.Piecewise, Translator.choice),
+    ((sp.Heaviside, Unit), Translator.unit),
+    (sp.polygamma, Translator.polygamma),
     (sp.Max, lambda run, e: run.folded("maximum", e)),
     (sp.Min, lambda run, e: run.folded("minimum", e)),
     (sp.And, lambda run, e: run.folded("logical_and", e)),
@@ -249,3 +253,9 @@ def _meanings() -> dict[Any, list[tuple[str, tuple[int, ...], tuple[tuple[int, A
             if all(a.is_number for _, a in given):
                 found.setdefault(meaning.func, []).append((row.name, places, given))
     return found
+
+
+def known_functions() -> set[Any]:
+    """Return the SymPy classes that can be translated."""
+    kinds = {c for classes, _ in _RULES for c in (classes if isinstance(classes, tuple) else (classes,))}
+    return {c for c in (*kinds, *_meanings()) if not issubclass(c, Kinked)}
