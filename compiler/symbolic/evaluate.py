@@ -143,6 +143,8 @@ _SPECIAL: dict[Any, Callable[[Evaluator, Any], Any]] = {
     sp.HadamardPower: lambda run, e: run.power(e),
     Elementwise: Evaluator.elementwise,
     Rows: lambda run, e: _rows(e.name, run.value(e.args[1])),
+    sp.LambertW: lambda run, e: TABLE["lambertw"].numpy(np.asarray(run.value(e.args[0]), float), branch=int(sp.Tuple(*e.args, 0)[1])),
+    sp.zeta: lambda run, e: TABLE["riemann_zeta"].numpy(np.asarray(run.value(e.args[0]), float), order=0),
     sp.DiagMatrix: lambda run, e: np.diag(np.ravel(run.value(e.args[0]))),
 }
 

@@ -92,18 +92,25 @@ class RowFunction(Printed, sp.Function):
         return f"({printer._print(self.meaning)})"
 
 
-@functools.cache
 def class_of(name: str, attrs: tuple[tuple[str, Any], ...] = (), usual: bool = True) -> Any:
-    """Return the SymPy class of a row with these attributes."""
+    """Return the SymPy class of a row with these attributes: one class for all that mean the same."""
+    return _class_of(name, _USUAL.get(name, attrs) if usual else attrs, usual)
+
+
+@functools.cache
+def _class_of(name: str, attrs: tuple[tuple[str, Any], ...], usual: bool) -> Any:
     row = TABLE[name]
     body = {"row": row, "attrs": attrs, "usual": usual, "nargs": len(row.args), "__module__": __name__}
     return type(RowFunction)(name, (RowFunction,), body)
 
 
+_USUAL: dict[str, tuple[tuple[str, Any], ...]] = {"softplus": (("beta", 1), ("threshold", 20))}
+
+
 def __getattr__(name: str) -> Any:
     """Return the class of a row by its name, which is where pickle looks for it."""
     row = TABLE.get(name)
-    if row is None or not row.elementwise or row.sympy is None or row.attrs:
+    if row is None or not row.elementwise or row.sympy is None or (row.attrs and name not in _USUAL):
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     return class_of(name)
 
@@ -112,7 +119,6 @@ def _stable_softplus(x: Any) -> Any:
     return sp.Max(0, x) + sp.log(1 + sp.exp(-sp.Abs(x)))
 
 
-_half = sp.Rational(1, 2)
 _STABLE: dict[str, Callable[..., Any]] = {
     "sigmoid": lambda x: (1 + sp.tanh(x / 2)) / 2,
     "softplus": _stable_softplus,

@@ -139,7 +139,7 @@ class _Function:
         for p in self.parameters:
             if len(p.symbols) != sum(known[s] == p.label for s in set(p.symbols)):
                 raise ValueError(f"from_sympy: {p.label} shares symbols with another parameter, or has one twice")
-        sizes = {n for s in known for n in getattr(s, "shape", ()) if isinstance(n, sp.Symbol)} if known else set()
+        sizes = {n for s in known for n in getattr(s, "shape", None) or () if isinstance(n, sp.Symbol)}
         indices = {sp.Symbol(i) if isinstance(i, str) else i for i in self.indices}
         missing = _free(self.expression) - known.keys() - sizes - indices
         for s in sorted(missing, key=str):

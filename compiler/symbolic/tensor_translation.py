@@ -28,6 +28,7 @@ from symgrad.errors import FormulaError
 from symgrad.from_data import from_numpy
 from symgrad.interop.scipy_special import ADAPTERS
 from symgrad.ops.exact import PI
+from symgrad.ops.namespace import raw
 from symgrad.tensor import Tensor
 
 MAX_RANGE = 1_000_000
@@ -39,7 +40,7 @@ class TensorTranslator(Translator):
     """The values of an expression's parts as tensors, or as Python numbers where they are constant."""
 
     def __init__(self, xp: Any, bindings: Any, dtype: Any, rank: int = 0) -> None:
-        super().__init__(xp, bindings, dtype)
+        super().__init__(xp if isinstance(xp, _Numbers) else _Numbers(xp), bindings, dtype)
         self.rank = rank
         """The number of dimensions of scalar arguments, behind the axes of indices."""
         self.indices: dict[Any, Any] = {}
@@ -288,7 +289,7 @@ class TensorTranslator(Translator):
         return F.cat([F.cat([self.value(e.blocks[i, j]) for j in range(columns)], 1) for i in range(rows)], 0)
 
     def sliced(self, e: Any) -> Any:
-        slices = tuple(slice(*(None if part is None or part == sp.S.None_ else int(part) for part in s)) for s in (e.rowslice, e.colslice))
+        slices = tuple(slice(*map(int, part)) for part in (e.rowslice, e.colslice))
         return self.value(e.parent)[slices]
 
     def explicit(self, e: Any) -> Any:
@@ -307,12 +308,33 @@ def constant(e: Any) -> Any:
         return float(e)
     if e is sp.zoo:
         raise FormulaError("complex infinity is no number of a tensor")
-    if e.is_extended_real:
+    if e.is_real:
         return number(e)
-    found = sp.N(e, 20)
-    if not found.is_number or found.has(sp.zoo) or len(found.args) and not found.as_real_imag()[0].is_Number:
-        raise FormulaError(f"{e} has no numeric value")
-    return complex(found)
+    real, imaginary = (sp.N(part, 25) for part in sp.N(e, 25).as_real_imag())
+    if not (real.is_Number and imaginary.is_Number and real.is_finite and imaginary.is_finite):
+        raise FormulaError(f"{e} has no finite value")
+    return float(real) if abs(imaginary) <= abs(real) * _ROUNDED else complex(float(real), float(imaginary))
+
+
+_ROUNDED = sp.Float("1e-20")
+"""An imaginary part below this is due to rounding: SymPy evaluates 25 digits."""
+
+
+class _Numbers:
+    """A namespace of rows in which numbers alone stay Python numbers: as tensors they would have the default dtype, and lose digits."""
+
+    def __init__(self, xp: Any) -> None:
+        self.xp = xp
+
+    def __getattr__(self, name: str) -> Any:
+        row = getattr(self.xp, name)
+
+        def op(*args: Any, **attrs: Any) -> Any:
+            if any(isinstance(a, Tensor) for a in args):
+                return row(*args, **attrs)
+            return np.asarray(getattr(raw, name)(*(np.asarray(a) for a in args), **attrs)).item()
+
+        return op
 
 
 def unknown_head(e: Any) -> FormulaError:

@@ -20,7 +20,7 @@ from symgrad.ops.kernels.windows import through_float32
 from symgrad.ops.special import _at_least_single, scipy_kernel
 from symgrad.ops.table import elementwise
 
-_NODES, _TERMS = 96, 64
+_NODES = 96
 MAX_ORDER = 8
 """Largest order for which the sums of the lowerings to JAX have full accuracy."""
 
@@ -59,13 +59,9 @@ def _wide(text: str, x: str) -> str:
     return f"(lambda x: {text})({_at_least_single(x)}).astype({x}.dtype)"
 
 
-def _series(order: float, sign: int) -> str:
+def _series(order: float, sign: int, terms: int) -> str:
     """The power series in (x/2)², times (x/2)^order."""
-    coefficients, k = [], 0
-    while k < _TERMS:
-        gamma = 0.0 if order + k + 1 <= 0 and float(order).is_integer() else 1 / math.gamma(order + k + 1)
-        coefficients.append(sign**k * gamma / math.factorial(k))
-        k += 1
+    coefficients = [sign**k / math.gamma(order + k + 1) / math.factorial(k) for k in range(terms)]
     power = f"(x / 2) ** {int(order)}" if order.is_integer() else f"(x / 2) ** {order!r}"
     return f"{power} * jnp.polyval(jnp.asarray({coefficients[::-1]!r}, x.dtype), x * x / 4)"
 
@@ -73,9 +69,9 @@ def _series(order: float, sign: int) -> str:
 def _oscillating(part: str, order: float) -> str:
     """J or Y for x > 0, as part of exp(i(x - νπ/2 - π/2))/π ∫ 2 exp(-x sinh u tanh u) cosh(νu + iν gd(u)) (1 + i sech u) du."""
     c = f"({45 + 4 * abs(order)!r} / x)"
-    end = f"jnp.arcsinh(jnp.sqrt(c * (c + jnp.sqrt(c * c + 4)) / 2))"
+    end = "jnp.arcsinh(jnp.sqrt(c * (c + jnp.sqrt(c * c + 4)) / 2))"
     nodes = f"jnp.arange({_NODES + 1}, dtype=x.dtype)"
-    weight = f"jnp.where(k == 0, 0.5, 1) * 2 * jnp.exp(-x[..., None] * jnp.sinh(u) * jnp.tanh(u)) * (h[..., None] / jnp.pi)"
+    weight = "jnp.where(k == 0, 0.5, 1) * 2 * jnp.exp(-x[..., None] * jnp.sinh(u) * jnp.tanh(u)) * (h[..., None] / jnp.pi)"
     a = f"jnp.cosh({order!r} * u) * jnp.cos({order!r} * jnp.arctan(jnp.sinh(u)))"
     b = f"jnp.sinh({order!r} * u) * jnp.sin({order!r} * jnp.arctan(jnp.sinh(u)))"
     turned = f"(lambda p, q, z: {'p * jnp.cos(z) - q * jnp.sin(z)' if part == 'real' else 'p * jnp.sin(z) + q * jnp.cos(z)'})"
@@ -91,7 +87,7 @@ def _j_jax(x: str, *, order: float) -> str:
         return f"({(-1) ** int(order)} * {_j_jax(x, order=-order)})"
     sign = f"jnp.where(x < 0, {(-1) ** int(order)}, 1)" if order.is_integer() else "jnp.where(x < 0, jnp.nan, 1)"
     far = f"(lambda x: {_oscillating('real', order)})(jnp.where(x < {near!r}, {near!r}, x))"
-    either = f"lambda x: jnp.where(x < {near!r}, (lambda x: {_series(order, -1)})(jnp.where(x < {near!r}, x, 0)), {far})"
+    either = f"lambda x: jnp.where(x < {near!r}, (lambda x: {_series(order, -1, 30)})(jnp.where(x < {near!r}, x, 0)), {far})"
     return _wide(f"{sign} * ({either})(jnp.abs(x))", x)
 
 
@@ -113,7 +109,7 @@ def _i_jax(x: str, *, order: float) -> str:
     for k in range(1, 24):
         coefficients.append(-coefficients[-1] * (4 * order * order - (2 * k - 1) ** 2) / (8 * k))
     sign = f"jnp.where(x < 0, {(-1) ** int(order)}, 1)" if order.is_integer() else "jnp.where(x < 0, jnp.nan, 1)"
-    series = f"(lambda x: {_series(order, 1)})(jnp.where(x < 20, x, 0))"
+    series = f"(lambda x: {_series(order, 1, 48)})(jnp.where(x < 20, x, 0))"
     tail = f"jnp.polyval(jnp.asarray({coefficients[::-1]!r}, x.dtype), 1 / x) / jnp.sqrt({2 * math.pi!r} * x)"
     tail = f"jnp.exp(x / 2) * (jnp.exp(x / 2) * {tail})"  # exp(x) alone may overflow
     either = f"lambda x: jnp.where(x < 20, {series}, (lambda x: {tail})(jnp.where(x < 20, 20, x)))"

@@ -152,7 +152,8 @@ def _zeta(x, *, order):
 def _zeta_jax(x: str, *, order: int) -> str:
     if order:
         return _wide(f"jnp.where(x >= {ZETA_FROM}, {_zeta_sum(order)}, jnp.nan)", x)
-    mirrored = f"2 * {2 * math.pi!r} ** (x - 1) * jnp.sin(jnp.pi * x / 2) * jax.scipy.special.gamma(1 - x) * (lambda x: {_zeta_sum(0)})(1 - x)"
+    factor = f"2 * {2 * math.pi!r} ** (x - 1) * jnp.sin(jnp.pi * x / 2) * jax.scipy.special.gamma(1 - x)"
+    mirrored = f"{factor} * (lambda x: {_zeta_sum(0)})(1 - x)"
     return _wide(f"jnp.where(x < 0, (lambda x: {mirrored})(jnp.where(x < 0, x, -1)), {_zeta_sum(0)})", x)
 
 
@@ -162,6 +163,6 @@ def _zeta_meaning(sp: Any, x: Any, order: int) -> Any:
 
 
 elementwise(
-    "riemann_zeta", "x / order", _zeta, (lambda xp, g, out, x, *, order: xp.riemann_zeta(x, order=order + 1) * g,), saves="x", policy="float", kinds="bif",
-    sympy=_zeta_meaning, domain=(1.5, 5.0), jax=_zeta_jax,
+    "riemann_zeta", "x / order", _zeta, (lambda xp, g, out, x, *, order: xp.riemann_zeta(x, order=order + 1) * g,), saves="x",
+    policy="float", kinds="bif", sympy=_zeta_meaning, domain=(1.5, 5.0), jax=_zeta_jax,
 )  # fmt: skip
