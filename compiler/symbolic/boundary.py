@@ -65,12 +65,13 @@ class Boundary:
         """Return the public symbol of an input, and enter it in `leaves`."""
         name, assumed = self.names[label], {"real": True} if self.real and x.dtype.kind != "c" else {}
         if isinstance(internal, np.ndarray):
-            made = np.empty(internal.shape, object)
+            elements = np.empty(internal.shape, object)
             for at in np.ndindex(internal.shape):
-                made[at] = sp.Symbol(fresh("_".join(map(str, (name, *at))), self.used - {name} if not at else self.used), **assumed)
-                self.used.add(made[at].name)
-                self.leaves[internal[at]] = made[at]
-            return as_sympy(made)
+                element = name if not at else fresh("_".join(map(str, (name, *at))), self.used)
+                self.used.add(element)
+                elements[at] = self.leaves[internal[at]] = sp.Symbol(element, **assumed)
+            return as_sympy(elements)
+        made: Any
         if isinstance(internal, sp.MatrixExpr):
             made = sp.MatrixSymbol(name, *internal.shape)
         elif isinstance(internal, sp.IndexedBase):

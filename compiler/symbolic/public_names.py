@@ -1,6 +1,6 @@
 """Names under which the inputs of a formula are handed out as SymPy symbols.
 
-A name stays as it is if `expression.subs(name, 1)` finds it: SymPy reads the string, so an identifier that is a keyword, a built-in function
+A name stays as it is if `expression.subs(name, 1)` finds it. SymPy reads that string: an identifier that is a keyword, a built-in function
 or a name of SymPy (`lambda`, `E`, `beta`) would be read as something else. Such names, and those that are no identifiers (`0.weight`), are
 replaced by safe ones. No name is ever parsed here.
 """

@@ -101,7 +101,8 @@ def class_of(name: str, attrs: tuple[tuple[str, Any], ...] = (), usual: bool = T
 def _class_of(name: str, attrs: tuple[tuple[str, Any], ...], usual: bool) -> Any:
     row = TABLE[name]
     body = {"row": row, "attrs": attrs, "usual": usual, "nargs": len(row.args), "__module__": __name__}
-    return type(RowFunction)(name, (RowFunction,), body)
+    metaclass: Any = type(RowFunction)
+    return metaclass(name, (RowFunction,), body)
 
 
 _USUAL: dict[str, tuple[tuple[str, Any], ...]] = {"softplus": (("beta", 1), ("threshold", 20))}

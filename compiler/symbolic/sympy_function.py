@@ -51,8 +51,7 @@ class _Parameter:
 
     @property
     def is_column(self) -> bool:
-        shape = getattr(self.symbol, "shape", None)
-        return isinstance(self.symbol, (sp.MatrixSymbol, sp.MatrixBase)) and shape[1] == 1
+        return isinstance(self.symbol, (sp.MatrixSymbol, sp.MatrixBase)) and bool(self.symbol.shape[1] == 1)
 
 
 def _parameters(expression: Any, symbols: Any) -> list[_Parameter]:
@@ -97,7 +96,7 @@ def _resolved(symbol: Any, free: set[Any]) -> Any:
         return symbol
     found = [s for s in free if _label(s) == symbol]
     if len(found) > 1:
-        raise ValueError(f"from_sympy: the expression has {len(found)} symbols called {symbol!r}, which differ in assumptions; pass the symbols")
+        raise ValueError(f"from_sympy: {len(found)} symbols called {symbol!r}, which differ in assumptions: pass the symbols")
     return found[0] if found else sp.Symbol(symbol)
 
 
@@ -151,7 +150,7 @@ class _Function:
                 )
         if missing:
             names = ", ".join(sorted(map(str, missing)))
-            raise FormulaError(f"from_sympy: the expression has {names}, which symbols does not list; free indices of tensors go to indices=")
+            raise FormulaError(f"from_sympy: the expression has {names}, which symbols does not list; indices lists free indices")
 
     def run(self, args: list[Any]) -> Any:
         tensors = tensors_of(args)
@@ -189,7 +188,8 @@ class _Function:
         symbol, shape = p.symbol, tuple(t.shape)
         if isinstance(symbol, sp.Symbol):
             if shape and not self.is_elementwise:
-                raise FormulaError(f"{p.label} is a scalar beside matrices, got a tensor of shape {list(shape)}: pass a 0-d tensor, or use vmap")
+                given = f"{p.label} is a scalar beside matrices, got a tensor of shape {list(shape)}"
+                raise FormulaError(f"{given}: pass a 0-d tensor, or use vmap")
             bindings[symbol] = t
             return
         wanted = tuple(getattr(symbol, "shape", None) or ())
@@ -205,7 +205,8 @@ class _Function:
 
     def element(self, translator: TensorTranslator) -> Any:
         """Return the tensor whose element at the free indices is the expression."""
-        names = [next((s for s in self.expression.free_symbols if str(s) == i), sp.Symbol(i)) if isinstance(i, str) else i for i in self.indices]
+        known = {str(s): s for s in self.expression.free_symbols}
+        names = [known.get(i, sp.Symbol(i)) if isinstance(i, str) else i for i in self.indices]
         given = zip(names, self.indices.values(), strict=True)
         sizes = [self.extent(i, translator) if n is None else n for i, n in given]
         for axis, (i, n) in enumerate(reversed(list(zip(names, sizes, strict=True)))):
@@ -220,7 +221,7 @@ class _Function:
             at = e.indices if isinstance(e, sp.Indexed) else e.args[1:] if isinstance(e, MatrixElement) else ()
             if index in at:
                 return int(translator.value(e.args[0]).shape[list(at).index(index)])
-        raise FormulaError(f"the size of the index {index} is unknown: no tensor has it alone as an index; give it, indices={{'{index}': 3}}")
+        raise FormulaError(f"the size of the index {index} is unknown, since no tensor has it alone as an index: indices={{'{index}': 3}}")
 
 
 def _fits(wanted: Any, size: int, bindings: dict[Any, Any]) -> bool:

@@ -1,8 +1,8 @@
 """Translate SymPy expressions of scalars, matrices and indexed tensors to operations on tensors.
 
-`TensorTranslator` extends the translation of scalar expressions by rules for the other heads, in tables from SymPy class to function. A matrix
-is a 2-D tensor. An index, free or bound by a sum, is an array of integers with an axis of its own, in front of all others; its sum is the sum
-over that axis.
+`TensorTranslator` extends the translation of scalar expressions by rules for the other heads, in tables from SymPy class to function. A
+matrix is a 2-D tensor. An index, free or bound by a sum, is an array of integers with an axis of its own, in front of all others; its sum
+is the sum over that axis.
 """
 
 from __future__ import annotations
@@ -19,28 +19,26 @@ from sympy.matrices.expressions.matexpr import MatrixElement
 
 from symgrad import functional as F, linalg
 from symgrad.compiler.symbolic import standard
-from symgrad.compiler.symbolic.from_sympy import Translator, UnknownHead, known_functions, number
+from symgrad.compiler.symbolic.from_sympy import Translator, UnknownHead, known_functions
 from symgrad.compiler.symbolic.notations import index_algebra
 from symgrad.compiler.symbolic.safe_points import safe_point
+from symgrad.compiler.symbolic.tensor_numbers import NumbersStayPython, constant
 from symgrad.compiler.symbolic.to_sympy import Application
 from symgrad.creation import eye, full, ones
 from symgrad.errors import FormulaError
 from symgrad.from_data import from_numpy
 from symgrad.interop.scipy_special import ADAPTERS
 from symgrad.ops.exact import PI
-from symgrad.ops.namespace import raw
 from symgrad.tensor import Tensor
 
 MAX_RANGE = 1_000_000
 """Largest number of values of a bound index, or of a matrix of constants."""
-_INT64 = 2**63
-
 
 class TensorTranslator(Translator):
     """The values of an expression's parts as tensors, or as Python numbers where they are constant."""
 
     def __init__(self, xp: Any, bindings: Any, dtype: Any, rank: int = 0) -> None:
-        super().__init__(xp if isinstance(xp, _Numbers) else _Numbers(xp), bindings, dtype)
+        super().__init__(xp if isinstance(xp, NumbersStayPython) else NumbersStayPython(xp), bindings, dtype)
         self.rank = rank
         """The number of dimensions of scalar arguments, behind the axes of indices."""
         self.indices: dict[Any, Any] = {}
@@ -93,9 +91,10 @@ class TensorTranslator(Translator):
     def tensor(self, e: Any) -> Any:
         """Return a value as a tensor."""
         x = self.value(e)
-        return x if isinstance(x, Tensor) else full((), x, dtype=np.result_type(self.dtype, np.complex64) if isinstance(x, complex) else (
-            bool if isinstance(x, bool) else self.dtype
-        ))  # fmt: skip
+        if isinstance(x, Tensor):
+            return x
+        number = np.result_type(self.dtype, np.complex64) if isinstance(x, complex) else self.dtype
+        return full((), x, dtype=bool if isinstance(x, bool) else number)
 
     def applied_row(self, application: Application, args: Any) -> Any:
         """Return the result of a row that a formula shows as a function of whole tensors."""
@@ -298,43 +297,6 @@ class TensorTranslator(Translator):
         if any(x.ndim for x in parts):
             raise FormulaError("the elements of a matrix need scalars: map over a batch with vmap")
         return F.stack(parts).reshape(tuple(map(int, e.shape))) if parts else ones(tuple(map(int, e.shape)), dtype=self.dtype)
-
-
-def constant(e: Any) -> Any:
-    """Return a number of SymPy's as a Python number, exactly where rows can express it."""
-    if e.is_Integer:
-        return int(e) if abs(e) < _INT64 else float(e)
-    if e in (sp.oo, -sp.oo, sp.nan):
-        return float(e)
-    if e is sp.zoo:
-        raise FormulaError("complex infinity is no number of a tensor")
-    if e.is_real:
-        return number(e)
-    real, imaginary = (sp.N(part, 25) for part in sp.N(e, 25).as_real_imag())
-    if not (real.is_Number and imaginary.is_Number and real.is_finite and imaginary.is_finite):
-        raise FormulaError(f"{e} has no finite value")
-    return float(real) if abs(imaginary) <= abs(real) * _ROUNDED else complex(float(real), float(imaginary))
-
-
-_ROUNDED = sp.Float("1e-20")
-"""An imaginary part below this is due to rounding: SymPy evaluates 25 digits."""
-
-
-class _Numbers:
-    """A namespace of rows in which numbers alone stay Python numbers: as tensors they would have the default dtype, and lose digits."""
-
-    def __init__(self, xp: Any) -> None:
-        self.xp = xp
-
-    def __getattr__(self, name: str) -> Any:
-        row = getattr(self.xp, name)
-
-        def op(*args: Any, **attrs: Any) -> Any:
-            if any(isinstance(a, Tensor) for a in args):
-                return row(*args, **attrs)
-            return np.asarray(getattr(raw, name)(*(np.asarray(a) for a in args), **attrs)).item()
-
-        return op
 
 
 def unknown_head(e: Any) -> FormulaError:

@@ -33,8 +33,7 @@ def _gammasgn(x: Any) -> Any:
 
 
 def _gamma(x: Any) -> Any:
-    x = floating(x)
-    return _gammasgn(x) * F.lgamma(x).exp()
+    return special.gamma(floating(x))
 
 
 def _rgamma(x: Any) -> Any:
@@ -154,26 +153,34 @@ def _degrees(function: Callable[[Tensor], Tensor]) -> Callable[[Any], Tensor]:
     return lambda x: function(F.deg2rad(floating(x)))
 
 
+def _bessel(kind: str, order: int) -> Callable[[Any], Tensor]:
+    function: Any = getattr(special, f"bessel_{kind}")
+    return lambda x: function(floating(x), order)
+
+
 ADAPTERS: dict[str, Callable[..., Any]] = {
     "beta": _beta, "betaln": _betaln, "binom": _binom, "boxcox": _boxcox, "boxcox1p": _boxcox1p, "cbrt": _cbrt,
     "cosdg": _degrees(F.cos), "cosm1": lambda x: -2 * F.square(F.sin(floating(x) / 2)), "cotdg": _degrees(lambda x: 1 / F.tan(x)),
     "digamma": F.digamma, "entr": special.entr, "erf": F.erf, "erfc": F.erfc,
     "erfcinv": lambda x: special.ndtri(floating(x) / 2) * -math.sqrt(0.5), "erfinv": F.erfinv, "exp10": lambda x: F.pow(10.0, floating(x)),
-    "exp2": F.exp2, "expit": F.sigmoid, "expm1": F.expm1, "exprel": _exprel, "gamma": _gamma, "gammaln": F.lgamma, "gammasgn": _gammasgn,
+    "exp2": F.exp2, "expit": F.sigmoid, "expm1": F.expm1, "exprel": _exprel, "gammaln": F.lgamma, "gammasgn": _gammasgn,
     "huber": _huber, "inv_boxcox": _inv_boxcox, "inv_boxcox1p": _inv_boxcox1p, "kl_div": _kl_div, "log1p": F.log1p,
     "log_expit": lambda x: ops.log_sigmoid(floating(x)), "loggamma": _loggamma, "logit": F.logit, "ndtr": special.ndtr,
     "ndtri": special.ndtri, "poch": _poch, "powm1": _powm1, "pseudo_huber": _pseudo_huber, "psi": F.digamma, "radian": lambda d, m, s: (
         F.deg2rad(floating(d) + floating(m) / 60 + floating(s) / 3600)
     ),
     "rel_entr": _rel_entr, "rgamma": _rgamma, "round": F.round, "sindg": _degrees(F.sin), "tandg": _degrees(F.tan),
-    "xlog1py": special.xlog1py, "xlogy": F.xlogy,
+    "xlog1py": special.xlog1py, "xlogy": F.xlogy, "gamma": special.gamma, "erfi": special.erfi, "expi": special.exp_integral,
+    **{f"{kind}{n}": _bessel(kind, n) for kind in "jyik" for n in (0, 1)},
 }  # fmt: skip
 """By SciPy's names."""
 
 _FAMILIES = {
     "Airy functions": "airy airye itairy",
-    "Bessel, Hankel and Kelvin functions": "hankel1 hankel1e hankel2 hankel2e i0 i0e i1 i1e it2i0k0 it2j0y0 iti0k0 itj0y0 iv ive j0 j1 jn"
-    " jv jve k0 k0e k1 k1e kn kv kve y0 y1 yn yv yve bei beip ber berp kei keip kelvin ker kerp wright_bessel log_wright_bessel",
+    "Bessel functions whose order is data, scaled ones, Hankel and Kelvin functions": "hankel1"
+    " hankel1e hankel2 hankel2e i0e i1e it2i0k0"
+    " it2j0y0 iti0k0 itj0y0 iv ive jn jv jve k0e k1e kn kv kve yn yv yve bei beip ber berp kei keip kelvin ker kerp wright_bessel"
+    " log_wright_bessel",
     "Struve and Mathieu functions": "it2struve0 itmodstruve0 itstruve0 modstruve struve mathieu_a mathieu_b mathieu_cem mathieu_sem"
     " mathieu_modcem1 mathieu_modcem2 mathieu_modsem1 mathieu_modsem2",
     "elliptic integrals and functions": "agm ellipe ellipeinc ellipj ellipk ellipkinc ellipkm1 elliprc elliprd elliprf elliprg elliprj",
@@ -182,7 +189,7 @@ _FAMILIES = {
     " nbdtrin ncfdtr ncfdtri ncfdtridfd ncfdtridfn ncfdtrinc nctdtr nctdtridf nctdtrinc nctdtrit nrdtrimn nrdtrisd owens_t pdtr pdtrc pdtri"
     " pdtrik smirnov smirnovi stdtr stdtridf stdtrit tklmbda log_ndtr ndtri_exp",
     "incomplete gamma and beta functions": "betainc betaincc betainccinv betaincinv gammainc gammaincc gammainccinv gammaincinv",
-    "exponential integrals, and relatives of the error function": "dawsn erfcx erfi exp1 expi expn fresnel modfresnelm modfresnelp shichi"
+    "exponential integrals, and relatives of the error function": "dawsn erfcx exp1 expn fresnel modfresnelm modfresnelp shichi"
     " sici spence voigt_profile wofz wrightomega",
     "hypergeometric functions": "hyp0f1 hyp1f1 hyp2f1 hyperu",
     "orthogonal polynomials of real degree": "eval_chebyc eval_chebys eval_chebyt eval_chebyu eval_gegenbauer eval_genlaguerre eval_hermite"

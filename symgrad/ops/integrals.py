@@ -19,13 +19,13 @@ def _wide(text: str, x: str) -> str:
     return f"(lambda x: {text})({_at_least_single(x)}).astype({x}.dtype)"
 
 
-def _first_of_two(name: str, index: int) -> Any:
-    """One of the two results of a SciPy function."""
+def _scipy(name: str, index: int | None = None) -> Any:
+    """A function of SciPy, or one of its two results, in the dtype of its operand."""
     function = scipy_kernel(name)
 
     @through_float32
     def kernel(x):
-        return np.asarray(function(x)[index], x.dtype)
+        return np.asarray(function(x) if index is None else function(x)[index], x.dtype)
 
     return kernel
 
@@ -35,30 +35,28 @@ elementwise(
     sympy=lambda sp, x: sp.gamma(x), domain=(0.3, 4.0), jax="jax.scipy.special.gamma",
 )  # fmt: skip
 elementwise(
-    "erfi", "x", through_float32(lambda x: np.asarray(_erfi(x), x.dtype)), (lambda xp, g, out, x: xp.exp(x * x) * ERF_SLOPE * g,),
+    "erfi", "x", _scipy("erfi"), (lambda xp, g, out, x: xp.exp(x * x) * ERF_SLOPE * g,),
     saves="x", policy="float", kinds="bif", sympy=lambda sp, x: sp.erfi(x),
     jax=lambda x: _wide(f"jnp.exp(x * x) * jax.scipy.special.dawsn(x) * {2 / math.sqrt(math.pi)!r}", x),
 )  # fmt: skip
-_erfi = scipy_kernel("erfi")
 elementwise(
-    "sine_integral", "x", _first_of_two("sici", 0), (lambda xp, g, out, x: xp.sinc(x / PI) * g,), saves="x", policy="float", kinds="bif",
+    "sine_integral", "x", _scipy("sici", 0), (lambda xp, g, out, x: xp.sinc(x / PI) * g,), saves="x", policy="float", kinds="bif",
     sympy=lambda sp, x: sp.Si(x), domain=(-6.0, 6.0), jax=lambda x: _wide("jax.scipy.special.sici(x)[0]", x),
 )  # fmt: skip
 elementwise(
-    "cosine_integral", "x", _first_of_two("sici", 1), (lambda xp, g, out, x: xp.cos(x) / x * g,), saves="x", policy="float", kinds="bif",
+    "cosine_integral", "x", _scipy("sici", 1), (lambda xp, g, out, x: xp.cos(x) / x * g,), saves="x", policy="float", kinds="bif",
     sympy=lambda sp, x: sp.Ci(x), domain=(0.3, 6.0), jax=lambda x: _wide("jax.scipy.special.sici(x)[1]", x),
 )  # fmt: skip
 elementwise(
-    "exp_integral", "x", through_float32(lambda x: np.asarray(_expi(x), x.dtype)), (lambda xp, g, out, x: xp.exp(x) / x * g,), saves="x",
+    "exp_integral", "x", _scipy("expi"), (lambda xp, g, out, x: xp.exp(x) / x * g,), saves="x",
     policy="float", kinds="bif", sympy=lambda sp, x: sp.Ei(x), domain=(0.5, 4.0), jax=lambda x: _wide("jax.scipy.special.expi(x)", x),
 )  # fmt: skip
-_expi = scipy_kernel("expi")
 elementwise(
-    "fresnel_s", "x", _first_of_two("fresnel", 0), (lambda xp, g, out, x: xp.sin(x * x * PI / 2) * g,), saves="x", policy="float",
+    "fresnel_s", "x", _scipy("fresnel", 0), (lambda xp, g, out, x: xp.sin(x * x * PI / 2) * g,), saves="x", policy="float",
     kinds="bif", sympy=lambda sp, x: sp.fresnels(x), jax=lambda x: _wide("jax.scipy.special.fresnel(x)[0]", x),
 )  # fmt: skip
 elementwise(
-    "fresnel_c", "x", _first_of_two("fresnel", 1), (lambda xp, g, out, x: xp.cos(x * x * PI / 2) * g,), saves="x", policy="float",
+    "fresnel_c", "x", _scipy("fresnel", 1), (lambda xp, g, out, x: xp.cos(x * x * PI / 2) * g,), saves="x", policy="float",
     kinds="bif", sympy=lambda sp, x: sp.fresnelc(x), jax=lambda x: _wide("jax.scipy.special.fresnel(x)[1]", x),
 )  # fmt: skip
 

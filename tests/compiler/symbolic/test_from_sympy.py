@@ -1,5 +1,6 @@
 """Functions on tensors from SymPy expressions: in all three lives, against SymPy's and mpmath's own numbers."""
 
+# ruff: noqa: E501  (a case is one line)
 from __future__ import annotations
 
 import random

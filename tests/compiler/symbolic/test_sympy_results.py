@@ -136,7 +136,7 @@ def test_symbols_have_no_assumptions_unless_asked_for(d):
 
 
 def test_names_that_sympy_reads_otherwise_are_replaced():
-    f = lambda E, I, pi, S, beta, fine: E * I**2 + pi.sin() * S + beta * fine
+    f = lambda E, I, pi, S, beta, fine: E * I**2 + pi.sin() * S + beta * fine  # noqa: E741
     d = sg.derive(f)(*(float(n) for n in range(1, 7)))
     names = {label: s.name for label, s in d.symbols.items()}
     assert names == {"E": "E_", "I": "I_", "pi": "pi_", "S": "S_", "beta": "beta_", "fine": "fine"}
