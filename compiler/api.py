@@ -16,6 +16,7 @@ from symgrad.compiler.symbolic.derivation import Derivation
 from symgrad.compiler.symbolic.derive import DerivationRequest, Deriver, of_call, of_result
 from symgrad.compiler.trace.tracer import is_tracing, user_line
 from symgrad.errors import TraceError
+from symgrad.ops.assumptions import keyword_words
 from symgrad.tensor import Tensor
 
 if TYPE_CHECKING:
@@ -64,11 +65,15 @@ def load_compiled(path: str | os.PathLike[str]) -> LoadedFunction:
     return load_compiled(path)
 
 
-def spec(shape: int | Iterable[int], dtype: Any = None, *more: Any) -> Spec:
-    """Return a stand-in for a tensor argument with a shape and a dtype only: enough to derive a formula."""
+def spec(shape: int | Iterable[int], dtype: Any = None, *more: Any, **known: Any) -> Spec:
+    """Return a stand-in for a tensor argument with a shape and a dtype only: enough to derive a formula.
+
+    Keywords say what is known of it, in the words of `assume`: `spec((3, 3), symmetric=True)`, `positive_definite=True`,
+    `orthogonal=True`, `diagonal=True`, `triangular="lower"` or "upper" (True is "lower"), `positive=True`, `integer=True`.
+    """
     if more or isinstance(dtype, int):
         raise TypeError(f"spec takes the sizes as one tuple: did you mean sg.spec({(shape, dtype, *more)})?")
-    return Spec(shape, dtype)
+    return Spec(shape, dtype, keyword_words(known))
 
 
 def derive(function: Callable[..., Any], wrt: Any = None, *, order: int = 1, notation: str = "auto") -> Deriver:

@@ -40,6 +40,8 @@ class Options:
     `symgrad.compiler.runtime.return_types`."""
     without: frozenset[str] = frozenset()
     """Rewrite rules, or whole tables of rules, that are switched off, see `symgrad.compiler.rewrite.pipeline.switches`."""
+    check_assumptions: bool = False
+    """True if each call checks on its values what `assume` says of them."""
     buckets: tuple[tuple[str, tuple[int, ...]], ...] = ()
     """Arguments that are padded to the next one of several lengths."""
 

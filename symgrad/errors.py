@@ -27,6 +27,10 @@ class LinAlgError(SymgradError, np.linalg.LinAlgError):
     """A matrix is singular or not positive-definite where it must not be; `symgrad.linalg.LinAlgError`, which is also NumPy's."""
 
 
+class AssumptionError(SymgradError, ValueError):
+    """A tensor does not have a property that `assume` or a spec says it has; the text names the line, the word and by how much it fails."""
+
+
 class GraphError(SymgradError):
     """A frozen graph is not well formed, or holds what no graph can hold."""
 

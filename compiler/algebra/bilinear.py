@@ -29,7 +29,7 @@ from symgrad.ops.spec import Meta
 
 _MULTILINEAR = STRUCTURAL | SOURCES | frozenset(
     (
-        "matmul", "sum", "trace", "einsum", "mean", "linear", "addmm", "flip", "tile", "tril", "triu", "pad", "crop", "shift", "cat",
+        "assume", "matmul", "sum", "trace", "einsum", "mean", "linear", "addmm", "flip", "tile", "tril", "triu", "pad", "crop", "shift", "cat",
         "stack", "assemble", "unfold", "unfold_transpose", "index", "index_select", "index_back", "index_add", "embedding", "take_along",
         "scatter_along", "scatter_add", "convolution", "convolution_transpose", "convolution_weight",
     )

@@ -15,7 +15,7 @@ from symgrad.compiler.ir.graph import INPUT, LITERAL, OUTPUT, Graph, Value, nest
 _FREE = frozenset(
     (
         INPUT, LITERAL, OUTPUT, "expand", "reshape", "transpose", "permute", "t", "squeeze", "unsqueeze", "getitem", "diagonal", "clone",
-        "detach",
+        "detach", "assume",
     )
 )  # fmt: skip
 PRODUCTS = frozenset(("matmul", "linear", "addmm", "einsum"))

@@ -23,7 +23,7 @@ from symgrad.typing import Array
 READING = frozenset(
     ("index", "index_select", "take_along", "tile", "unfold", "diagonal", "tril", "triu", "diag_embed", "embedding", "flip", "roll", "cat",
      "stack", "assemble", "expand", "permute", "transpose", "t", "pad", "crop", "shift", "getitem", "embed", "split", "split_with_sizes",
-     "unbind", "clone", "index_put", "index_copy", "index_fill", "scatter", "view_write", "replace", "pool_gather")
+     "unbind", "assume", "clone", "index_put", "index_copy", "index_fill", "scatter", "view_write", "replace", "pool_gather")
 )  # fmt: skip
 """Rows of which each element of the result is one element of an argument, or does not depend on it."""
 _Sends = Callable[[Value, int], bool]

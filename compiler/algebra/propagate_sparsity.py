@@ -270,7 +270,7 @@ def _along(axis: int, item: Any, shape: Sequence[int]) -> tuple[Any, ...]:
     return (*((0, n, 1) for n in shape[:axis]), item)
 
 
-@_move("reshape", "squeeze", "unsqueeze", "clone")
+@_move("reshape", "squeeze", "unsqueeze", "clone", "assume")
 def _unchanged(source: Value, i: int, a: Value, v: Value) -> list[moves.Move]:
     return [lambda band: band]
 

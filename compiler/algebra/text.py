@@ -9,7 +9,7 @@ from symgrad.compiler.ir.graph import INPUT, LITERAL, Value
 
 _LONGEST = 60
 _TIGHT = {"matmul": 3, "mul": 2, "div": 2, "add": 1, "sub": 1, "neg": 1}
-_SILENT = frozenset(("expand", "reshape", "clone", "cast"))
+_SILENT = frozenset(("assume", "expand", "reshape", "clone", "cast"))
 """Rows that say nothing about the order of operations."""
 
 

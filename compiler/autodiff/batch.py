@@ -179,7 +179,7 @@ def _joined(v: Value, args: Any, size: int) -> Any:
     return apply(row_of(v), tuple(with_batch_axis(a, has, size) for a, has in args), {"axis": axis + 1})
 
 
-@rule("clone", "tril", "triu")
+@rule("assume", "clone", "tril", "triu")
 def _same(v: Value, args: Any, size: int) -> Any:
     return apply(row_of(v), (args[0][0],), dict(v.attrs))
 

@@ -14,7 +14,6 @@ import weakref
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
-from operator import index
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -22,12 +21,15 @@ import numpy as np
 from symgrad import dtypes
 from symgrad.compiler.guards.alias import aliased_pairs
 from symgrad.compiler.inputs.explain import explain_missing, jax_refusal
+from symgrad.compiler.inputs.spec import Spec as Spec, words_of
 from symgrad.compiler.inputs.wrt import NamedArgument, named_arguments
 from symgrad.compiler.trace.tracer import user_line
 from symgrad.device_tensor import is_donated, storage_of
 from symgrad.errors import TraceError, describe
 from symgrad.from_data import tensor
+from symgrad.functional.assumptions import assume
 from symgrad.mode import local
+from symgrad.ops.assumptions import checked
 from symgrad.ops.foreign import elementwise_array, native, sympy_array
 from symgrad.ops.promotion import default_float
 from symgrad.pytree import LEAF, flatten, paths, static_values, structure_key, unflatten
@@ -37,28 +39,6 @@ if TYPE_CHECKING:
     from symgrad.compiler.options import Options
 
 _WIDEST: dict[type, Any] = {float: np.float64, complex: np.complex128, int: np.int64, bool: np.bool_}
-
-
-class Spec:
-    """A tensor of which only shape and dtype are known."""
-
-    def __init__(self, shape: int | Iterable[int], dtype: Any = None) -> None:
-        self.shape = _shape(shape)
-        self.dtype = default_float() if dtype is None else dtypes.numpy_type(dtype)
-
-    def __repr__(self) -> str:
-        return f"spec({self.shape}, dtype={self.dtype})"
-
-
-def _shape(shape: Any) -> tuple[int, ...]:
-    """The sizes of a spec: integers, none of them negative."""
-    try:
-        found = tuple([index(n) for n in (shape if isinstance(shape, Iterable) else (shape,))])
-    except TypeError:
-        raise TypeError(f"a spec's shape is an integer or a tuple of integers, such as spec((3, 4)), got {shape!r}") from None
-    if any([not 0 <= n <= sys.maxsize for n in found]):
-        raise ValueError(f"a spec's sizes are known and not negative, got {found}: formulas and kernels are made for one shape")
-    return found
 
 
 def array_of(x: Any) -> Any:
@@ -115,6 +95,7 @@ class Call:
     @functools.cached_property
     def _key(self) -> Any:
         types = tuple([(m.shape, m.dtype) for m in map(storage_or_spec, self.leaves)])
+        types += tuple([(i, x.words) for i, x in enumerate(self.leaves) if isinstance(x, Spec) and x.words])
         return types, structure_key(self.structure), self.scalar_types, self.autograd_mode(), default_float()
 
     def autograd_mode(self) -> Any:
@@ -162,9 +143,13 @@ class Call:
     def without_values(self) -> Call:
         """This call with specs in place of the leaves, so that it keeps no data alive."""
         return replace(
-            self, leaves=tuple([Spec(m.shape, m.dtype) for m in map(storage_or_spec, self.leaves)]), mode_override=self.autograd_mode(),
-            given=((), {})
+            self, leaves=tuple([Spec(storage_or_spec(x).shape, storage_or_spec(x).dtype, words_of(x)) for x in self.leaves]),
+            mode_override=self.autograd_mode(), given=((), {})
         )
+
+    def without_words(self) -> Call:
+        """This call with specs of which nothing is assumed: its key is that of a call with tensors."""
+        return replace(self, leaves=tuple([Spec(x.shape, x.dtype) if words_of(x) else x for x in self.leaves]))
 
 
 _MAX_KEPT_BYTES = 4096
@@ -315,11 +300,18 @@ class Signature:
         """A function of the leaves that calls the user's function with the arguments rebuilt from them. It raises TraceError if the user's
         function changes a container among its arguments: it gets copies, so the change would be lost."""
 
+        checks = self.options is not None and self.options.check_assumptions
+        assumed = [(i, words_of(x)) for i, x in enumerate(call.leaves) if words_of(x)]
+
         def run(tensors: Sequence[Tensor]) -> Any:
+            tensors = list(tensors)
+            for i, words in assumed:
+                tensors[i] = assume(tensors[i], *words)
             given = unflatten(call.structure, tensors)
             bound = inspect.BoundArguments(self.signature, dict(given))
             try:
-                result = self.function(*bound.args, **bound.kwargs)
+                with checked(checks):
+                    result = self.function(*bound.args, **bound.kwargs)
             except AttributeError as error:
                 explain_missing(error, bound.arguments)
                 raise

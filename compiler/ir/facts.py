@@ -1,4 +1,5 @@
-"""Derives facts about a value from how it was made: `facts(X.T @ X + eye)` has "symmetric" and "positive_definite".
+"""Derives facts about a value from how it was made: `facts(X.T @ X + eye)` has "symmetric" and "positive_definite"; and from what the user
+says of it: `assume(A, "symmetric")`.
 
 Facts about matrices are about the last two dimensions, for every matrix of a batch; "positive" and "integer" are about all elements.
 Each row that makes or keeps facts has one transfer function in `TRANSFER`, which returns the facts of a value from those of its
@@ -163,6 +164,13 @@ def _is_filled(a: Value) -> bool:
 def _moved(v: Value, of: Known) -> Iterable[str]:
     kept = of(v.args[0]) & _ELEMENTWISE
     return [*kept, "symmetric"] if number(v) is not None else kept
+
+
+@transfer("assume")
+def _assumed(v: Value, of: Known) -> Iterable[str]:
+    """What the user knows: the words of `symgrad.ops.assumptions` are names of facts."""
+    yield from of(v.args[0])
+    yield from (word for word in v.attrs["words"] if word not in _SIGNS or kind(v.dtype) != "c")
 
 
 @transfer("clone", "detach", "cast")

@@ -11,6 +11,7 @@ from math import nan
 from typing import Any
 
 from symgrad.compiler.ir.builder import xp
+from symgrad.compiler.ir.facts import facts
 from symgrad.compiler.ir.graph import Graph, Value, walk
 from symgrad.compiler.ir.match import match
 from symgrad.compiler.ir.pattern import P, variable
@@ -43,10 +44,11 @@ within_domain = _Domain("domain", LOGDET)
 
 
 def domain(graph: Graph, off: Container[str] = ()) -> list[Value]:
-    """Return the conditions under which the formula holds: det x > 0 for every logarithm of a determinant."""
+    """Return the conditions under which the formula holds: det x > 0 for every logarithm of a determinant, unless it is known."""
     if _is_off(off):
         return []
-    positive = (xp.gt(xp.det(matrix), 0) for _, matrix in _choices(graph))
+    unknown = (matrix for _, matrix in _choices(graph) if "positive_definite" not in facts(matrix))
+    positive = (xp.gt(xp.det(matrix), 0) for matrix in unknown)
     return list(dict.fromkeys(v if not v.shape else xp.all(v, axis=tuple(range(v.ndim)), keepdims=False) for v in positive))
 
 

@@ -23,6 +23,7 @@ from typing import Any
 from symgrad.compiler.ir.graph import Graph
 from symgrad.compiler.ir.rule import Rule
 from symgrad.compiler.ir.verify import verify
+from symgrad.compiler.rewrite.assumptions import assumed_elements, assumed_matrices, drop_assumptions
 from symgrad.compiler.rewrite.decompose import decompose, decompose_without_lowering
 from symgrad.compiler.rewrite.domain import within_domain
 from symgrad.compiler.rewrite.kernel import drop_stop_gradients, matvec_without_transpose
@@ -143,6 +144,10 @@ def history(graph: Graph) -> tuple[PassRun, ...]:
 STABLE = Pass("stable", stabilise)
 ACCURATE = Pass("accurate", accurate)
 MASKS = Pass("masks", finite_behind_masks)
+_ASSUME = frozenset(("assume",))
+ASSUMED_ELEMENTS = Pass("assumed_elements", assumed_elements, ops=_ASSUME)
+ASSUMED_MATRICES = Pass("assumed_matrices", assumed_matrices, ops=_ASSUME)
+DROP_ASSUMPTIONS = Pass("drop_assumptions", drop_assumptions, ops=_ASSUME)
 STOP_GRADIENTS = Pass("stop_gradients", drop_stop_gradients)
 DECOMPOSE = Pass("decompose", decompose)
 MERGE_LOOPS = Pass("merge_loops", "symgrad.compiler.loops.simplify:merge_loops")
@@ -153,24 +158,35 @@ SOLVE = Pass(
 )  # fmt: skip
 FOLD_CONSTANTS = Pass("fold_constants", fold_constants)
 
-TRACED = Stage("trace", (STABLE, MASKS))
+TRACED = Stage("trace", (STABLE, ASSUMED_ELEMENTS, MASKS))
 """The program of a compiled function, before derivatives are taken."""
-TRACED_STEP = Stage("trace", (STABLE, MASKS, STOP_GRADIENTS))
+TRACED_STEP = Stage("trace", (STABLE, ASSUMED_ELEMENTS, MASKS, STOP_GRADIENTS))
 """The same for a program that differentiates itself and leaves no history, such as a training step."""
-UNROLLED = Stage("trace", (Pass("unroll", "symgrad.compiler.loops.unroll:unroll"), STABLE, MASKS), WITHOUT_NAME)
+UNROLLED = Stage(
+    "trace", (Pass("unroll", "symgrad.compiler.loops.unroll:unroll"), STABLE, ASSUMED_ELEMENTS, MASKS), WITHOUT_NAME
+)
 """The program of a formula, before derivatives are taken. It keeps log(1 + x²) and other forms whose stable function has no name in
 mathematics."""
 DERIVED = Stage("derivative", (STABLE, MASKS))
 """Derivatives of a program: `vjp`, `grad`, `jacobian` and others."""
 DERIVED_FORMULA = Stage("derivative", (STABLE, MASKS), WITHOUT_NAME)
 """Derivatives of the program of a formula."""
-FORMULA = Stage("formula", (Pass("short", short), Pass("choices", choices), ACCURATE, CONTRACT, Pass("domain", within_domain), DECOMPOSE))
+FORMULA = Stage(
+    "formula",
+    (Pass("short", short), Pass("choices", choices), ACCURATE, ASSUMED_ELEMENTS, ASSUMED_MATRICES, CONTRACT, Pass("domain", within_domain),
+     DROP_ASSUMPTIONS, DECOMPOSE),
+    ("sign_of_definite",),
+)  # fmt: skip
+"""A formula shows log det A in place of the logarithm of |det A|, also if A is positive definite."""
 XLA = Stage("xla", (
     ACCURATE,
     STOP_GRADIENTS,
     MERGE_LOOPS,
+    ASSUMED_ELEMENTS,
+    ASSUMED_MATRICES,
     CONTRACT,
     SOLVE,
+    DROP_ASSUMPTIONS,
     Pass("widen_half", widen_half),
     Pass("legalize_small_reductions", legalize_small_reductions),
     Pass("decompose_without_lowering", decompose_without_lowering),
@@ -183,7 +199,10 @@ XLA = Stage("xla", (
 NUMPY = Stage("numpy", (
     ACCURATE,
     MERGE_LOOPS,
+    ASSUMED_ELEMENTS,
+    ASSUMED_MATRICES,
     CONTRACT,
+    DROP_ASSUMPTIONS,
     Pass("legalize", "symgrad.compiler.backends.numpy.legalize:legalize"),
     Pass("drop_kept_dimensions", "symgrad.compiler.backends.numpy.legalize:drop_kept_dimensions"),
     FOLD_CONSTANTS,

@@ -233,7 +233,7 @@ class CallSource:
     def arrays(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> list[Any]:
         """Return an array for each input of the graph, from arguments of the same types."""
         call = replace(self.signature.bind(*_data(self.signature, args, kwargs, self.wrt)), effects=self.call.effects)
-        if call.key() != self.call.key():
+        if call.key() != self.call.without_words().key():
             raise FormulaError(_difference(self.call, call))
         digits = self.signature.bind(*_data(self.signature, args, kwargs, self.wrt, wide=True))
         arrays = [array_of(x) for x in (*digits.leaves, *self.captured)]

@@ -75,6 +75,8 @@ def view_step(row: str, attrs: dict[str, Any], index: int, shape: tuple[int, ...
     """The step from a tensor to output `index` of a view row, as (row, attributes); one of several views is written as a slice."""
     if row == "unbind":
         return "getitem", (("index", region(shape, attrs["axis"], index)),)
+    if row == "assume":  # written to, nothing is known of it
+        return "reshape", (("shape", shape),)
     if row in ("split", "split_with_sizes"):
         start = sum(attrs["sizes"][:index])
         return "getitem", (("index", region(shape, attrs["axis"], (start, start + attrs["sizes"][index], 1))),)

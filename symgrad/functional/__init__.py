@@ -3,6 +3,7 @@
 from symgrad.dispatch import tensors as _tensors
 from symgrad.functional import subscript, writing  # noqa: F401  (methods only)
 from symgrad.functional.arranging import *
+from symgrad.functional.assumptions import *
 from symgrad.functional.choosing import *
 from symgrad.functional.combining import *
 from symgrad.functional.comparison import *

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 from symgrad.ops import (  # noqa: F401  (entering the rows)
     activation,
     arranging,
+    assumptions,
     bessel,
     comparison,
     complexes,

@@ -1,6 +1,6 @@
 """Legalization of a graph for NumPy: drop autograd markers, compute half precision in float32, write matrix products as such.
 
-    detach(x), tied(x, y), clone(x)  -> x
+    assume(x), detach(x), tied(x, y), clone(x)  -> x
     custom(x, ...)                   -> x
     f(half)                          -> cast(f(cast(half, float32)), half), as in PyTorch
     linear(x, w, b)                  -> reshape(flat(x) @ w.T) + b: one product is faster than many, and sum and product share memory
@@ -30,7 +30,7 @@ from symgrad.ops.shapes import reduced_shape
 from symgrad.ops.spec import Row
 from symgrad.ops.variants import is_half
 
-_MARKS = frozenset(("detach", "tied", "clone"))
+_MARKS = frozenset(("assume", "detach", "tied", "clone"))
 _PARTS = frozenset(("addmm", "mse_loss", "mean"))
 _FLOAT32 = np.dtype(np.float32)
 

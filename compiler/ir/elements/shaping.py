@@ -45,8 +45,8 @@ def _(ix: Any, at: Any, x: Any, value: Any) -> Any:
     return value(*at[len(at) - value.ndim :])
 
 
-@element("clone")
-def _(ix: Any, at: Any, x: Any) -> Any:
+@element("clone", "assume")
+def _(ix: Any, at: Any, x: Any, **attrs: Any) -> Any:
     return x(*at)
 
 
