@@ -17,12 +17,13 @@ import numpy as np
 
 from symgrad.compiler.ir.builder import xp as build
 from symgrad.compiler.ir.facts import facts, transposes
-from symgrad.compiler.ir.graph import Graph, Value, literal, number
+from symgrad.compiler.ir.graph import Graph, Value, literal, number, walk
 from symgrad.compiler.ir.match import value_form
 from symgrad.compiler.ir.pattern import P, variable
 from symgrad.compiler.ir.rule import Rule
 from symgrad.compiler.rewrite.rewrite import rewrite
 from symgrad.compiler.rewrite.table import Table
+from symgrad.ops.assumptions import normal_words
 from symgrad.ops.promotion import kind
 
 a, b, v, x = map(variable, ("a", "b", "v", "x"))
@@ -32,6 +33,31 @@ axis, check, i, j, k, keepdims = map(variable, ("axis", "check", "i", "j", "k", 
 def drop_assumptions(graph: Graph) -> Graph:
     """assume(x) -> x: what is known has been used."""
     return rewrite(graph, lambda v, args: args[0] if v.op == "assume" else None)
+
+
+def assumed_values(graph: Graph) -> dict[Value, tuple[str, ...]]:
+    """Return the values of which something is assumed, also inside of loops and branches, with the words."""
+    found: dict[Value, set[str]] = {}
+    for v in walk(graph) if "assume" in graph.ops else ():
+        if v.op == "assume":
+            x = v.args[0]
+            while x.op == "assume":
+                x = x.args[0]
+            found.setdefault(x, set()).update(v.attrs["words"])
+    return {x: normal_words(words) for x, words in found.items()}
+
+
+def symmetric_inputs(graph: Graph) -> list[Value]:
+    """Return the inputs that are symmetric wherever they are read."""
+    if "assume" not in graph.ops:
+        return []
+    readers: dict[Value, list[Value]] = {}
+    for v in graph.values:
+        for x in v.args:
+            readers.setdefault(x, []).append(v)
+    outputs = frozenset(graph.outputs)
+    is_known = lambda v: v.op == "assume" and "symmetric" in facts(v)
+    return [x for x in graph.inputs if x not in outputs and x in readers and all(map(is_known, readers[x]))]
 
 
 def _has(name: str, of: str = "x") -> Callable[[Any], bool]:
@@ -111,6 +137,12 @@ def _swaps_last(m: Any) -> bool:
 
 def _is_vector_times_symmetric(m: Any) -> bool:
     return bool(m.v.ndim == 1 and m.a.ndim == 2 and "symmetric" in facts(m.a))
+
+
+def _is_dot_with_symmetric(m: Any) -> bool:
+    """True for (A b)' v, which reads better as v'A b."""
+    of_symmetric = m.v.op == "matmul" and "symmetric" in facts(m.v.args[0])
+    return bool(m.a.ndim == 2 and m.b.ndim == m.v.ndim == 1 and "symmetric" in facts(m.a) and not of_symmetric)
 
 
 def _are_sizes_equal(a: Value, b: Value) -> bool:
@@ -243,6 +275,7 @@ assumed_matrices = Table(
     _matrices("lower_triangle", P.tril(x, diagonal=k), x, lambda m: m.k >= 0 and "lower_triangular" in facts(m.x)),
     _matrices("upper_triangle", P.triu(x, diagonal=k), x, lambda m: m.k <= 0 and "upper_triangular" in facts(m.x)),
     _matrices("symmetric_vecmat", P.matmul(v, a), P.matmul(a, v), _is_vector_times_symmetric, v=(3,)),
+    _matrices("symmetric_dot", P.matmul(P.matmul(a, b), v), P.matmul(v, P.matmul(a, b)), _is_dot_with_symmetric, b=(3,), v=(3,)),
     _matrices("sign_of_definite", P.lt(sign, 0), False, _has("positive_definite")),
     _whole("floor_of_integer", P.floor(x)),
     _whole("ceil_of_integer", P.ceil(x)),

@@ -6,13 +6,15 @@ import re
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
+import sympy as sp
+
 from symgrad.compiler.autodiff.pull import Derivative
 from symgrad.compiler.ir.graph import Graph, type_text
 from symgrad.compiler.symbolic import FormulaProgram
 from symgrad.compiler.symbolic.boundary import Boundary
 from symgrad.compiler.symbolic.certify import certify
 from symgrad.compiler.symbolic.check import check
-from symgrad.compiler.symbolic.label_text import latex_label
+from symgrad.compiler.symbolic.label_text import escaped, latex_label
 from symgrad.compiler.symbolic.notations.index_algebra import free
 from symgrad.compiler.symbolic.printing import FormulaLatexPrinter, TextPrinter
 from symgrad.compiler.symbolic.program import Line
@@ -20,6 +22,7 @@ from symgrad.compiler.symbolic.steps import Steps
 from symgrad.compiler.symbolic.to_sympy import condition_of
 from symgrad.compiler.symbolic.verdict import Verdict
 from symgrad.errors import FormulaError
+from symgrad.ops.assumptions import text as words_text
 from symgrad.tensor import wrap
 
 _LEGENDS = {"H": "{}(t) is 1 for t > 0, else 0", "I": "{} is the identity matrix"}
@@ -94,6 +97,11 @@ class Derivation:
     @property
     def conditions(self) -> tuple[Any, ...]:
         """The path conditions and the domain: the formulas are valid for arguments that satisfy them."""
+        return tuple(condition for condition in self._conditions if condition != sp.true)
+
+    @property
+    def _conditions(self) -> tuple[Any, ...]:
+        """The conditions, also those that are known to hold."""
         asked = self.program.ends[1 + len(self._derivatives) :]
         return tuple(condition_of(e.expression, outcome) for e, outcome in zip(asked, self._outcomes, strict=True))
 
@@ -139,7 +147,7 @@ class Derivation:
         dtypes."""
         value, *rest = self.program.evaluate(arrays, wide)
         asked = rest[len(self._derivatives) :]
-        for n, (found, outcome, condition) in enumerate(zip(asked, self._outcomes, self.conditions, strict=True)):
+        for n, (found, outcome, condition) in enumerate(zip(asked, self._outcomes, self._conditions, strict=True)):
             if found.item() != outcome:
                 shown = TextPrinter(self.program.labels).doprint(condition)
                 advice = "derive it again for them" if n < self._asked else "they are outside of its domain"
@@ -199,6 +207,19 @@ class Derivation:
             heads.append((places[0], [self.program.symbol(i)[at] if at else self.program.symbol(i) for i, at in below]))
         return heads
 
+    @property
+    def assumptions(self) -> dict[str, tuple[str, ...]]:
+        """What is assumed of arguments and of other values, in the words of `assume`."""
+        return {self.graph.labels[x] if isinstance(x, int) else x: words for x, words in self.program.assumed}
+
+    def _assumed(self, show: Any) -> list[str]:
+        """Return the assumptions as text: `A symmetric, positive definite`."""
+        return [f"{show.label(self.graph.labels[x]) if isinstance(x, int) else x} {words_text(words)}" for x, words in self.program.assumed]
+
+    def _assumed_in_latex(self, show: Any) -> list[str]:
+        heads = [show.label(self.graph.labels[x]) if isinstance(x, int) else rf"\text{{{escaped(x)}}}" for x, _ in self.program.assumed]
+        return [rf"{head} \text{{ {words_text(words)}}}" for head, (_, words) in zip(heads, self.program.assumed, strict=True)]
+
     def _constants(self, show: Any) -> list[tuple[str, str]]:
         """Return labels and types of captured tensors: `c1` and `float64[3, 3]`."""
         return [(show.label(self.graph.labels[i]), type_text(self.graph.inputs[i])) for i in self._source.constants]
@@ -214,6 +235,7 @@ class Derivation:
             power = "" if len(below) == 1 else str(len(below)).translate(_RAISED)
             head = f"∂{power}{self.name}{at_text(at)}/{''.join(f'∂{show._print(x)}' for x in below)}"
             lines.append(f"{head} = {show.line(line)}")
+        lines += [f"assuming {'; '.join(self._assumed(show))}"] if self.program.assumed else []
         lines += ["for " + " and ".join(map(show.doprint, self.conditions))] if self.conditions else []
         lines += [f"with {', '.join(f'{label}: {kind}' for label, kind in self._constants(show))}"] if self._source.constants else []
         lines += ["where"] if self.program.lines else []
@@ -234,6 +256,7 @@ class Derivation:
             power = "" if len(below) == 1 else f"^{{{len(below)}}}"
             under = " ".join(rf"\partial {show._print(x)}" for x in below)
             lines.append(rf"\frac{{\partial{power} {named(at)}}}{{{under}}} &= {show.line(line)}")
+        lines += [rf"&\text{{assuming }} {assumed}" for assumed in self._assumed_in_latex(show)]
         lines += [rf"&\text{{for }} {show.doprint(condition)}" for condition in self.conditions]
         lines += [rf"&\text{{with }} {label} \text{{: {kind}}}" for label, kind in self._constants(show)]
         lines += [rf"{show.doprint(line.name)} &= {show.line(line)}" for line in self.program.lines]

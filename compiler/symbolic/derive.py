@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 
 from symgrad.coercion import tensors_of
+from symgrad.compiler.algebra.text import expression_text
 from symgrad.compiler.autodiff.pull import Derivative
 from symgrad.compiler.autodiff.symmetry import is_symmetric_matrix
 from symgrad.compiler.inputs.names import tensor_names
@@ -18,8 +19,9 @@ from symgrad.compiler.inputs.requires_grad import trace_for_derivatives
 from symgrad.compiler.inputs.signature import Call, Signature, array_of, is_data, native_number, storage_or_spec
 from symgrad.compiler.inputs.wrt import WrtSelection, select_wrt
 from symgrad.compiler.ir.graph import Graph, Value, type_text
+from symgrad.compiler.rewrite.assumptions import assumed_matrices, assumed_values
 from symgrad.compiler.rewrite.domain import domain
-from symgrad.compiler.rewrite.pipeline import DERIVED_FORMULA, UNROLLED, Off
+from symgrad.compiler.rewrite.pipeline import DERIVED_FORMULA, FORMULA, UNROLLED, Off
 from symgrad.compiler.rewrite.side_conditions import without_conventions
 from symgrad.compiler.symbolic import FormulaProgram, lower
 from symgrad.compiler.symbolic.derivation import Derivation
@@ -154,7 +156,7 @@ def derived(
     labels = (*graph.labels, *(f"direction {i}" for i in range(len(directions))))
     outputs = (value, *(d.value for d in found), *conditions)
     whole = DERIVED_FORMULA.run(Graph((*graph.inputs, *directions), outputs, labels), plan.without)
-    assumptions = without_conventions(whole)
+    stated = without_conventions(whole)
     second = [n for n, d in enumerate(found, start=1) if len(d.wrt) == 2]
     symmetric = frozenset(n for n in second if is_symmetric_matrix(Graph(graph.inputs, (value,)), found[n - 1]))
     empty: list[tuple[Value, ...]] = [()] * len(conditions)
@@ -164,12 +166,24 @@ def derived(
     def by_convention() -> FormulaProgram:
         return lower(whole, plan.notation, directions_of, symmetric, plan.without)
 
-    if assumptions.graph is whole:
-        return by_convention(), found
-    asked = Graph(whole.inputs, (*assumptions.graph.outputs, *assumptions.said), whole.labels)
-    program = lower(asked, plan.notation, (*directions_of, *(() for _ in assumptions.said)), symmetric, plan.without)
-    unsaid = Graph(graph.inputs, assumptions.unsaid) if assumptions.unsaid else None
-    return replace(program, assumed=len(assumptions.said), unsaid=unsaid, by_convention=by_convention), found
+    if stated.graph is whole:
+        return _with_assumptions(by_convention(), graph, whole, plan.without), found
+    asked = Graph(whole.inputs, (*stated.graph.outputs, *stated.said), whole.labels)
+    program = lower(asked, plan.notation, (*directions_of, *(() for _ in stated.said)), symmetric, plan.without)
+    unsaid = Graph(graph.inputs, stated.unsaid) if stated.unsaid else None
+    program = replace(program, side_conditions=len(stated.said), unsaid=unsaid, by_convention=by_convention)
+    return _with_assumptions(program, graph, whole, plan.without), found
+
+
+def _with_assumptions(program: FormulaProgram, given: Graph, whole: Graph, off: Off) -> FormulaProgram:
+    """Return the program with what is assumed in the graph of the function."""
+    assumed = assumed_values(given)
+    if not assumed:
+        return program
+    names = dict(zip(given.inputs, given.labels, strict=True))
+    places = {x: i for i, x in enumerate(given.inputs)}
+    shown = tuple((places[x] if x in places else expression_text(x, (), names), words) for x, words in assumed.items())
+    return replace(program, assumed=shown, differentiable=FORMULA.run(whole, (*off, assumed_matrices.name)))
 
 
 def _data(

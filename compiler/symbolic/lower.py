@@ -14,6 +14,7 @@ from collections.abc import Sequence
 from sympy import PolynomialError
 
 from symgrad.compiler.ir.graph import Graph, Value
+from symgrad.compiler.rewrite.assumptions import symmetric_inputs
 from symgrad.compiler.rewrite.pipeline import FORMULA, Off
 from symgrad.compiler.symbolic.notations import elements, index, matrix, scalar
 from symgrad.compiler.symbolic.program import FormulaProgram, LoweringRequest
@@ -33,7 +34,8 @@ def lower(
 
     `directions` holds a tuple of inputs for each output: such an output is a derivative, and gets the dimensions of its directions.
     """
-    job = LoweringRequest(FORMULA.run(graph, off), tuple(directions) or ((),) * len(graph.outputs), symmetric)
+    known = () if "assumed_matrices" in off else symmetric_inputs(graph)
+    job = LoweringRequest(FORMULA.run(graph, off), tuple(directions) or ((),) * len(graph.outputs), symmetric, frozenset(known))
     if notation != "auto":
         if notation not in _LOWERINGS:
             raise ValueError(f"notation must be one of {', '.join(NOTATIONS)}, got {notation!r}")

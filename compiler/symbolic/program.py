@@ -70,12 +70,16 @@ class FormulaProgram:
     """Shapes of the outputs: a derivative has the dimensions of its directions first, see `symgrad.compiler.autodiff.pull.Derivative`."""
     depth: int = 0
     """Nesting depth of sums, in index notation."""
-    assumed: int = 0
+    side_conditions: int = 0
     """How many of the last outputs are side conditions: where one of them does not hold, derivatives have their value by convention."""
     unsaid: Graph | None = None
     """More such conditions, on the function's inputs, that are not printed: thresholds of kernels."""
     by_convention: Callable[[], FormulaProgram] | None = None
     """The program that computes the values by convention."""
+    assumed: tuple[tuple[int | str, tuple[str, ...]], ...] = ()
+    """What is assumed: inputs by position, or other values as text, each with its words."""
+    differentiable: Graph | None = None
+    """The graph without what follows from assumptions about matrices, which holds for values only; None if it is the same."""
 
     @property
     def bindings(self) -> tuple[tuple[Any, Any], ...]:
@@ -93,7 +97,7 @@ class FormulaProgram:
     def evaluate(self, arrays: Sequence[Array], wide: bool = False) -> list[Array]:
         """Evaluate the formula on arrays, one for each input; with `wide`, results stay in the dtype in which they were computed."""
         values: list[Array] = local.mode.run(self._evaluate, arrays, wide)
-        count = len(values) - self.assumed
+        count = len(values) - self.side_conditions
         unsaid = _values(self.unsaid, arrays) if self.unsaid is not None else []
         if self.by_convention is None or all(a.all() for a in (*values[count:], *unsaid)):
             return values
@@ -123,6 +127,8 @@ class LoweringRequest:
     directions: tuple[tuple[Value, ...], ...]
     symmetric: frozenset[int] = frozenset()
     """The outputs that are symmetric matrices."""
+    symmetric_inputs: frozenset[Value] = frozenset()
+    """The inputs that are assumed to be symmetric matrices."""
 
     @cached_property
     def inputs(self) -> tuple[Value, ...]:

@@ -43,7 +43,8 @@ class Steps(Sequence[Step]):
 
     def __init__(self, derivation: Any) -> None:
         self.function = derivation.name
-        graph, wrt = derivation.graph, [derivation.graph.inputs[i] for i in derivation.wrt]
+        graph = derivation.program.differentiable or derivation.graph
+        wrt = [graph.inputs[i] for i in derivation.wrt]
         self._walk = _Walk(graph, wrt, derivation.name)
         self.derivatives = self._walk.backward() if wrt else []
         self.values = self._walk.forward()

@@ -21,6 +21,7 @@ from symgrad.compiler.symbolic.notations.matrix_algebra import (
     Elementwise,
     Entry,
     Rows,
+    SymmetricSymbol,
     Total,
     added,
     inverse,
@@ -67,7 +68,8 @@ class Matrices(Lowering):
         return symbol
 
     def name(self, v: Value, name: str) -> list[Any]:
-        symbol = sp.MatrixSymbol(name, *_size(v.shape)) if v.shape else to_sympy.symbol(name, v.dtype)
+        matrix = SymmetricSymbol if v in self.job.symmetric_inputs else sp.MatrixSymbol
+        symbol = matrix(name, *_size(v.shape)) if v.shape else to_sympy.symbol(name, v.dtype)
         self.known[v] = to_sympy.truth(self.atom(symbol, v.dtype) if v.shape else symbol, v.dtype)
         self.symbols[v] = (symbol,)
         return [symbol]

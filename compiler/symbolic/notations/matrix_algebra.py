@@ -8,6 +8,13 @@ import sympy as sp
 from sympy.printing.precedence import PRECEDENCE
 
 
+class SymmetricSymbol(sp.MatrixSymbol):
+    """A matrix that the user says is symmetric."""
+
+    def _eval_transpose(self) -> Any:
+        return self
+
+
 class Elementwise(sp.MatrixExpr):
     """f(A, B, ...) element by element; the first argument is f as a Lambda."""
 
@@ -288,7 +295,7 @@ def transposed(matrix: Any) -> Any:
         return sp.MatMul(*scalars, *(transposed(f) for f in reversed(matrix.args) if f.is_Matrix))
     if isinstance(matrix, (sp.OneMatrix, sp.ZeroMatrix)):
         return type(matrix)(*reversed(matrix.shape))
-    if isinstance(matrix, (sp.Identity, sp.DiagMatrix)) or (isinstance(matrix, sp.Inverse) and is_symmetric(matrix.arg)):
+    if isinstance(matrix, (sp.Identity, sp.DiagMatrix, SymmetricSymbol)) or (isinstance(matrix, sp.Inverse) and is_symmetric(matrix.arg)):
         return matrix
     if isinstance(matrix, sp.MatAdd):
         terms = sp.MatAdd(*map(transposed, matrix.args))
@@ -299,6 +306,8 @@ def transposed(matrix: Any) -> Any:
 
 def is_symmetric(matrix: Any) -> bool:
     """True if the form of a matrix says that it is symmetric: Xᵀ X, A + Aᵀ, and inverses of such."""
+    if isinstance(matrix, SymmetricSymbol):
+        return True
     if matrix.shape[0] != matrix.shape[1] or isinstance(matrix, (sp.MatrixSymbol, sp.Transpose)):
         return False
     if isinstance(matrix, sp.MatMul):
