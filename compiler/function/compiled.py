@@ -35,6 +35,7 @@ from symgrad.device_tensor import restore_residency
 from symgrad.errors import GraphError, TraceError
 from symgrad.graph import next_sequence
 from symgrad.mode import NoFastPaths, compiled_functions, local
+from symgrad.ops.assumptions import checked
 from symgrad.pytree import flatten
 from symgrad.tensor import Tensor, wrap
 from symgrad.views import protect
@@ -77,7 +78,8 @@ class Compiled(DerivativeMethods, Inspection, FunctionWrapper):
         mode = local.mode
         if mode.capture is not None:
             if is_tracing():  # inside another trace: inline the function
-                return self.signature.function(*args, **kwargs)
+                with checked(self.options.check_assumptions):
+                    return self.signature.function(*args, **kwargs)
             return self._run(self._bound(args, kwargs), None, None)  # under an outer transform: no fast path
         types = None if kwargs else tensor_types(args, mode.recording)
         short, _ = self._program_cache.by_types.get(types, NOT_KEPT)
@@ -99,7 +101,8 @@ class Compiled(DerivativeMethods, Inspection, FunctionWrapper):
                 self._program_cache.eager_keys.add(key)
                 self.traces.warn("eager", f"{self.signature} runs eagerly from now on: {error}")
         since = next_sequence()
-        result = self.signature.function(*map(_tensor, args), **{name: _tensor(x) for name, x in kwargs.items()})
+        with checked(self.options.check_assumptions):
+            result = self.signature.function(*map(_tensor, args), **{name: _tensor(x) for name, x in kwargs.items()})
         self._protect(result, call, since)
         return self._convert_results(result, call, False)
 

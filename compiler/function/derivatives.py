@@ -91,6 +91,13 @@ class DerivativeMethods:
         raise NotImplementedError
 
     def _point(self, what: str, args: Any, kwargs: Any, wrt: Any) -> DerivativePoint:
+        """Return the arguments of a derivative with its program, once they are what the function assumes."""
+        point = self._found_point(what, args, kwargs, wrt)
+        if self.options.check_assumptions and isinstance(point.program, Program):
+            point.program.check_assumptions(point.inputs)
+        return point
+
+    def _found_point(self, what: str, args: Any, kwargs: Any, wrt: Any) -> DerivativePoint:
         later, types = what in ("vjp", "jvp"), None if kwargs else tensor_types(args, False)
         key = "wrt", _wrt_key(wrt), types
         known, selected = self._program_cache.by_types.get(key, NOT_KEPT)

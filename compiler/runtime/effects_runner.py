@@ -22,6 +22,7 @@ from symgrad.compiler.ir.nan_origin import active_nan_watch, check_nans
 from symgrad.compiler.loops.while_rng import ReplayDraws
 from symgrad.compiler.options import Options
 from symgrad.compiler.rewrite.pipeline import TRACED
+from symgrad.compiler.runtime.assumption_checks import AssumptionChecks
 from symgrad.compiler.runtime.autograd_op import AutogradOp, donatable_inputs
 from symgrad.compiler.runtime.bound_inputs import BoundInputs
 from symgrad.compiler.runtime.buffer_pool import BufferPool
@@ -46,7 +47,11 @@ one update would be lost."""
 class EffectsRunner:
     """The kernel of a program with effects, with everything that a run reads and writes."""
 
-    def __init__(self, traced: Trace, effects: Effects, graph: Graph, path: PathOutcomes, name: str, options: Options) -> None:
+    def __init__(
+        self, traced: Trace, effects: Effects, graph: Graph, path: PathOutcomes, name: str, options: Options,
+        assumptions: AssumptionChecks | None = None,
+    ) -> None:
+        self.assumptions = assumptions
         self.effects, self.graph, self.path, self.name, self.options = effects, graph, path, name, options
         self.results, self.captured, self.lines = len(traced.graph.outputs), traced.captured, traced.capture.lines
         self.inputs = BoundInputs(traced, effects)
@@ -166,6 +171,8 @@ class EffectsRunner:
         if local.mode.capture is not None:
             self._check_nans(operands)
         pool, results = self.pool, self.results
+        if self.assumptions is not None and not self.path.expected:
+            self.assumptions.check(self._storages(operands))
         if pool is not None:
             values = pool.launch(operands + pool.empty_slots, found=committed)
             self.commit.show(iter(values[results:]))
@@ -184,6 +191,8 @@ class EffectsRunner:
         rest = values[self.results :]
         if not self.path.hold(rest[len(self.effects.values) :]):
             return CACHE_MISS
+        if self.assumptions is not None and self.path.expected:
+            self.assumptions.check(self._storages(operands))
         if not self.effects.keeps_history:
             operands.clear()  # so that an unaliased array is replaced by its new values instead of copied into
 
@@ -198,6 +207,9 @@ class EffectsRunner:
         """Report the first NaN under an active NaN watch, before anything is written."""
         watch = active_nan_watch()
         if watch is not None:
-            rest, pooled = iter(operands), self.inputs.written if self.pool is not None else ()
-            each = [storage_of(self.inputs.tensors[i]) if i in pooled else next(rest) for i in range(len(self.graph.inputs))]
-            check_nans(watch, self.graph, each, self.lines, self.name)
+            check_nans(watch, self.graph, self._storages(operands), self.lines, self.name)
+
+    def _storages(self, operands: Sequence[Any]) -> list[Any]:
+        """Return the storage of every input: of pooled ones, which are no operands, too."""
+        rest, pooled = iter(operands), self.inputs.written if self.pool is not None else ()
+        return [storage_of(self.inputs.tensors[i]) if i in pooled else next(rest) for i in range(len(self.graph.inputs))]

@@ -159,8 +159,8 @@ def _as_arrays(convert: Callable[[Any], Any], form: Unflatten | None, single: bo
 
 
 def make_target(kernel: Kernel, program: Program, form: Unflatten | None, returns: str | None) -> LaunchTarget | None:
-    """Return a launch target for the kernel; None if it is not compiled yet or the program depends on the values of scalar arguments."""
-    if kernel.executable is None or program.guards.scalar_conditions:
+    """Return a launch target for the kernel; None if it is not compiled yet, or if the values of arguments are checked at every call."""
+    if kernel.executable is None or program.guards.scalar_conditions or program.assumptions is not None:
         return None
     return LaunchTarget(kernel, program, form, returns_arrays(returns, program.requires_grad))
 

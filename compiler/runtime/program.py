@@ -21,6 +21,7 @@ from symgrad.compiler.ir.nan_origin import active_nan_watch, check_nans
 from symgrad.compiler.ir.verify import verify
 from symgrad.compiler.options import DEFAULT, Options
 from symgrad.compiler.rewrite.pipeline import DERIVED, TRACED, TRACED_STEP
+from symgrad.compiler.runtime.assumption_checks import AssumptionChecks
 from symgrad.compiler.runtime.autograd_op import AutogradOp
 from symgrad.compiler.runtime.derivative_graphs import derivative_graph
 from symgrad.compiler.runtime.effects_runner import CACHE_MISS as CACHE_MISS, EffectsRunner
@@ -67,11 +68,15 @@ class Program:
         self.has_all_derivatives = not (traced.capture.effects and traced.capture.differentiated)
         """True if the graph has all derivatives. If the call has run backward itself, the derivatives that it did not ask for are cut off,
         as in eager code."""
+        self.assumptions = AssumptionChecks(traced) if options.check_assumptions else None
+        """Checks at every run what the function assumes; None unless that is asked for."""
         self.lock: Any = nullcontext()
         """Held during a run with effects: the lock of the compiled function."""
         self.has_run = False
         """True once a call has run the program, which then is compiled."""
-        self.runner = None if self.effects is None else EffectsRunner(traced, self.effects, self.graph, self.path, name, options)
+        self.runner = None if self.effects is None else EffectsRunner(
+            traced, self.effects, self.graph, self.path, name, options, self.assumptions
+        )
         self.operation: Any = None if self.runner is not None else self._make_operation()
         """The AutogradOp of the graph; None for a program with effects."""
         self._kernels: dict[Any, Kernel] = {}
@@ -150,10 +155,19 @@ class Program:
             captured = self.captured
             for t in captured:
                 ensure_on_device(t, self.operation.kernel)
+            if not self.checks_path:  # the kernel may reuse the memory of its inputs
+                self.check_assumptions((*tensors, *captured))
             found = self.operation(*tensors, *captured)
-            if self.checks_path and not self.path.hold(map(storage_of, found[self.count :])):
-                return CACHE_MISS
+            if self.checks_path:
+                if not self.path.hold(map(storage_of, found[self.count :])):
+                    return CACHE_MISS
+                self.check_assumptions((*tensors, *captured))
         return found[0] if self.structure is LEAF else unflatten(self.structure, found[: self.count])
+
+    def check_assumptions(self, tensors: Sequence[Tensor]) -> None:
+        """Raise AssumptionError if an input, or a value computed from them, is not what the function assumes, if that is to be checked."""
+        if self.assumptions is not None:
+            self.assumptions.check([storage_of(t) for t in tensors])
 
     def inputs(self, call: Call) -> list[Tensor]:
         return [*call.tensors(), *self.captured]

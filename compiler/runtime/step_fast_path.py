@@ -31,7 +31,7 @@ ndarray = np.ndarray
 def make_step_fast_path(program: Program, returns: str | None) -> StepFastPath | None:
     """Return the fast path of a program with effects; None if its calls always take the slow path."""
     runner = program.runner
-    if runner is None or runner.pool is None or runner.kernel.executable is None:
+    if runner is None or runner.pool is None or runner.kernel.executable is None or runner.assumptions is not None:
         return None
     sources = zip(program.graph.inputs[runner.inputs.arguments :], runner.inputs.sources, strict=True)
     draws = [x for x, source in sources if isinstance(source, RngInput)]
