@@ -12,6 +12,7 @@ import numpy as np
 from symgrad.ops.complexes import real_type_of
 from symgrad.ops.linalg import solve_type
 from symgrad.ops.spec import Meta, Row
+from symgrad.ops.table import TABLE
 from symgrad.typing import Array
 
 _INT32 = np.dtype(np.int32)
@@ -79,6 +80,19 @@ def _lu_slogdet_in_jax(lu: str, pivots: str) -> str:
     return f"({sign}, jnp.sum(jnp.log(jnp.abs({_DIAGONAL})), -1))".format(lu=lu, pivots=pivots)
 
 
+def _solve_definite(a: Array, b: Array) -> Array:
+    """By Cholesky, and by LU if rounding has made the matrix indefinite."""
+    from scipy.linalg import lapack
+
+    potrf, potrs = lapack.get_lapack_funcs(("potrf", "potrs"), (a, b))
+    batch = np.broadcast_shapes(a.shape[:-2], b.shape[:-2])
+    out = np.array(np.broadcast_to(b, batch + b.shape[-2:]))
+    for i in np.ndindex(*batch):
+        factor, failed = potrf(np.broadcast_to(a, batch + a.shape[-2:])[i], lower=1)
+        out[i] = TABLE["solve"].numpy(np.broadcast_to(a, batch + a.shape[-2:])[i], out[i]) if failed else potrs(factor, out[i], lower=1)[0]
+    return out
+
+
 def _solve_definite_in_jax(a: str, b: str) -> str:
     """By Cholesky, and by LU if rounding has made the matrix indefinite."""
     by_cholesky, by_lu = f"jax.scipy.linalg.cho_solve((l, True), {b})", f"jnp.linalg.solve({a}, {b})"
@@ -100,4 +114,4 @@ LU_SLOGDET = _row(
     lambda lu, pivots: (Meta(tuple(lu.shape[:-2]), lu.dtype), Meta(tuple(lu.shape[:-2]), real_type_of(np.dtype(lu.dtype)))),
     _lu_slogdet_in_jax, outputs=2,
 )  # fmt: skip
-SOLVE_DEFINITE = _row("solve_definite", "a b", np.linalg.solve, solve_type("linalg.solve"), _solve_definite_in_jax)
+SOLVE_DEFINITE = _row("solve_definite", "a b", _solve_definite, solve_type("linalg.solve"), _solve_definite_in_jax)

@@ -1,9 +1,11 @@
-"""inv(A) b -> solve(A, b): linear systems by what is known of the matrix, with one LU decomposition for each matrix. For XLA's kernels.
+"""inv(A) b -> solve(A, b): linear systems by what is known of the matrix, with one LU decomposition for each matrix.
 
     solve(L, b), L triangular                       ->  solve_triangular(L, b)
     solve(S, b), S positive definite                ->  solve_definite(S, b), by Cholesky
     solve(Q, b), inv(Q) b, Q orthogonal             ->  Q' b
     inv(A) b, solve(A, b), solve(A', c), det(A)     ->  lu_solve, lu_det of one lu_factor(A)
+
+For XLA's kernels. NumPy's solve only the systems of structured matrices so, and only in graphs with assumptions.
 
 Where an inverse is read by anything but products, it is computed. A matrix without inverse gives infinities or NaN either way.
 """
@@ -28,7 +30,16 @@ _ROWS = frozenset(("inv", "solve", "det", "slogdet"))
 
 def solve(graph: Graph, off: Collection[str] = (), hits: Hits | None = None) -> Graph:
     """Return the graph with its linear systems solved in the cheapest way that is known; the graph itself if there are none."""
-    systems = _Systems(graph)
+    return _solved(graph, _Systems(graph, share=True), hits)
+
+
+def solve_structured(graph: Graph, off: Collection[str] = (), hits: Hits | None = None) -> Graph:
+    """Return the graph with the systems of triangular and positive definite matrices solved as such; others stay as they are. For NumPy's
+    kernels, in graphs with assumptions: all others raise the errors of eager code for singular matrices."""
+    return _solved(graph, _Systems(graph, share=False), hits)
+
+
+def _solved(graph: Graph, systems: _Systems, hits: Hits | None) -> Graph:
     if not systems.change:
         return graph
     for name in systems.reports:
@@ -52,7 +63,9 @@ class _Group:
 class _Systems:
     """The linear systems of a graph, and how each is to be solved."""
 
-    def __init__(self, graph: Graph) -> None:
+    def __init__(self, graph: Graph, share: bool) -> None:
+        self.share = share
+        """True if systems of matrices without structure share a decomposition."""
         self.readers: dict[Value, list[Value]] = {}
         for v in graph.values:
             for a in dict.fromkeys(v.args):
@@ -104,7 +117,7 @@ class _Systems:
             self.reports.append(f"{structure.replace('_', ' ')} systems are solved as such")
             for p in systems:
                 self.change[p.value] = partial(p.solved, _STRUCTURES[structure])
-        elif group.removed or len(others) > 1:
+        elif self.share and (group.removed or len(others) > 1):
             self._share(group, others, systems)
 
     def _share(self, group: _Group, others: list[Value], systems: list[_Product]) -> None:

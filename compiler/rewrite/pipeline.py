@@ -156,6 +156,9 @@ SOLVE = Pass(
     "solve", "symgrad.compiler.algebra.solve:solve", "inv(A) b -> solve(A, b), and one decomposition for each matrix",
     frozenset(("inv", "solve", "det", "slogdet")),
 )  # fmt: skip
+SOLVE_STRUCTURED = Pass(
+    "solve_structured", "symgrad.compiler.algebra.solve:solve_structured", "systems of triangular and definite matrices as such", _ASSUME
+)
 FOLD_CONSTANTS = Pass("fold_constants", fold_constants)
 
 TRACED = Stage("trace", (STABLE, ASSUMED_ELEMENTS, MASKS))
@@ -202,6 +205,7 @@ NUMPY = Stage("numpy", (
     ASSUMED_ELEMENTS,
     ASSUMED_MATRICES,
     CONTRACT,
+    SOLVE_STRUCTURED,
     DROP_ASSUMPTIONS,
     Pass("legalize", "symgrad.compiler.backends.numpy.legalize:legalize"),
     Pass("drop_kept_dimensions", "symgrad.compiler.backends.numpy.legalize:drop_kept_dimensions"),
