@@ -28,7 +28,7 @@ class _Texts:
         """Return the text of a value, in parentheses if `outer` binds more tightly."""
         if v.op == LITERAL:
             return f"{v.value:g}" if isinstance(v.value, float) else str(v.value)
-        if v in self.names or v in self.leaves or v.op == INPUT:
+        if v.op != "assume" and (v in self.names or v in self.leaves or v.op == INPUT):
             return self._name(v)
         if v.op in _SILENT:
             return self.of(v.args[0], outer)

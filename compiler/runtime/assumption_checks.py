@@ -21,12 +21,10 @@ class AssumptionChecks:
     """The assumptions of one trace, also those that no result depends on."""
 
     def __init__(self, traced: Trace) -> None:
-        lines = traced.capture.lines
-        assumed = [v for v in lines if v.op == "assume"]
-        assumed += [v for v in traced.graph.values if v.op == "assume" and v not in lines]
+        assumed = traced.capture.assumed
         loops = [v for v in traced.graph.values if is_control(v) and any("assume" in g.ops for g in Graph((), (v,)).within)]
         inputs, labels = traced.graph.inputs, traced.graph.labels
-        self._words: list[tuple[tuple[str, ...], str | None]] = [(v.attrs["words"], lines.get(v)) for v in assumed]
+        self._words: list[tuple[tuple[str, ...], str]] = [(v.attrs["words"], line) for v, line in assumed.items()]
         self._values = Graph(inputs, [v.args[0] for v in assumed], labels) if assumed else None
         self._loops = Graph(inputs, _outputs(loops), labels) if loops else None
 

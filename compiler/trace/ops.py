@@ -43,6 +43,8 @@ class OpRecorder(TracedValues):
             if t._requires_grad and self.effects:
                 v = _link_zero_derivative(v, operands)
             self.lines[v] = self.lines.get(v) or user_line()
+            if row.name == "assume":
+                self.assumed[v] = self.lines[v]
             self._bind_result(t, v, row, args, attrs, i)
 
     def _apply(self, row: Row, operands: tuple[Any, ...], attrs: dict[str, Any], result: Any) -> Any:

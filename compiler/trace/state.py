@@ -69,6 +69,8 @@ class TraceState(Tracer):
     def _init_storages(self) -> None:
         self.lines: dict[Value, str] = {}
         """The user's source line of each value."""
+        self.assumed: dict[Value, str] = {}
+        """The applications of `assume`, outside of loops and branches, with the lines of the user's code."""
         self.written_inputs: dict[int, tuple[Tensor, TracedStorage]] = {}
         self.known_ids: set[int] = set()
         self.constant_arrays: set[int] = set()
