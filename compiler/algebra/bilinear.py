@@ -29,9 +29,9 @@ from symgrad.ops.spec import Meta
 
 _MULTILINEAR = STRUCTURAL | SOURCES | frozenset(
     (
-        "assume", "matmul", "sum", "trace", "einsum", "mean", "linear", "addmm", "flip", "tile", "tril", "triu", "pad", "crop", "shift", "cat",
+        "matmul", "sum", "trace", "einsum", "mean", "linear", "addmm", "flip", "tile", "tril", "triu", "pad", "crop", "shift", "cat",
         "stack", "assemble", "unfold", "unfold_transpose", "index", "index_select", "index_back", "index_add", "embedding", "take_along",
-        "scatter_along", "scatter_add", "convolution", "convolution_transpose", "convolution_weight",
+        "scatter_along", "scatter_add", "assume", "convolution", "convolution_transpose", "convolution_weight",
     )
 )  # fmt: skip
 """Rows that are linear in each argument, besides elementwise ones."""

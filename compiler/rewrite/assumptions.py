@@ -1,10 +1,11 @@
-"""A' -> A if A is symmetric, |x| -> x if x is positive: equations that hold for what is known of values, see `symgrad/compiler/ir/facts.py`.
+"""A' -> A if A is symmetric, |x| -> x if x is positive: equations that hold for what is known of values.
 
     elements    |x| -> x, log(x y) -> log x + log y      before differentiation: what is positive stays so nearby
     matrices    A' -> A, Q'Q -> I, D x -> d * x          after it: a matrix beside a symmetric one is not symmetric, and derivatives are
                                                          those of a function of all its elements
 
-They apply to graphs with an `assume` only, and there to all facts, also to those that follow from how a value was made.
+They apply to graphs with an `assume` only, and there to all facts (`symgrad/compiler/ir/facts.py`), also to those that follow from how a
+value was made.
 `drop_assumptions` ends the pipeline of these graphs: neither formulas nor kernels have the row.
 """
 
@@ -118,8 +119,10 @@ assumed_elements = Table(
     _positive("greater_equal_of_positive", P.ge(x, 0), True, differentiable=False),
     _positive("less_of_positive", P.lt(x, 0), False, differentiable=False),
     _positive("less_equal_of_positive", P.le(x, 0), False, differentiable=False),
-    _positive("log_of_product", P.log(x), _sum_of_logs, _is_positive_product, text="the sum of the logarithms of positive factors",
-              example={"x": lambda xp: _example(xp) * xp.sqrt(_example(xp))}),
+    _positive(
+        "log_of_product", P.log(x), _sum_of_logs, _is_positive_product, text="the sum of the logarithms of positive factors",
+        example={"x": lambda xp: _example(xp) * xp.sqrt(_example(xp))},
+    ),
     _positive("log_of_prod", P.log(P.prod(x, axis=axis, keepdims=keepdims)), P.sum(P.log(x), axis=axis, keepdims=keepdims)),
 )  # fmt: skip
 """Equations that hold near every value that is positive, so that both sides have the same derivatives."""
@@ -168,8 +171,8 @@ def _cancels(left: tuple[Value, bool], right: tuple[Value, bool]) -> bool:
     return "orthogonal" in known and (first != second or "symmetric" in known)
 
 
-def _without_orthogonal(xp: Any, m: Any) -> Value | None:
-    """Return a product without the pairs of factors that are the identity; None if there are none."""
+def _remaining(m: Any) -> list[tuple[Value, bool]] | None:
+    """Return the factors of a product without the pairs that are the identity; None if there are no such pairs."""
     if not _are_sizes_equal(m.a, m.b):
         return None
     given, left = [f for x in (m.a, m.b) for f in _factors(x)], list[tuple[Value, bool]]()
@@ -178,13 +181,15 @@ def _without_orthogonal(xp: Any, m: Any) -> Value | None:
             left.pop()
         else:
             left.append(f)
-    if len(left) == len(given):
-        return None
-    if not left:
-        n = m.meta.shape[-1]
-        return xp.expand(xp.eye(rows=n, columns=n, dtype=m.meta.dtype), shape=m.meta.shape)  # type: ignore[no-any-return]
-    values = [_transpose(f) if transposed else f for f, transposed in left]
-    return _product(xp, values)
+    return left if len(left) < len(given) else None
+
+
+def _without_pairs(xp: Any, m: Any) -> Value:
+    left = _remaining(m)
+    if left:
+        return _product(xp, [_transpose(f) if transposed else f for f, transposed in left])
+    n = m.meta.shape[-1]
+    return xp.expand(xp.eye(rows=n, columns=n, dtype=m.meta.dtype), shape=m.meta.shape)  # type: ignore[no-any-return]
 
 
 def _product(xp: Any, factors: list[Value]) -> Value:
@@ -226,8 +231,15 @@ def _column(d: Value) -> Value:
     return build.reshape(d, shape=(*d.shape, 1))
 
 
+def _has_diagonal_factor(m: Any) -> bool:
+    return "diagonal" in facts(m.a) or "diagonal" in facts(m.b)
+
+
 def _diagonal_product(xp: Any, m: Any) -> Value:
     """Return a product with a diagonal matrix: the other factor with its rows, or its columns, scaled."""
+    for one, other in ((m.a, m.b), (m.b, m.a)):
+        if "identity" in facts(one) and other.shape == m.meta.shape:
+            return other  # type: ignore[no-any-return]
     left, right = ("diagonal" in facts(x) for x in (m.a, m.b))
     if left and right:
         return _embedded(xp, _vector(m.a) * _vector(m.b))
@@ -251,6 +263,10 @@ def _identity(xp: Any) -> Value:
     return xp.eye(rows=3, columns=3, dtype=np.dtype(np.float64))  # type: ignore[no-any-return]
 
 
+def _scaled_identity(xp: Any) -> Value:
+    return 2 * _identity(xp)  # type: ignore[return-value]
+
+
 _SQUARE = {"x": _identity, "a": _identity, "b": (3, 2), "i": 0, "j": 1, "k": 0, "check": True}
 
 
@@ -262,20 +278,28 @@ sign, _ = P.slogdet(x)
 assumed_matrices = Table(
     "assumed_matrices",
     _matrices("symmetric_transpose", P.transpose(x, dim0=i, dim1=j), x, lambda m: _swaps_last(m) and "symmetric" in facts(m.x)),
-    _matrices("orthogonal_product", P.matmul(a, b), _without_orthogonal, None, "the product without Q'Q, Q orthogonal", b=_identity),
+    _matrices(
+        "orthogonal_product", P.matmul(a, b), _without_pairs, lambda m: _remaining(m) is not None, "the product without Q'Q, Q orthogonal",
+        b=_identity,
+    ),
     _matrices("orthogonal_inverse", P.inv(x, check=check), lambda xp, m: _transpose(m.x), _has("orthogonal"), "transpose(x)"),
-    _matrices("orthogonal_solution", P.solve(a, b), lambda xp, m: xp.matmul(_transpose(m.a), m.b), _has("orthogonal", "a"),
-              "transpose(a) @ b"),
-    _matrices("diagonal_product", P.matmul(a, b), _diagonal_product, lambda m: "diagonal" in facts(m.a) or "diagonal" in facts(m.b),
-              "the rows or columns of one factor, scaled"),
-    _matrices("diagonal_inverse", P.inv(x, check=check), lambda xp, m: _embedded(xp, 1 / _vector(m.x)), _has("diagonal"),
-              "diag(1 / diagonal(x))"),
+    _matrices(
+        "orthogonal_solution", P.solve(a, b), lambda xp, m: xp.matmul(_transpose(m.a), m.b), _has("orthogonal", "a"), "transpose(a) @ b",
+    ),
+    _matrices("diagonal_product", P.matmul(a, b), _diagonal_product, _has_diagonal_factor, "the rows or columns of one factor, scaled"),
+    _matrices(
+        "diagonal_inverse", P.inv(x, check=check), lambda xp, m: _embedded(xp, 1 / _vector(m.x)), _has("diagonal"),
+        "diag(1 / diagonal(x))",
+    ),
     _matrices("diagonal_solution", P.solve(a, b), _diagonal_solution, _has("diagonal", "a"), "b / diagonal(a)"),
     _matrices("triangular_det", P.det(x), _product_of_diagonal, _has("triangular"), "prod(diagonal(x))"),
     _matrices("lower_triangle", P.tril(x, diagonal=k), x, lambda m: m.k >= 0 and "lower_triangular" in facts(m.x)),
     _matrices("upper_triangle", P.triu(x, diagonal=k), x, lambda m: m.k <= 0 and "upper_triangular" in facts(m.x)),
     _matrices("symmetric_vecmat", P.matmul(v, a), P.matmul(a, v), _is_vector_times_symmetric, v=(3,)),
-    _matrices("symmetric_dot", P.matmul(P.matmul(a, b), v), P.matmul(v, P.matmul(a, b)), _is_dot_with_symmetric, b=(3,), v=(3,)),
+    _matrices(
+        "symmetric_dot", P.matmul(P.matmul(a, b), v), P.matmul(v, P.matmul(a, b)), _is_dot_with_symmetric, a=_scaled_identity, b=(3,),
+        v=(3,),
+    ),
     _matrices("sign_of_definite", P.lt(sign, 0), False, _has("positive_definite")),
     _whole("floor_of_integer", P.floor(x)),
     _whole("ceil_of_integer", P.ceil(x)),

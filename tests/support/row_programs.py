@@ -53,6 +53,7 @@ PROGRAMS = {
     "triu": (lambda x: x.triu(1), a(3, 3)), "diag_embed": (lambda x: sg.diag_embed(x), a(2, 3)), "diag": (lambda x: sg.diag(x), a(3)),
     "cat": (lambda x, y: sg.cat([x, y], 1), a(2, 3), a(2, 1)), "stack": (lambda x, y: sg.stack([x, y], 1), a(2, 3), a(2, 3)),
     "split": (lambda x: sg.cat(x.split(2)[::2], 0), a(5, 2)), "split_with_sizes": (lambda x: x.split([1, 4])[1], a(5, 2)),
+    "assume": (lambda x: sg.assume(x, "positive") * x, a(2, 3)),
     "unbind": (lambda x: x.unbind(0)[1], a(3, 2)), "clone": (lambda x: x.clone(), a(2, 2)), "pad": (lambda x: F.pad(x, (1, 2)), a(2, 3)),
     "crop": (lambda x: F.pad(x, (-1, 1)), a(2, 3)),
     # indexing
