@@ -159,6 +159,8 @@ SOLVE = Pass(
 SOLVE_STRUCTURED = Pass(
     "solve_structured", "symgrad.compiler.algebra.solve:solve_structured", "systems of triangular and definite matrices as such", _ASSUME
 )
+OF_ASSUMPTIONS = frozenset((ASSUMED_ELEMENTS.name, ASSUMED_MATRICES.name, DROP_ASSUMPTIONS.name, SOLVE_STRUCTURED.name))
+"""The names of the passes that change only graphs with an `assume`."""
 FOLD_CONSTANTS = Pass("fold_constants", fold_constants)
 
 TRACED = Stage("trace", (STABLE, ASSUMED_ELEMENTS, MASKS))

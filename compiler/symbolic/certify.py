@@ -10,7 +10,7 @@ number of successive operations. Values too small for a dtype's full precision c
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Container, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -19,8 +19,10 @@ import numpy as np
 from symgrad.autograd import grad
 from symgrad.compiler.ir.control_flow import is_control
 from symgrad.compiler.ir.graph import Graph, Value, nested, toposort
+from symgrad.compiler.symbolic.samples import exactly, with_properties
 from symgrad.errors import LinAlgError
 from symgrad.graph import Node, Output
+from symgrad.ops.assumptions import check
 from symgrad.ops.spec import Row
 from symgrad.tensor import Tensor, wrap
 
@@ -79,9 +81,10 @@ def certify(derivation: Any, source: Any, given: Sequence[Any]) -> Certificate:
     rng = np.random.default_rng(0)
     single = any(a.dtype.kind == "f" and a.dtype.itemsize < 8 for a in given[source.arguments :])
     single = single or any(v.row is not None and v.row.foreign is not None and not v.row.foreign.wide for v in derivation.graph.values)
-    arrays = [_drawn(a, rng, single) for a in given]
+    assumed = {i: words for i, words in derivation.program.assumed if isinstance(i, int)}
+    arrays = [_drawn(a, rng, single, assumed.get(i, ()), derivation.graph.labels[i]) for i, a in enumerate(given)]
     symmetric = any(v.op in _SYMMETRIC for v in derivation.graph.values)
-    arrays = _inside(source, arrays, symmetric)
+    arrays = _inside(source, arrays, symmetric, assumed)
     formulas = derivation.evaluate(arrays, wide=True)
     bounds = _Bounds(derivation.graph, source, arrays, single)
     value = _array(source.run(_tensors(source, arrays, False)))
@@ -89,7 +92,8 @@ def certify(derivation: Any, source: Any, given: Sequence[Any]) -> Certificate:
     found = [bounds.comparison(derivation.name, "eager", formulas[0], value, moved)]
     notes: dict[str, None] = {}
     for d, formula in zip(derivation._derivatives, formulas[1:], strict=True):
-        for beside, wanted, directions in _others(derivation.graph, source, arrays, d.wrt, rng, symmetric):
+        slopes = not any("integer" in assumed.get(i, ()) for i in d.wrt)
+        for beside, wanted, directions in _others(derivation.graph, source, arrays, d.wrt, rng, symmetric, slopes):
             slope = functools.partial(_eager, source, wrt=d.wrt, directions=directions)
             c = bounds.comparison(_name(derivation, d.wrt), beside, _along(formula, directions), wanted, slope, value)
             if c.ok or beside == "eager" or not _detaches(derivation.graph, {derivation.graph.inputs[d.wrt[0]]}):
@@ -159,10 +163,17 @@ def _largest(x: Any) -> float:
     return float(np.max(np.abs(x), initial=0))
 
 
-def _drawn(a: Any, rng: np.random.Generator, single: bool) -> Any:
-    if not isinstance(a, np.ndarray):
+def _drawn(a: Any, rng: np.random.Generator, single: bool, words: Sequence[str], label: str) -> Any:
+    """Return an array in the precision of the comparison: the given one, which must be what is assumed, or for a spec, random numbers that
+    are."""
+    if isinstance(a, np.ndarray):
+        check(a, words, label)
+        change = exactly
+    else:
         a = rng.normal(size=a.shape).astype(a.dtype)
-    return a.astype(np.float64) if a.dtype.kind == "f" and not single else a
+        change = functools.partial(with_properties, label=label)
+    a = a.astype(np.float64) if a.dtype.kind == "f" and not single else a
+    return change(a, words) if words else a
 
 
 def _is_square(a: Any) -> bool:
@@ -178,13 +189,15 @@ def _definite(a: Any) -> Any:
     return (a @ a.swapaxes(-1, -2) + np.eye(a.shape[-1])).astype(a.dtype)
 
 
-def _inside(source: Any, arrays: list[Any], symmetric: bool) -> list[Any]:
-    """Return arguments in the domain of the function: unchanged, else with symmetric, else with positive definite square matrices."""
-    if not any(map(_is_square, arrays[: source.arguments])):
+def _inside(source: Any, arrays: list[Any], symmetric: bool, assumed: Container[int]) -> list[Any]:
+    """Return arguments in the domain of the function: unchanged, else with symmetric, else with positive definite square matrices. Those in
+    `assumed` stay what they are."""
+    free = [i < source.arguments and i not in assumed and _is_square(a) for i, a in enumerate(arrays)]
+    if not any(free):
         return arrays
     keep: Callable[[Any], Any] = lambda a: a
     for change in (_symmetric, _definite) if symmetric else (keep, _definite):
-        moved = [change(a) if i < source.arguments and _is_square(a) else a for i, a in enumerate(arrays)]
+        moved = [change(a) if moves else a for a, moves in zip(arrays, free, strict=True)]
         if _has_value(source, moved):
             return moved
     return arrays
@@ -220,15 +233,17 @@ def _along(derivative: Any, directions: tuple[Any, ...]) -> Any:
 
 
 def _others(
-    graph: Graph, source: Any, arrays: list[Any], wrt: tuple[int, ...], rng: np.random.Generator, symmetric: bool
+    graph: Graph, source: Any, arrays: list[Any], wrt: tuple[int, ...], rng: np.random.Generator, symmetric: bool,
+    slopes: bool,
 ) -> Iterator[tuple[str, Any, tuple[Any, ...]]]:
-    """Iterate over derivatives along random directions: of the eager gradient, and of the value by numerical steps."""
+    """Iterate over derivatives along random directions: of the eager gradient, and with `slopes` of the value by numerical steps, which
+    mean nothing at integers."""
     for _ in range(_DIRECTIONS if arrays[wrt[-1]].ndim else 1):
         directions = tuple(rng.normal(size=arrays[i].shape).astype(arrays[i].dtype) for i in wrt)
         if symmetric:  # other directions lead out of the domain
             directions = tuple(_symmetric(v) if _is_square(v) else v for v in directions)
         yield "eager", _eager(source, arrays, wrt, directions), directions
-        if len(wrt) == 1 and wrt[0] < source.arguments:
+        if slopes and len(wrt) == 1 and wrt[0] < source.arguments:
             yield *_by_steps(graph, source, arrays, wrt[0], directions[0]), directions
 
 

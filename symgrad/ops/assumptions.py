@@ -122,7 +122,7 @@ def _apart(difference: Array, scale: Array, tolerance: float, what: str) -> str 
     NaN is never within it."""
     largest = float(np.abs(scale).max()) or 1.0
     found = float(np.abs(difference).max()) / largest
-    return None if found <= tolerance else f"{what} by {found:.2g} of the largest element, the tolerance is {tolerance:.2g}"
+    return None if found <= tolerance else f"{what} by {found:.2g} times the largest element, the tolerance is {tolerance:.2g}"
 
 
 def _transposed(x: Array) -> Array:
@@ -146,8 +146,8 @@ def _definite(x: Array, tolerance: float) -> str | None:
 
 
 def _orthogonal(x: Array, tolerance: float) -> str | None:
-    product = _transposed(x) @ x
-    return _apart(product - np.eye(x.shape[-1]), np.ones(1), tolerance, "A'A differs from the identity")
+    found = float(np.abs(_transposed(x) @ x - np.eye(x.shape[-1])).max())
+    return None if found <= tolerance else f"A'A differs from the identity by {found:.2g}, the tolerance is {tolerance:.2g}"
 
 
 def _diagonal(x: Array, tolerance: float) -> str | None:

@@ -12,7 +12,7 @@ from symgrad.compiler.function.inspect.cost import cost_of
 from symgrad.compiler.function.inspect.inspection import one_result
 from symgrad.compiler.ir.control_flow import CALL
 from symgrad.compiler.ir.graph import INPUT, LITERAL, OUTPUT, type_text, walk
-from symgrad.compiler.rewrite.pipeline import DERIVED, TRACED, PassRun, history, switches
+from symgrad.compiler.rewrite.pipeline import DERIVED, OF_ASSUMPTIONS, TRACED, PassRun, history, switches
 from symgrad.compiler.runtime.program import Program
 from symgrad.compiler.support.progress import STAGES, seconds
 from symgrad.errors import SymgradError
@@ -175,11 +175,13 @@ def _device(kernel: Kernel) -> str:
 
 
 def _passes(program: Program, kernel: Kernel) -> list[tuple[str, str]]:
-    """Return the passes that the graph of a kernel went through, in order, with what their rules replaced."""
+    """Return the passes that the graph of a kernel went through, in order, with what their rules replaced. Passes for assumptions are left
+    out where they found none."""
     runs = history(kernel.graph)
     if not any(run.stage == TRACED.name for run in runs):  # a derivative, whose graph is new
         runs = (*history(program.graph), *runs)
-    return [(f"{run.name}, derivative" if run.stage == DERIVED.name else run.name, _pass_text(run)) for run in runs]
+    shown = [run for run in runs if run.name not in OF_ASSUMPTIONS or run.hits or run.changed or run.off]
+    return [(f"{run.name}, derivative" if run.stage == DERIVED.name else run.name, _pass_text(run)) for run in shown]
 
 
 def _pass_text(run: PassRun) -> str:
