@@ -151,7 +151,8 @@ class _Product:
         if self.value.op == "sum":
             ones = xp.expand(literal(1, self.value.dtype), shape=args[0].shape[-1:])
             args = (args[0], ones) if self.side == 0 else (ones, args[0])
-        base, b = _base_of_operand(args[self.side]), args[1 - self.side]
+        matrix, b = args[self.side], args[1 - self.side]
+        base = _base(matrix)[0] if self.value.op == "solve" else _base_of_inverse(matrix)
         transposed = self.transposed != (self.side == 1)
         if b.ndim == 1:
             found = solution(base, transposed, xp.reshape(b, shape=(b.size, 1)))
@@ -215,8 +216,8 @@ def _base(matrix: Value) -> tuple[Value, bool]:
     return matrix, transposed and "symmetric" not in facts(matrix)
 
 
-def _base_of_operand(x: Value) -> Value:
-    """Return the matrix of a system from the operand that stands for it: the matrix or its inverse, each possibly transposed."""
+def _base_of_inverse(x: Value) -> Value:
+    """Return the matrix of which the operand of a product is the inverse, which may be transposed."""
     x, _ = _base(x)
     return _base(x.args[0])[0] if x.op == "inv" else x
 

@@ -153,3 +153,11 @@ def test_a_matrix_that_rounding_makes_indefinite_is_solved_by_lu():
     found = made(sg.tensor(a), sg.tensor(b), sg.full((40,), -30.0))
     assert "cholesky" in made.source()
     assert np.isfinite(found.numpy()).all()
+
+
+@pytest.mark.parametrize("structure", ["tril", "triu"])
+def test_a_system_whose_matrix_is_an_inverse_is_a_product(structure):
+    """The inverse is the matrix of the system, not what the system is solved by."""
+    given = arrays()
+    for matrix in (lambda A: inv(getattr(A, structure)()), lambda A: inv(getattr(A, structure)()).T):
+        solved(lambda A, B, x, m=matrix: sg.linalg.solve(m(A), B), given)
