@@ -1,8 +1,8 @@
 """A' -> A if A is symmetric, |x| -> x if x is positive: equations that hold for what is known of values.
 
-    elements    |x| -> x, log(x y) -> log x + log y      before differentiation: what is positive stays so nearby
-    matrices    A' -> A, Q'Q -> I, D x -> d * x          after it: a matrix beside a symmetric one is not symmetric, and derivatives are
-                                                         those of a function of all its elements
+    elements    |x| -> x, log(x y) -> log x + log y                before differentiation: what is positive stays so nearby
+    values      A' -> A, Q'Q -> I, D x -> d * x, [x > 0] -> 1      after it: a matrix beside a symmetric one is not symmetric, and
+                                                                   derivatives are those of a function of all its elements
 
 They apply to graphs with an `assume` only, and there to all facts (`symgrad/compiler/ir/facts.py`), also to those that follow from how a
 value was made.
@@ -28,7 +28,7 @@ from symgrad.ops.assumptions import normal_words
 from symgrad.ops.promotion import kind
 
 a, b, v, x = map(variable, ("a", "b", "v", "x"))
-axis, check, i, j, k, keepdims = map(variable, ("axis", "check", "i", "j", "k", "keepdims"))
+axis, check, i, j, k, keepdims, shape = map(variable, ("axis", "check", "i", "j", "k", "keepdims", "shape"))
 
 
 def drop_assumptions(graph: Graph) -> Graph:
@@ -36,7 +36,7 @@ def drop_assumptions(graph: Graph) -> Graph:
     return rewrite(graph, lambda v, args: args[0] if v.op == "assume" else None)
 
 
-def assumed_values(graph: Graph) -> dict[Value, tuple[str, ...]]:
+def words_by_value(graph: Graph) -> dict[Value, tuple[str, ...]]:
     """Return the values of which something is assumed, also inside of loops and branches, with the words."""
     found: dict[Value, set[str]] = {}
     for v in walk(graph) if "assume" in graph.ops else ():
@@ -111,14 +111,8 @@ def _whole(name: str, pattern: Any, result: Any = x) -> Rule:
 assumed_elements = Table(
     "assumed_elements",
     _positive("abs_of_positive", P.abs(x), x),
-    _positive("sign_of_positive", P.sign(x), 1),
-    _positive("sgn_of_positive", P.sgn(x), 1),
     _positive("relu_of_positive", P.relu(x), x),
     _positive("maximum_of_positive", P.maximum(x, 0), x),
-    _positive("greater_of_positive", P.gt(x, 0), True, differentiable=False),
-    _positive("greater_equal_of_positive", P.ge(x, 0), True, differentiable=False),
-    _positive("less_of_positive", P.lt(x, 0), False, differentiable=False),
-    _positive("less_equal_of_positive", P.le(x, 0), False, differentiable=False),
     _positive(
         "log_of_product", P.log(x), _sum_of_logs, _is_positive_product, text="the sum of the logarithms of positive factors",
         example={"x": lambda xp: _example(xp) * xp.sqrt(_example(xp))},
@@ -146,6 +140,15 @@ def _is_dot_with_symmetric(m: Any) -> bool:
     """True for (A b)' v, which reads better as v'A b."""
     of_symmetric = m.v.op == "matmul" and "symmetric" in facts(m.v.args[0])
     return bool(m.a.ndim == 2 and m.b.ndim == m.v.ndim == 1 and "symmetric" in facts(m.a) and not of_symmetric)
+
+
+def _is_symmetric_column(m: Any) -> bool:
+    """True for the product of a symmetric matrix and a vector that is given as a column: a gradient has them, where values have vectors."""
+    return bool(m.a.ndim == 2 and m.v.ndim == 1 and m.shape == (m.v.size, 1) and "symmetric" in facts(m.a))
+
+
+def _is_symmetric_row(m: Any) -> bool:
+    return bool(m.a.ndim == 2 and m.v.ndim == 1 and m.shape == (1, m.v.size) and "symmetric" in facts(m.a))
 
 
 def _are_sizes_equal(a: Value, b: Value) -> bool:
@@ -249,11 +252,6 @@ def _diagonal_product(xp: Any, m: Any) -> Value:
     return m.a * (d if m.a.ndim == 1 else xp.reshape(d, shape=(*d.shape[:-1], 1, d.shape[-1])))  # type: ignore[no-any-return]
 
 
-def _diagonal_solution(xp: Any, m: Any) -> Value:
-    d = _vector(m.a)
-    return m.b / (d if m.b.ndim == 1 else _column(d))  # type: ignore[no-any-return]
-
-
 def _product_of_diagonal(xp: Any, m: Any) -> Value:
     d = xp.diagonal(m.x, offset=0, axis1=m.x.ndim - 2, axis2=m.x.ndim - 1)
     return xp.prod(d, axis=(d.ndim - 1,), keepdims=False)  # type: ignore[no-any-return]
@@ -275,8 +273,8 @@ def _matrices(name: str, pattern: Any, result: Any, when: Any, text: str = "", *
 
 
 sign, _ = P.slogdet(x)
-assumed_matrices = Table(
-    "assumed_matrices",
+assumed_values = Table(
+    "assumed_values",
     _matrices("symmetric_transpose", P.transpose(x, dim0=i, dim1=j), x, lambda m: _swaps_last(m) and "symmetric" in facts(m.x)),
     _matrices(
         "orthogonal_product", P.matmul(a, b), _without_pairs, lambda m: _remaining(m) is not None, "the product without Q'Q, Q orthogonal",
@@ -291,20 +289,35 @@ assumed_matrices = Table(
         "diagonal_inverse", P.inv(x, check=check), lambda xp, m: _embedded(xp, 1 / _vector(m.x)), _has("diagonal"),
         "diag(1 / diagonal(x))",
     ),
-    _matrices("diagonal_solution", P.solve(a, b), _diagonal_solution, _has("diagonal", "a"), "b / diagonal(a)"),
+    _matrices("diagonal_solution", P.solve(a, b), lambda xp, m: m.b / _column(_vector(m.a)), _has("diagonal", "a"), "b / diagonal(a)"),
     _matrices("triangular_det", P.det(x), _product_of_diagonal, _has("triangular"), "prod(diagonal(x))"),
     _matrices("lower_triangle", P.tril(x, diagonal=k), x, lambda m: m.k >= 0 and "lower_triangular" in facts(m.x)),
     _matrices("upper_triangle", P.triu(x, diagonal=k), x, lambda m: m.k <= 0 and "upper_triangular" in facts(m.x)),
     _matrices("symmetric_vecmat", P.matmul(v, a), P.matmul(a, v), _is_vector_times_symmetric, v=(3,)),
     _matrices(
+        "symmetric_column", P.matmul(a, P.reshape(v, shape=shape)), lambda xp, m: _column(xp.matmul(m.a, m.v)), _is_symmetric_column,
+        "(a @ v) as a column", v=(3,), shape=(3, 1),
+    ),
+    _matrices(
+        "symmetric_row", P.matmul(P.reshape(v, shape=shape), a), lambda xp, m: xp.reshape(xp.matmul(m.a, m.v), shape=m.meta.shape),
+        _is_symmetric_row, "(a @ v) as a row", v=(3,), shape=(1, 3),
+    ),
+    _matrices(
         "symmetric_dot", P.matmul(P.matmul(a, b), v), P.matmul(v, P.matmul(a, b)), _is_dot_with_symmetric, a=_scaled_identity, b=(3,),
         v=(3,),
     ),
     _matrices("sign_of_definite", P.lt(sign, 0), False, _has("positive_definite")),
+    _positive("sign_of_positive", P.sign(x), 1, differentiable=False),
+    _positive("sgn_of_positive", P.sgn(x), 1, differentiable=False),
+    _positive("greater_of_positive", P.gt(x, 0), True, differentiable=False),
+    _positive("greater_equal_of_positive", P.ge(x, 0), True, differentiable=False),
+    _positive("less_of_positive", P.lt(x, 0), False, differentiable=False),
+    _positive("less_equal_of_positive", P.le(x, 0), False, differentiable=False),
     _whole("floor_of_integer", P.floor(x)),
     _whole("ceil_of_integer", P.ceil(x)),
     _whole("trunc_of_integer", P.trunc(x)),
     _whole("round_of_integer", P.round(x)),
     normal=False,
 )  # fmt: skip
-"""Equations that hold for the values only, not for their derivatives: nothing may be differentiated after them."""
+"""Equations that hold for values only, not for their derivatives, or after which a result depends on fewer arguments: nothing may be
+differentiated after them."""

@@ -23,7 +23,7 @@ from typing import Any
 from symgrad.compiler.ir.graph import Graph
 from symgrad.compiler.ir.rule import Rule
 from symgrad.compiler.ir.verify import verify
-from symgrad.compiler.rewrite.assumptions import assumed_elements, assumed_matrices, drop_assumptions
+from symgrad.compiler.rewrite.assumptions import assumed_elements, assumed_values, drop_assumptions
 from symgrad.compiler.rewrite.decompose import decompose, decompose_without_lowering
 from symgrad.compiler.rewrite.domain import within_domain
 from symgrad.compiler.rewrite.kernel import drop_stop_gradients, matvec_without_transpose
@@ -146,7 +146,7 @@ ACCURATE = Pass("accurate", accurate)
 MASKS = Pass("masks", finite_behind_masks)
 _ASSUME = frozenset(("assume",))
 ASSUMED_ELEMENTS = Pass("assumed_elements", assumed_elements, ops=_ASSUME)
-ASSUMED_MATRICES = Pass("assumed_matrices", assumed_matrices, ops=_ASSUME)
+ASSUMED_VALUES = Pass("assumed_values", assumed_values, ops=_ASSUME)
 DROP_ASSUMPTIONS = Pass("drop_assumptions", drop_assumptions, ops=_ASSUME)
 STOP_GRADIENTS = Pass("stop_gradients", drop_stop_gradients)
 DECOMPOSE = Pass("decompose", decompose)
@@ -159,7 +159,7 @@ SOLVE = Pass(
 SOLVE_STRUCTURED = Pass(
     "solve_structured", "symgrad.compiler.algebra.solve:solve_structured", "systems of triangular and definite matrices as such", _ASSUME
 )
-OF_ASSUMPTIONS = frozenset((ASSUMED_ELEMENTS.name, ASSUMED_MATRICES.name, DROP_ASSUMPTIONS.name, SOLVE_STRUCTURED.name))
+OF_ASSUMPTIONS = frozenset((ASSUMED_ELEMENTS.name, ASSUMED_VALUES.name, DROP_ASSUMPTIONS.name, SOLVE_STRUCTURED.name))
 """The names of the passes that change only graphs with an `assume`."""
 FOLD_CONSTANTS = Pass("fold_constants", fold_constants)
 
@@ -178,7 +178,7 @@ DERIVED_FORMULA = Stage("derivative", (STABLE, MASKS), WITHOUT_NAME)
 """Derivatives of the program of a formula."""
 FORMULA = Stage(
     "formula",
-    (Pass("short", short), Pass("choices", choices), ACCURATE, ASSUMED_ELEMENTS, ASSUMED_MATRICES, CONTRACT, Pass("domain", within_domain),
+    (Pass("short", short), Pass("choices", choices), ACCURATE, ASSUMED_ELEMENTS, ASSUMED_VALUES, CONTRACT, Pass("domain", within_domain),
      DROP_ASSUMPTIONS, DECOMPOSE),
     ("sign_of_definite",),
 )  # fmt: skip
@@ -188,7 +188,7 @@ XLA = Stage("xla", (
     STOP_GRADIENTS,
     MERGE_LOOPS,
     ASSUMED_ELEMENTS,
-    ASSUMED_MATRICES,
+    ASSUMED_VALUES,
     CONTRACT,
     SOLVE,
     DROP_ASSUMPTIONS,
@@ -205,7 +205,7 @@ NUMPY = Stage("numpy", (
     ACCURATE,
     MERGE_LOOPS,
     ASSUMED_ELEMENTS,
-    ASSUMED_MATRICES,
+    ASSUMED_VALUES,
     CONTRACT,
     SOLVE_STRUCTURED,
     DROP_ASSUMPTIONS,

@@ -189,7 +189,7 @@ def _definite(a: Any) -> Any:
     return (a @ a.swapaxes(-1, -2) + np.eye(a.shape[-1])).astype(a.dtype)
 
 
-def _inside(source: Any, arrays: list[Any], symmetric: bool, assumed: Container[int]) -> list[Any]:
+def _inside(source: Any, arrays: list[Any], symmetric: bool, assumed: Container[int] = ()) -> list[Any]:
     """Return arguments in the domain of the function: unchanged, else with symmetric, else with positive definite square matrices. Those in
     `assumed` stay what they are."""
     free = [i < source.arguments and i not in assumed and _is_square(a) for i, a in enumerate(arrays)]

@@ -19,7 +19,7 @@ from symgrad.compiler.inputs.requires_grad import trace_for_derivatives
 from symgrad.compiler.inputs.signature import Call, Signature, array_of, is_data, native_number, storage_or_spec
 from symgrad.compiler.inputs.wrt import WrtSelection, select_wrt
 from symgrad.compiler.ir.graph import Graph, Value, type_text
-from symgrad.compiler.rewrite.assumptions import assumed_matrices, assumed_values
+from symgrad.compiler.rewrite.assumptions import assumed_values, words_by_value
 from symgrad.compiler.rewrite.domain import domain
 from symgrad.compiler.rewrite.pipeline import DERIVED_FORMULA, FORMULA, UNROLLED, Off
 from symgrad.compiler.rewrite.side_conditions import without_conventions
@@ -177,13 +177,13 @@ def derived(
 
 def _with_assumptions(program: FormulaProgram, given: Graph, whole: Graph, off: Off) -> FormulaProgram:
     """Return the program with what is assumed in the graph of the function."""
-    assumed = assumed_values(given)
+    assumed = words_by_value(given)
     if not assumed:
         return program
     names = dict(zip(given.inputs, given.labels, strict=True))
     places = {x: i for i, x in enumerate(given.inputs)}
     shown = tuple((places[x] if x in places else expression_text(x, (), names), words) for x, words in assumed.items())
-    return replace(program, assumed=shown, differentiable=FORMULA.run(whole, (*off, assumed_matrices.name)))
+    return replace(program, assumed=shown, differentiable=FORMULA.run(whole, (*off, assumed_values.name)))
 
 
 def _data(

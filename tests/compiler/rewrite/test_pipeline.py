@@ -27,12 +27,12 @@ from symgrad.ops.table import TABLE
 X = input_value(0, (3,), np.float64)
 SOFTPLUS = Graph([X], [xp.log(1 + xp.exp(X))])
 ORDER = {
-    "formula": "unroll stable assumed_elements masks | stable masks | short choices accurate assumed_elements assumed_matrices contract"
+    "formula": "unroll stable assumed_elements masks | stable masks | short choices accurate assumed_elements assumed_values contract"
     " domain drop_assumptions decompose",
-    "xla": "stable assumed_elements masks | stable masks | accurate stop_gradients merge_loops assumed_elements assumed_matrices contract"
+    "xla": "stable assumed_elements masks | stable masks | accurate stop_gradients merge_loops assumed_elements assumed_values contract"
     " solve drop_assumptions widen_half legalize_small_reductions decompose_without_lowering matvec fold_constants legalize_dtypes"
     " check_lowering roll",
-    "numpy": "stable assumed_elements masks | stable masks | accurate merge_loops assumed_elements assumed_matrices contract"
+    "numpy": "stable assumed_elements masks | stable masks | accurate merge_loops assumed_elements assumed_values contract"
     " solve_structured drop_assumptions legalize drop_kept_dimensions fold_constants",
 }
 

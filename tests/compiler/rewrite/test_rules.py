@@ -18,7 +18,7 @@ from symgrad.compiler.ir.interpret import evaluate
 from symgrad.compiler.ir.pattern import P, constant, variable
 from symgrad.compiler.ir.rule import Rule
 from symgrad.compiler.ir.verify import verify
-from symgrad.compiler.rewrite.assumptions import assumed_elements, assumed_matrices
+from symgrad.compiler.rewrite.assumptions import assumed_elements, assumed_values
 from symgrad.compiler.rewrite.domain import within_domain
 from symgrad.compiler.rewrite.kernel import drop_stop_gradients, matvec_without_transpose
 from symgrad.compiler.rewrite.masks import finite_behind_masks
@@ -28,7 +28,7 @@ from symgrad.compiler.rewrite.table import Table
 
 TABLES = (
     stabilise, accurate, finite_behind_masks, drop_stop_gradients, matvec_without_transpose, within_domain, assumed_elements,
-    assumed_matrices, short, choices,
+    assumed_values, short, choices,
 )  # fmt: skip
 RULES = {rule.name: (rule, table.index.normal) for table in TABLES for rule in table} | {rule.name: (rule, False) for rule in fold.RULES}
 a, c, x, y = variable("a"), constant("c"), variable("x"), variable("y")

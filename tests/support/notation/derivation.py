@@ -20,7 +20,7 @@ class Printed:
     """The formulas of a text: the value first, then the derivatives, and the names below them."""
 
     def __init__(self, text: str, names: tuple[str, ...]) -> None:
-        lines = [line for line in text.splitlines() if not line.startswith(("(", "for ", "with "))]
+        lines = [line for line in text.splitlines() if not line.startswith(("(", "assuming ", "for ", "with "))]
         split = lines.index("where") if "where" in lines else len(lines)
         self.names = names
         self.ends = [self.line(line) for line in lines[:split]]
