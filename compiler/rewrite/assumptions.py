@@ -93,9 +93,9 @@ def _sum_of_logs(xp: Any, m: Any) -> Value:
     return total if term.coefficient == 1 else total + xp.log(literal(term.coefficient, m.meta.dtype))
 
 
-def _example(xp: Any) -> Value:
+def _example(xp: Any) -> Any:
     """Return three numbers that are known to be positive."""
-    return xp.exp(xp.expand(literal(0.5, np.float64), shape=(3,)))  # type: ignore[no-any-return]
+    return xp.exp(xp.expand(literal(0.5, np.float64), shape=(3,)))
 
 
 def _positive(name: str, pattern: Any, result: Any, when: Any = None, **columns: Any) -> Rule:
@@ -187,12 +187,12 @@ def _remaining(m: Any) -> list[tuple[Value, bool]] | None:
     return left if len(left) < len(given) else None
 
 
-def _without_pairs(xp: Any, m: Any) -> Value:
+def _without_pairs(xp: Any, m: Any) -> Any:
     left = _remaining(m)
     if left:
         return _product(xp, [_transpose(f) if transposed else f for f, transposed in left])
     n = m.meta.shape[-1]
-    return xp.expand(xp.eye(rows=n, columns=n, dtype=m.meta.dtype), shape=m.meta.shape)  # type: ignore[no-any-return]
+    return xp.expand(xp.eye(rows=n, columns=n, dtype=m.meta.dtype), shape=m.meta.shape)
 
 
 def _product(xp: Any, factors: list[Value]) -> Value:
@@ -212,10 +212,10 @@ def _transpose(x: Value) -> Value:
     return build.transpose(x, dim0=x.ndim - 2, dim1=x.ndim - 1)
 
 
-def _vector(x: Value) -> Value:
+def _vector(x: Value) -> Any:
     """Return the diagonal of a diagonal matrix."""
     if x.op == "diag_embed" and not x.attrs["offset"] and {x.attrs["axis1"], x.attrs["axis2"]} == {x.ndim - 2, x.ndim - 1}:
-        return x.args[0]  # type: ignore[no-any-return]
+        return x.args[0]
     if transposes(x):
         return _vector(x.args[0])
     if x.op == "neg":
@@ -226,8 +226,8 @@ def _vector(x: Value) -> Value:
     return build.diagonal(x, offset=0, axis1=x.ndim - 2, axis2=x.ndim - 1)
 
 
-def _embedded(xp: Any, d: Value) -> Value:
-    return xp.diag_embed(d, shape=(*d.shape, d.shape[-1]), offset=0, axis1=d.ndim - 1, axis2=d.ndim)  # type: ignore[no-any-return]
+def _embedded(xp: Any, d: Value) -> Any:
+    return xp.diag_embed(d, shape=(*d.shape, d.shape[-1]), offset=0, axis1=d.ndim - 1, axis2=d.ndim)
 
 
 def _column(d: Value) -> Value:
@@ -238,31 +238,31 @@ def _has_diagonal_factor(m: Any) -> bool:
     return "diagonal" in facts(m.a) or "diagonal" in facts(m.b)
 
 
-def _diagonal_product(xp: Any, m: Any) -> Value:
+def _diagonal_product(xp: Any, m: Any) -> Any:
     """Return a product with a diagonal matrix: the other factor with its rows, or its columns, scaled."""
     for one, other in ((m.a, m.b), (m.b, m.a)):
         if "identity" in facts(one) and other.shape == m.meta.shape:
-            return other  # type: ignore[no-any-return]
+            return other
     left, right = ("diagonal" in facts(x) for x in (m.a, m.b))
     if left and right:
         return _embedded(xp, _vector(m.a) * _vector(m.b))
     if left:
-        return (_vector(m.a) if m.b.ndim == 1 else _column(_vector(m.a))) * m.b  # type: ignore[no-any-return]
+        return (_vector(m.a) if m.b.ndim == 1 else _column(_vector(m.a))) * m.b
     d = _vector(m.b)
-    return m.a * (d if m.a.ndim == 1 else xp.reshape(d, shape=(*d.shape[:-1], 1, d.shape[-1])))  # type: ignore[no-any-return]
+    return m.a * (d if m.a.ndim == 1 else xp.reshape(d, shape=(*d.shape[:-1], 1, d.shape[-1])))
 
 
-def _product_of_diagonal(xp: Any, m: Any) -> Value:
+def _product_of_diagonal(xp: Any, m: Any) -> Any:
     d = xp.diagonal(m.x, offset=0, axis1=m.x.ndim - 2, axis2=m.x.ndim - 1)
-    return xp.prod(d, axis=(d.ndim - 1,), keepdims=False)  # type: ignore[no-any-return]
+    return xp.prod(d, axis=(d.ndim - 1,), keepdims=False)
 
 
-def _identity(xp: Any) -> Value:
-    return xp.eye(rows=3, columns=3, dtype=np.dtype(np.float64))  # type: ignore[no-any-return]
+def _identity(xp: Any) -> Any:
+    return xp.eye(rows=3, columns=3, dtype=np.dtype(np.float64))
 
 
-def _scaled_identity(xp: Any) -> Value:
-    return 2 * _identity(xp)  # type: ignore[return-value]
+def _scaled_identity(xp: Any) -> Any:
+    return 2 * _identity(xp)
 
 
 _SQUARE = {"x": _identity, "a": _identity, "b": (3, 2), "i": 0, "j": 1, "k": 0, "check": True}

@@ -64,5 +64,6 @@ def _orthogonal(x: Array, words: Sequence[str]) -> Array:
         return np.where(x < 0, -identity, identity) * identity
     if "symmetric" in words:  # a reflection
         v = x[..., :1]
-        return identity - 2 * v @ np.swapaxes(v, -1, -2) / (np.swapaxes(v, -1, -2) @ v)  # type: ignore[no-any-return]
+        reflection: Array = identity - 2 * v @ np.swapaxes(v, -1, -2) / (np.swapaxes(v, -1, -2) @ v)
+        return reflection
     return np.linalg.qr(x)[0]
