@@ -21,7 +21,7 @@ import numpy as np
 from symgrad import dtypes
 from symgrad.compiler.guards.alias import aliased_pairs
 from symgrad.compiler.inputs.explain import explain_missing, jax_refusal
-from symgrad.compiler.inputs.spec import Spec as Spec, words_of
+from symgrad.compiler.inputs.spec import Spec as Spec
 from symgrad.compiler.inputs.wrt import NamedArgument, named_arguments
 from symgrad.compiler.trace.tracer import user_line
 from symgrad.device_tensor import is_donated, storage_of
@@ -29,7 +29,7 @@ from symgrad.errors import TraceError, describe
 from symgrad.from_data import tensor
 from symgrad.functional.assumptions import assume
 from symgrad.mode import local
-from symgrad.ops.assumptions import checked
+from symgrad.ops.assumptions import checking
 from symgrad.ops.foreign import elementwise_array, native, sympy_array
 from symgrad.ops.promotion import default_float
 from symgrad.pytree import LEAF, flatten, paths, static_values, structure_key, unflatten
@@ -142,14 +142,23 @@ class Call:
 
     def without_values(self) -> Call:
         """This call with specs in place of the leaves, so that it keeps no data alive."""
+        types = map(storage_or_spec, self.leaves)
         return replace(
-            self, leaves=tuple([Spec(storage_or_spec(x).shape, storage_or_spec(x).dtype, words_of(x)) for x in self.leaves]),
+            self, leaves=tuple([x if x.__class__ is Spec else Spec(m.shape, m.dtype) for x, m in zip(self.leaves, types, strict=True)]),
             mode_override=self.autograd_mode(), given=((), {})
         )
 
     def without_words(self) -> Call:
         """This call with specs of which nothing is assumed: its key is that of a call with tensors."""
-        return replace(self, leaves=tuple([Spec(x.shape, x.dtype) if words_of(x) else x for x in self.leaves]))
+        return replace(self, leaves=tuple([Spec(x.shape, x.dtype) if isinstance(x, Spec) and x.words else x for x in self.leaves]))
+
+
+def _assumed(tensors: Sequence[Tensor], words: Iterable[tuple[int, tuple[str, ...]]]) -> list[Tensor]:
+    """Return the tensors with what specs say of them."""
+    found = list(tensors)
+    for i, known in words:
+        found[i] = assume(found[i], *known)
+    return found
 
 
 _MAX_KEPT_BYTES = 4096
@@ -300,18 +309,16 @@ class Signature:
         """A function of the leaves that calls the user's function with the arguments rebuilt from them. It raises TraceError if the user's
         function changes a container among its arguments: it gets copies, so the change would be lost."""
 
-        checks = self.options is not None and self.options.check_assumptions
-        assumed = [(i, words_of(x)) for i, x in enumerate(call.leaves) if words_of(x)]
+        function = self.function if self.options is None or not self.options.check_assumptions else checking(self.function)
+        assumed = [(i, x.words) for i, x in enumerate(call.leaves) if x.__class__ is Spec and x.words]
 
         def run(tensors: Sequence[Tensor]) -> Any:
-            tensors = list(tensors)
-            for i, words in assumed:
-                tensors[i] = assume(tensors[i], *words)
+            if assumed:
+                tensors = _assumed(tensors, assumed)
             given = unflatten(call.structure, tensors)
             bound = inspect.BoundArguments(self.signature, dict(given))
             try:
-                with checked(checks):
-                    result = self.function(*bound.args, **bound.kwargs)
+                result = function(*bound.args, **bound.kwargs)
             except AttributeError as error:
                 explain_missing(error, bound.arguments)
                 raise

@@ -19,15 +19,11 @@ class Spec:
         self.shape = _shape(shape)
         self.dtype = default_float() if dtype is None else dtypes.numpy_type(dtype)
         self.words = words
-        check_shape(self.shape, words, "spec")
+        if words:
+            check_shape(self.shape, words, "spec")
 
     def __repr__(self) -> str:
         return f"spec({self.shape}, dtype={self.dtype}{''.join(f', {word}=True' for word in self.words)})"
-
-
-def words_of(x: Any) -> tuple[str, ...]:
-    """Return what is assumed of an argument: the words of a spec."""
-    return x.words if isinstance(x, Spec) else ()
 
 
 def _shape(shape: Any) -> tuple[int, ...]:

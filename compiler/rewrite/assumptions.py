@@ -50,8 +50,6 @@ def words_by_value(graph: Graph) -> dict[Value, tuple[str, ...]]:
 
 def symmetric_inputs(graph: Graph) -> list[Value]:
     """Return the inputs that are symmetric wherever they are read."""
-    if "assume" not in graph.ops:
-        return []
     readers: dict[Value, list[Value]] = {}
     for v in graph.values:
         for x in v.args:

@@ -47,8 +47,7 @@ def domain(graph: Graph, off: Container[str] = ()) -> list[Value]:
     """Return the conditions under which the formula holds: det x > 0 for every logarithm of a determinant, unless it is known."""
     if _is_off(off):
         return []
-    unknown = (matrix for _, matrix in _choices(graph) if "positive_definite" not in facts(matrix))
-    positive = (xp.gt(xp.det(matrix), 0) for matrix in unknown)
+    positive = [xp.gt(xp.det(matrix), 0) for _, matrix in _choices(graph) if "positive_definite" not in facts(matrix)]
     return list(dict.fromkeys(v if not v.shape else xp.all(v, axis=tuple(range(v.ndim)), keepdims=False) for v in positive))
 
 

@@ -106,6 +106,9 @@ class Stage:
             if each.name in off:
                 runs.append(PassRun(self.name, each.name, off=True))
                 continue
+            if each.ops and each.ops.isdisjoint(graph.ops):
+                runs.append(PassRun(self.name, each.name))
+                continue
             hits: Hits = {}
             found = each.run(graph, off, hits)
             runs.append(PassRun(self.name, each.name, found is not graph and found != graph, tuple(hits.items())))

@@ -97,13 +97,13 @@ class Derivation:
     @property
     def conditions(self) -> tuple[Any, ...]:
         """The path conditions and the domain: the formulas are valid for arguments that satisfy them."""
-        return tuple(condition for condition in self._conditions if condition != sp.true)
+        return tuple([condition for condition in self._conditions if condition != sp.true])
 
     @property
     def _conditions(self) -> tuple[Any, ...]:
         """The conditions, also those that are known to hold."""
         asked = self.program.ends[1 + len(self._derivatives) :]
-        return tuple(condition_of(e.expression, outcome) for e, outcome in zip(asked, self._outcomes, strict=True))
+        return tuple([condition_of(e.expression, outcome) for e, outcome in zip(asked, self._outcomes, strict=True)])
 
     @property
     def _names(self) -> list[tuple[str, ...]]:

@@ -167,19 +167,18 @@ def derived(
         return lower(whole, plan.notation, directions_of, symmetric, plan.without)
 
     if stated.graph is whole:
-        return _with_assumptions(by_convention(), graph, whole, plan.without), found
-    asked = Graph(whole.inputs, (*stated.graph.outputs, *stated.said), whole.labels)
-    program = lower(asked, plan.notation, (*directions_of, *(() for _ in stated.said)), symmetric, plan.without)
-    unsaid = Graph(graph.inputs, stated.unsaid) if stated.unsaid else None
-    program = replace(program, side_conditions=len(stated.said), unsaid=unsaid, by_convention=by_convention)
-    return _with_assumptions(program, graph, whole, plan.without), found
+        program = by_convention()
+    else:
+        asked = Graph(whole.inputs, (*stated.graph.outputs, *stated.said), whole.labels)
+        program = lower(asked, plan.notation, (*directions_of, *(() for _ in stated.said)), symmetric, plan.without)
+        unsaid = Graph(graph.inputs, stated.unsaid) if stated.unsaid else None
+        program = replace(program, side_conditions=len(stated.said), unsaid=unsaid, by_convention=by_convention)
+    return program if "assume" not in whole.ops else _with_assumptions(program, graph, whole, plan.without), found
 
 
 def _with_assumptions(program: FormulaProgram, given: Graph, whole: Graph, off: Off) -> FormulaProgram:
     """Return the program with what is assumed in the graph of the function."""
     assumed = words_by_value(given)
-    if not assumed:
-        return program
     names = dict(zip(given.inputs, given.labels, strict=True))
     places = {x: i for i, x in enumerate(given.inputs)}
     shown = tuple((places[x] if x in places else expression_text(x, (), names), words) for x, words in assumed.items())

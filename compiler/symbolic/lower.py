@@ -34,7 +34,7 @@ def lower(
 
     `directions` holds a tuple of inputs for each output: such an output is a derivative, and gets the dimensions of its directions.
     """
-    known = () if "assumed_values" in off else symmetric_inputs(graph)
+    known = symmetric_inputs(graph) if "assume" in graph.ops and "assumed_values" not in off else ()
     job = LoweringRequest(FORMULA.run(graph, off), tuple(directions) or ((),) * len(graph.outputs), symmetric, frozenset(known))
     if notation != "auto":
         if notation not in _LOWERINGS:

@@ -117,6 +117,16 @@ def check(x: Array, words: Iterable[str], where: str | None = None) -> None:
             raise AssumptionError(f"{where or user_line()}: a tensor of shape {tuple(x.shape)} is assumed to be {text((word,))}: {problem}")
 
 
+def checking(function: Callable[..., Any]) -> Callable[..., Any]:
+    """Return a function during which `assume` checks."""
+
+    def run(*args: Any, **kwargs: Any) -> Any:
+        with checked():
+            return function(*args, **kwargs)
+
+    return run
+
+
 def _apart(difference: Array, scale: Array, tolerance: float, what: str) -> str | None:
     """Say how far elements are from what they must be, relative to the largest element of `scale`; None if that is within the tolerance.
     NaN is never within it."""
