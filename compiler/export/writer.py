@@ -21,6 +21,7 @@ from symgrad.compiler.export.stablehlo import platform, stablehlo
 from symgrad.compiler.inputs.names import tensor_names
 from symgrad.compiler.inputs.signature import Call, Signature
 from symgrad.compiler.ir.graph import Graph
+from symgrad.compiler.rewrite.assumptions import drop_assumptions
 from symgrad.compiler.rewrite.pipeline import DERIVED, Off
 from symgrad.compiler.runtime.program import Program
 from symgrad.compiler.symbolic.derivation import Derivation
@@ -65,7 +66,7 @@ def write(path: str | os.PathLike[str], name: str, program: Program, signature: 
     for what in description.programs():
         found = _program(what, graph, description, off)
         parts[f"{what}.mlir"] = stablehlo(found, what, off).encode()
-        parts[f"{what}.py"] = source(lowered(found, (*KERNEL_ONLY, *off)), what).encode()
+        parts[f"{what}.py"] = source(lowered(drop_assumptions(found), (*KERNEL_ONLY, *off)), what).encode()
     text, latex = _formulas(name, graph, signature, call, captured, off)
     parts |= {"formula.txt": text.encode(), "formula.tex": latex.encode(), "graph.txt": str(graph).encode()}
     parts |= {f"state/{i}": _bytes(t._array) for i, t in enumerate(captured)}

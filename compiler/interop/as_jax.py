@@ -26,6 +26,7 @@ from symgrad.compiler.inputs.signature import Signature, Spec
 from symgrad.compiler.interop.jax_pytree import ARRAYS, flatten
 from symgrad.compiler.ir.graph import Graph
 from symgrad.compiler.options import Options
+from symgrad.compiler.rewrite.assumptions import drop_assumptions
 from symgrad.compiler.rewrite.pipeline import DERIVED, TRACED, Off
 from symgrad.compiler.trace.trace import Trace, trace
 from symgrad.compiler.trace.tracer import user_line
@@ -163,7 +164,8 @@ class Differentiable:
     def __init__(self, graph: Graph, name: str, narrow: bool, off: Off = ()) -> None:
         self.graph, self.name, self.narrow, self.off = graph, name, narrow, off
         self.single = len(graph.outputs) == 1
-        self.plain = jax.jit(self._typed(function(lowered(graph, (*KERNEL_ONLY, *off)), "forward", narrow)), inline=True)
+        # JAX differentiates it when it nests forward mode, and what follows from assumptions holds for values only
+        self.plain = jax.jit(self._typed(function(lowered(drop_assumptions(graph), (*KERNEL_ONLY, *off)), "forward", narrow)), inline=True)
         self.floats = [i for i, v in enumerate(graph.outputs) if kind(v.dtype) in "fc"]
         self.wrt = tuple(i for i, x in enumerate(graph.inputs) if kind(x.dtype) in "fc")
 

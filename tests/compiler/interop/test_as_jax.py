@@ -271,3 +271,13 @@ def test_cotangents_of_complex_numbers_are_as_jax_has_them(mode, name):
         np.testing.assert_allclose(transform(around(ours))(x), transform(around(function))(x), rtol=1e-5, atol=1e-5)
     z, f = jnp.array([1 + 2j, 3 - 1j]), lambda f: lambda z: jnp.abs(f(jnp.real(z) if name == "real to complex" else z)).sum()
     np.testing.assert_allclose(jax.grad(f(ours))(z), jax.grad(f(function))(z), rtol=1e-5)
+
+
+@pytest.mark.parametrize("mode", FAST)
+def test_derivatives_of_every_order_lead_out_of_what_is_assumed(mode):
+    """JAX differentiates our tangents again: what follows from assumptions holds for values only."""
+    ours = sg.compile(lambda A, x: (sg.assume(A, "symmetric").T @ x).tanh().sum() + sg.assume(A, "orthogonal").inverse().sum()).as_jax(mode)
+    theirs = lambda A, x: jnp.tanh(A.T @ x).sum() + jnp.linalg.inv(A).sum()
+    A, x = jnp.array([[0.6, 0.8], [0.8, -0.6]]), jnp.array([0.3, -0.7])  # a reflection
+    for transform in (jax.grad, lambda f: jax.jacrev(jax.grad(f)), *([jax.hessian] if mode == "jvp" else [])):
+        check(transform, ours, (A, x), theirs)
