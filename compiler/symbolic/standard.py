@@ -46,6 +46,10 @@ class RowFunction(Printed, sp.Function):
     def eval(cls, *args: Any) -> Any:
         return None
 
+    @classmethod
+    def class_key(cls) -> tuple[int, int, str]:
+        return 4, 10_000, " ".join((cls.__name__, *map(repr, cls.attrs)))
+
     @property
     def meaning(self) -> Any:
         """The function written with SymPy's own."""
@@ -83,6 +87,18 @@ class RowFunction(Printed, sp.Function):
 
     def _eval_is_extended_real(self) -> Any:
         return True if all(a.is_extended_real for a in self.args) else None
+
+    @property
+    def _settings(self) -> list[str]:
+        return [] if self.usual else [f"{k}={x!r}" for k, x in self.attrs]
+
+    def _sympystr(self, printer: Any) -> str:
+        return f"{self.func.__name__}({', '.join([*map(printer._print, self.args), *self._settings])})"
+
+    def _latex(self, printer: Any, exp: Any = None) -> str:
+        name = "".join((self.func.__name__, *(f", {text}" for text in self._settings))).replace("_", r"\_")
+        power = "" if exp is None else f"^{{{exp}}}"
+        return rf"\operatorname{{{name}}}{power}{{\left({', '.join(map(printer._print, self.args))} \right)}}"
 
     def _code(self, printer: Any) -> str:
         stable = _STABLE.get(self.func.__name__)

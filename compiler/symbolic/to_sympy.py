@@ -16,6 +16,7 @@ from typing import Any
 
 import numpy as np
 import sympy as sp
+from sympy.core.function import AppliedUndef
 from sympy.functions.elementary.piecewise import ExprCondPair
 from sympy.logic.boolalg import BooleanFunction
 
@@ -261,6 +262,17 @@ class Application:
         return [(k, x) for k, x in self.attrs.items() if freeze(x)[0] == "tuple" or (self.row.name, k, x) not in _HIDDEN]
 
 
+def _class_key(cls: Any) -> tuple[int, int, str]:
+    """Return what SymPy sorts functions by: attributes after the name, or the order of terms would depend on the hash seed."""
+    kind, place, name = AppliedUndef.class_key.__func__(cls)
+    application = cls.application
+    shown = [f"{k}={x!r}" for k, x in application.attrs.items() if isinstance(x, (bool, int, float, str))]
+    return kind, place, " ".join((name, *shown, str(application.index)))
+
+
+_SORTED = classmethod(_class_key)
+
+
 def opaque(v: Value, args: Sequence[Any], index: int | None = None) -> Any:
     """Return a row as a SymPy function of its own name; `index` selects one of several outputs."""
     shapes = tuple(None if a is None else () if row_of(v).elementwise else a.shape for a in v.args)
@@ -270,7 +282,7 @@ def opaque(v: Value, args: Sequence[Any], index: int | None = None) -> Any:
     dtype = v.dtype if index is None else v.dtype[index]
     real = {} if dtype.kind == "c" else {"real": True}
     application = Application(row_of(v), key, shapes, dtypes, index, v.attrs, shape)
-    function = sp.Function(v.op, application=application, fdiff=_opaque_derivative, **real)
+    function = sp.Function(v.op, application=application, fdiff=_opaque_derivative, class_key=_SORTED, **real)
     result = function(*(a if isinstance(a, sp.Expr) else indicator(a) for a in args if a is not None))
     return sp.Ne(result, 0) if dtype.kind == "b" else result
 
