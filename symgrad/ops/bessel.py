@@ -30,7 +30,7 @@ def _kernel(name: str) -> Any:
 
     @through_float32
     def kernel(x, *, order):
-        return np.asarray(function(float(order), x), x.dtype)
+        return np.asarray(function(float(order), x), x.dtype) if math.isfinite(order) else np.full_like(x, np.nan)
 
     return kernel
 
@@ -49,7 +49,7 @@ def _neighbours(row: str, below: int, above: int) -> Any:
 
 
 def _checked(order: float) -> float:
-    if abs(order) > MAX_ORDER:
+    if math.isfinite(order) and abs(order) > MAX_ORDER:
         raise ValueError(f"the lowering to JAX has Bessel functions of orders up to {MAX_ORDER}, got {order}: use backend='numpy'")
     return float(order)
 
@@ -68,20 +68,23 @@ def _series(order: float, sign: int, terms: int) -> str:
 
 def _oscillating(part: str, order: float) -> str:
     """J or Y for x > 0, as part of exp(i(x - νπ/2 - π/2))/π ∫ 2 exp(-x sinh u tanh u) cosh(νu + iν gd(u)) (1 + i sech u) du."""
-    c = f"({45 + 4 * abs(order)!r} / x)"
-    end = "jnp.arcsinh(jnp.sqrt(c * (c + jnp.sqrt(c * c + 4)) / 2))"
+    end = "jnp.log1p(s + jnp.sqrt(1 + s * s) - 1)"  # asinh s
+    bound = "jnp.sqrt(c * (c + jnp.sqrt(c * c + 4)) / 2)"
+    sums = f"jnp.sum(w * (a - b / cosh), -1), jnp.sum(w * (b + a / cosh), -1), x - {(order + 1) * math.pi / 2!r}"
+    turned = f"(lambda p, q, z: {'p * jnp.cos(z) - q * jnp.sin(z)' if part == 'real' else 'p * jnp.sin(z) + q * jnp.cos(z)'})({sums})"
+    weight = "jnp.where(k == 0, 0.5, 1) * jnp.exp(-x[..., None] * sinh * sinh / cosh) * (h[..., None] / jnp.pi)"
+    parts = "(r + 1 / r) * jnp.cos(turn), (r - 1 / r) * jnp.sin(turn)"
+    inner = f"(lambda cosh, sinh: (lambda r, turn: (lambda w, a, b: {turned})({weight}, {parts}))"
+    inner += f"(e ** {order!r}, {order!r} * jnp.arctan(sinh)))((e + 1 / e) / 2, (e - 1 / e) / 2)"
     nodes = f"jnp.arange({_NODES + 1}, dtype=x.dtype)"
-    weight = "jnp.where(k == 0, 0.5, 1) * 2 * jnp.exp(-x[..., None] * jnp.sinh(u) * jnp.tanh(u)) * (h[..., None] / jnp.pi)"
-    a = f"jnp.cosh({order!r} * u) * jnp.cos({order!r} * jnp.arctan(jnp.sinh(u)))"
-    b = f"jnp.sinh({order!r} * u) * jnp.sin({order!r} * jnp.arctan(jnp.sinh(u)))"
-    turned = f"(lambda p, q, z: {'p * jnp.cos(z) - q * jnp.sin(z)' if part == 'real' else 'p * jnp.sin(z) + q * jnp.cos(z)'})"
-    sums = f"jnp.sum(w * (a - b / jnp.cosh(u)), -1), jnp.sum(w * (b + a / jnp.cosh(u)), -1), x - {(order + 1) * math.pi / 2!r}"
-    inner = f"(lambda w, a, b: {turned}({sums}))({weight}, {a}, {b})"
-    return f"(lambda c: (lambda h, k: (lambda u: {inner})(h[..., None] * k))({end} / {_NODES}, {nodes}))({c})"
+    stepped = f"(lambda h, k: (lambda e: {inner})(jnp.exp(h[..., None] * k)))({end} / {_NODES}, {nodes})"
+    return f"(lambda c: (lambda s: {stepped})({bound}))({45 + 4 * abs(order)!r} / x)"
 
 
 def _j_jax(x: str, *, order: float) -> str:
     order = _checked(order)
+    if not math.isfinite(order):
+        return f"({x} * jnp.nan)"
     near = 2 * math.sqrt(abs(order) + 1) + 1
     if order.is_integer() and order < 0:
         return f"({(-1) ** int(order)} * {_j_jax(x, order=-order)})"
@@ -93,6 +96,8 @@ def _j_jax(x: str, *, order: float) -> str:
 
 def _y_jax(x: str, *, order: float) -> str:
     order = _checked(order)
+    if not math.isfinite(order):
+        return f"({x} * jnp.nan)"
     if order < 0:  # a sum of both functions of the opposite order
         cos, sin = (round(f(-order * math.pi), 15) for f in (math.cos, math.sin))
         terms = [f"{c!r} * {f(x, order=-order)}" for c, f in ((cos, _y_jax), (sin, _j_jax)) if c]
@@ -103,6 +108,8 @@ def _y_jax(x: str, *, order: float) -> str:
 
 def _i_jax(x: str, *, order: float) -> str:
     order = _checked(order)
+    if not math.isfinite(order):
+        return f"({x} * jnp.nan)"
     if order.is_integer() and order < 0:
         return _i_jax(x, order=-order)
     coefficients = [1.0]
@@ -118,6 +125,8 @@ def _i_jax(x: str, *, order: float) -> str:
 
 def _k_jax(x: str, *, order: float) -> str:
     order = _checked(order)
+    if not math.isfinite(order):
+        return f"({x} * jnp.nan)"
     end, nodes = f"jnp.arccosh(1 + {45 + 4 * abs(order)!r} / x)", f"jnp.arange({_NODES + 1}, dtype=x.dtype)"
     terms = f"jnp.where(k == 0, 0.5, 1) * jnp.exp(-x[..., None] * 2 * jnp.sinh(t / 2) ** 2) * jnp.cosh({order!r} * t)"
     inner = f"(lambda h, k: (lambda t: h * jnp.exp(-x) * jnp.sum({terms}, -1))(h[..., None] * k))({end} / {_NODES}, {nodes})"

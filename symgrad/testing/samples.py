@@ -69,7 +69,7 @@ attributes("div_rounded", {"rounding_mode": "floor"}, {"rounding_mode": "trunc"}
 attributes("nan_to_num", {"nan": 0, "posinf": None, "neginf": None})
 attributes("polygamma", {"n": 1}, {"n": 2})
 for _name in ("bessel_j", "bessel_y", "bessel_i", "bessel_k"):
-    attributes(_name, {"order": 0}, {"order": 1}, {"order": 2.5})
+    attributes(_name, {"order": 0}, {"order": 2.5})
 attributes("lambertw", {"branch": 0}, {"branch": -1})
 attributes("riemann_zeta", {"order": 0}, {"order": 1})
 attributes("exprel", {"order": 0}, {"order": 1}, {"order": 2})
