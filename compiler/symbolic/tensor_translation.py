@@ -19,7 +19,7 @@ from sympy.matrices.expressions.matexpr import MatrixElement
 
 from symgrad import functional as F, linalg
 from symgrad.compiler.symbolic import standard
-from symgrad.compiler.symbolic.from_sympy import Translator, UnknownHead, known_functions
+from symgrad.compiler.symbolic.from_sympy import Translator, UnknownHead, derivative, known_functions
 from symgrad.compiler.symbolic.notations import index_algebra
 from symgrad.compiler.symbolic.safe_points import safe_point
 from symgrad.compiler.symbolic.tensor_numbers import NumbersStayPython, constant
@@ -163,7 +163,10 @@ class TensorTranslator(Translator):
     def derivative(self, e: Any) -> Any:
         if isinstance(e.expr, sp.zeta) and e.variables == (e.expr.args[0],) * e.derivative_count:
             return self.xp.riemann_zeta(self.value(e.expr.args[0]), order=int(e.derivative_count))
-        return self.value(self.carried_out(e))
+        body = e.expr
+        for s in e.variables:
+            body = derivative(body, s)
+        return self.value(body)
 
     def carried_out(self, e: Any) -> Any:
         found = e.doit()
@@ -213,9 +216,10 @@ class TensorTranslator(Translator):
     def bound(self, e: Any, end: Any) -> Any:
         if end.is_Integer or self.depends_on_indices_only(end):
             return self.places(end)
-        size = self.known.get(end)
-        if isinstance(size, int):
-            return size
+        if all(isinstance(self.known.get(s), int) for s in end.free_symbols):  # sizes of matrices
+            size = self.value(end)
+            if isinstance(size, int):
+                return size
         raise FormulaError(f"{e} cannot be computed: its range must be constant, such as (k, 1, 10); {end} is not")
 
     def position(self, e: Any, indices: Iterable[Any], shape: tuple[int, ...]) -> tuple[Any, ...]:
@@ -261,6 +265,8 @@ class TensorTranslator(Translator):
         return linalg.matrix_power(self.value(e.base), int(e.exp))
 
     def elements_power(self, e: Any) -> Any:
+        if isinstance(e.exp, sp.MatrixExpr):
+            return F.pow(self.value(e.base), self.value(e.exp))
         x = sp.Dummy("x")
         return self.inner({x: self.value(e.base)}, 2).value(x**e.exp)
 
@@ -301,7 +307,7 @@ class TensorTranslator(Translator):
 
 def unknown_head(e: Any) -> FormulaError:
     """Return the error for a SymPy class without a rule."""
-    known = ", ".join(sorted({c.__name__ for c in (*_RULES, *known_functions())} - {"Element", "Map"}, key=str.lower))
+    known = ", ".join(sorted({c.__name__ for c in (*_RULES, *known_functions())} - {"Element", "Map", "_CosineIntegral"}, key=str.lower))
     return FormulaError(
         f"{type(e).__name__} has no function on tensors, in {e}: rewrite it with those that there are, by .doit() or .rewrite(). "
         f"Known are {known}"
@@ -334,6 +340,10 @@ def _call(name: str) -> Callable[[TensorTranslator, Any], Any]:
     return lambda run, e: getattr(F, name)(*map(run.tensor, e.args))
 
 
+class _CosineIntegral(sp.Function):
+    """Ci of a real number: that of a negative one is complex, and the row returns its real part."""
+
+
 _E = sp.matrices.expressions
 _RULES: dict[Any, Callable[[TensorTranslator, Any], Any]] = {
     # scalars
@@ -355,11 +365,12 @@ _RULES: dict[Any, Callable[[TensorTranslator, Any], Any]] = {
     # special functions
     sp.besselj: lambda run, e: run.bessel("bessel_j", e), sp.bessely: lambda run, e: run.bessel("bessel_y", e),
     sp.besseli: lambda run, e: run.bessel("bessel_i", e), sp.besselk: lambda run, e: run.bessel("bessel_k", e),
-    sp.LambertW: TensorTranslator.lambertw, sp.zeta: TensorTranslator.zeta,
+    sp.Ci: _as(lambda x: sp.Piecewise((_CosineIntegral(x), x >= 0), (sp.nan, True))),
+    _CosineIntegral: lambda run, e: run.xp.cosine_integral(run.value(e.args[0])), sp.LambertW: TensorTranslator.lambertw, sp.zeta: TensorTranslator.zeta,
     sp.jn: _as(lambda n, x: sp.sqrt(sp.pi / (2 * x)) * sp.besselj(n + sp.Rational(1, 2), x)),
     sp.yn: _as(lambda n, x: sp.sqrt(sp.pi / (2 * x)) * sp.bessely(n + sp.Rational(1, 2), x)),
     sp.li: _as(lambda x: sp.Ei(sp.log(x))), sp.erf2: _as(lambda x, y: sp.erf(y) - sp.erf(x)),
-    sp.erfcinv: _by_adapter("erfcinv"),
+    sp.erfcinv: _by_adapter("erfcinv"), sp.loggamma: _by_adapter("loggamma"),
     sp.beta: _by_adapter("beta"), sp.binomial: _by_adapter("binom"), sp.factorial: _as(lambda n: sp.gamma(n + 1)),
     sp.RisingFactorial: _by_adapter("poch"), sp.FallingFactorial: _as(lambda x, n: sp.RisingFactorial(x - n + 1, n)),
     cfunctions.log1p: _call("log1p"), cfunctions.expm1: _call("expm1"), cfunctions.log2: _call("log2"), cfunctions.log10: _call("log10"),

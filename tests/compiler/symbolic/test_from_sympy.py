@@ -207,6 +207,7 @@ MATRICES = {
     "Kronecker": (sp.KroneckerProduct(A, B), np.kron), "blocks": (sp.BlockMatrix([[A, B], [B, A]]), lambda a, c: np.block([[a, c], [c, a]])),
     "slice": (A[1:, :2] * 2, lambda a, c: 2 * a[1:, :2]), "element": (A[0, 1] * B[2, 2], lambda a, c: a[0, 1] * c[2, 2]),
     "diagonal": (sp.DiagMatrix(sp.Matrix([A[0, 0], B[1, 1]])), lambda a, c: np.diag([a[0, 0], c[1, 1]])),
+    "powers": (sp.HadamardPower(A, B), lambda a, c: a**c), "row sums": (sp.Matrix([sp.Sum(A[i, k], (k, 0, 2)) for i in range(3)]), lambda a, c: a.sum(1)),
     "explicit": (sp.Matrix([[A[0, 0], 1], [Q(1, 3), B[0, 1]]]), lambda a, c: np.array([[a[0, 0], 1], [1 / 3, c[0, 1]]])),
     "array": (sp.Array([[A[0, 0], 2 * B[0, 1]]]), lambda a, c: np.array([[a[0, 0], 2 * c[0, 1]]])),
     "ones": (A * sp.OneMatrix(3, 3) + sp.ZeroMatrix(3, 3), lambda a, c: a @ np.ones((3, 3))),
@@ -282,6 +283,32 @@ def test_branch_cuts(head):
     real = sg.from_sympy(head(x), x)(double(-2.0, 0.25)).numpy()
     assert real.dtype == np.float64
     assert [np.isnan(v) for v in real] == [complex(head(sp.Float(p)).evalf()).imag != 0 for p in (-2.0, 0.25)]
+
+
+def test_real_tensors_have_nan_where_the_value_is_complex():
+    t = double(-0.5, 1.5)
+    for e in (sp.loggamma(x), sp.Ci(x), sp.besselj(Q(1, 2), x), sp.besselk(0, x), sp.LambertW(x - 1), sp.li(x), x**y):
+        got = sg.from_sympy(e, (x, y))(t, double(0.5)).numpy()
+        want = [exactly(e, x=sp.Float(v), y=0.5) for v in ("-0.5", "1.5")]
+        assert np.isnan(got[0]) == (abs(want[0].imag) > 1e-20)
+        np.testing.assert_allclose(got[1], want[1].real, rtol=1e-13)
+
+
+def test_derivatives_that_are_not_carried_out():
+    """At kinks they are those of the table: SymPy would write conditions on the imaginary part."""
+    f = sg.from_sympy(sp.Derivative(sp.Abs(x) * x**2, x) + sp.Derivative(sp.sin(x * y), x, y), (x, y))
+    a, c = -0.7, 0.4
+    assert f(double(a), double(c)).item() == pytest.approx(-3 * a**2 + np.cos(a * c) - a * c * np.sin(a * c))
+
+
+def test_sums_over_symbolic_sizes():
+    f = sg.from_sympy(sp.Sum(X[k, 0] * X[k, 1], (k, 0, n - 1)), X)
+    a = drawn((4, 2))
+    np.testing.assert_allclose(f(a).item(), (a.numpy()[:, 0] * a.numpy()[:, 1]).sum(), rtol=1e-14)
+
+
+def test_a_bound_index_may_have_the_name_of_a_parameter():
+    assert sg.from_sympy(sp.Sum(x**2, (x, 1, 3)) + 0 * k + sp.Sum(k * sp.Sum(k, (k, 0, 2)), (k, 0, 1)) + x, (x, k))(double(1.0), 7.0).item() == 18
 
 
 def test_conjugates():
