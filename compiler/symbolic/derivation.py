@@ -222,7 +222,9 @@ class Derivation:
 
     def _constants(self, show: Any) -> list[tuple[str, str]]:
         """Return labels and types of captured tensors: `c1` and `float64[3, 3]`."""
-        return [(show.label(self.graph.labels[i]), type_text(self.graph.inputs[i])) for i in self._source.constants]
+        used = set(self.graph.values)
+        shown = [i for i in self._source.constants if self.graph.inputs[i] in used]
+        return [(show.label(self.graph.labels[i]), type_text(self.graph.inputs[i])) for i in shown]
 
     def __str__(self) -> str:
         show = TextPrinter(self.program.labels, self.name)
@@ -237,7 +239,8 @@ class Derivation:
             lines.append(f"{head} = {show.line(line)}")
         lines += [f"assuming {'; '.join(self._assumed(show))}"] if self.program.assumed else []
         lines += ["for " + " and ".join(map(show.doprint, self.conditions))] if self.conditions else []
-        lines += [f"with {', '.join(f'{label}: {kind}' for label, kind in self._constants(show))}"] if self._source.constants else []
+        constants = self._constants(show)
+        lines += [f"with {', '.join(f'{label}: {kind}' for label, kind in constants)}"] if constants else []
         lines += ["where"] if self.program.lines else []
         lines += [f"    {show.doprint(line.name)} = {show.line(line)}" for line in self.program.lines]
         return "\n".join([*lines, *_legends(show.words)])

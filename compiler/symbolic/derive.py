@@ -24,6 +24,7 @@ from symgrad.compiler.rewrite.domain import domain
 from symgrad.compiler.rewrite.pipeline import DERIVED_FORMULA, FORMULA, UNROLLED, Off
 from symgrad.compiler.rewrite.side_conditions import without_conventions
 from symgrad.compiler.symbolic import FormulaProgram, lower
+from symgrad.compiler.symbolic.constants import with_constants
 from symgrad.compiler.symbolic.derivation import Derivation
 from symgrad.compiler.symbolic.from_tape import History, history
 from symgrad.compiler.symbolic.higher_order import derivatives_of
@@ -84,7 +85,7 @@ def of_call(signature: Signature, plan: DerivationRequest, args: tuple[Any, ...]
         raise TraceError(f"{user_line()}: derive needs a function with one result, this one returns {len(traced.graph.outputs)}")
     name = getattr(signature.function, "__name__", "f")
     with _with_user_line():
-        program, found = derived(traced.graph, wrt, plan, traced.path)
+        program, found = derived(with_constants(traced.graph, traced.captured), wrt, plan, traced.path)
     source = CallSource(signature, call, traced.captured, plan.wrt)
     single = isinstance(plan.wrt, (str, int))
     return Derivation(name if name.isidentifier() else "f", program, found, wrt, single, source, traced.path.expected_outcomes)

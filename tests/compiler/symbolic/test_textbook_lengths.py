@@ -10,7 +10,7 @@ from tests.support.textbook import KINDS
 from tests.support.textbook.measure import measure
 from tests.support.textbook.score import ALLOWED, equal, length
 
-FLOORS = {"scalar": 41, "matrix": 42, "Hessian": 28, "index": 28, "probability": 30}
+FLOORS = {"scalar": 41, "matrix": 42, "Hessian": 28, "index": 28, "probability": 31}
 """How many formulas of each kind are textbook-equal: these numbers may only rise."""
 
 
