@@ -6,15 +6,19 @@ states which; at the excluded ones it is computed with the convention. Choices o
 
 from __future__ import annotations
 
+from collections.abc import Callable, Container
 from dataclasses import dataclass
 from typing import Any
 
 from symgrad.compiler.ir.builder import xp
-from symgrad.compiler.ir.graph import INPUT, LITERAL, Graph, Value, toposort, walk
+from symgrad.compiler.ir.graph import INPUT, LITERAL, Graph, Value, walk
 from symgrad.compiler.rewrite.rewrite import rewrite
 
 _VANISHES_OFTEN = frozenset(("relu", "where", "clip", "maximum", "minimum", "amax", "amin", "sgn", "cast", "heaviside", "floor", "round"))
 """Rows whose value is 0 for many arguments: a formula for the others would not be the usual one."""
+
+_MOST = 8
+"""Largest number of conditions that a formula states; with more, it keeps its choices."""
 
 
 @dataclass(frozen=True)
@@ -34,8 +38,12 @@ def without_conventions(graph: Graph) -> Assumptions:
         return Assumptions(graph)
     own = {v.args[0] for v in walk(Graph(graph.inputs, graph.outputs[:1])) if v.op == "where"}
     asked = dict.fromkeys(v.args[0] for v in graph.values if v.op == "where" and v.args[0] not in own)
-    excluded = {c: zero for c in asked if (zero := _zero(c)) is not None and not _is_often(zero)}
-    thresholds = {c: c.args[0] for c in asked if _is_threshold(c, graph)}
+    often = _depending(graph, lambda v: v.op in _VANISHES_OFTEN)
+    excluded = {c: zero for c in asked if (zero := _zero(c)) is not None and zero not in often}
+    known = {(v.args[0], v.attrs["threshold"]) for v in graph.values if v.op == "softplus" and v.attrs["beta"] == 1}
+    thresholds = {c: c.args[0] for c in asked if _is_threshold(c, known)}
+    if len(excluded) > _MOST:
+        excluded = {}
     if not excluded and not thresholds:
         return Assumptions(graph)
 
@@ -47,7 +55,8 @@ def without_conventions(graph: Graph) -> Assumptions:
     outputs = rewrite(Graph(graph.inputs, (*graph.outputs, *excluded.values(), *thresholds)), change).outputs
     count = len(graph.outputs)
     zeros, above = outputs[count : count + len(excluded)], outputs[count + len(excluded) :]
-    said = dict.fromkeys(xp.ne(xp.reshape(zero, shape=()), 0) for zero in zeros if _varies(zero))
+    varying = _depending(Graph(graph.inputs, zeros), lambda v: v.op == INPUT) if zeros else set()
+    said = dict.fromkeys(xp.ne(xp.reshape(zero, shape=()), 0) for zero in zeros if zero in varying)
     unsaid = dict.fromkeys(xp.logical_not(xp.any(v, axis=tuple(range(v.ndim)), keepdims=False) if v.ndim else v) for v in above)
     return Assumptions(Graph(graph.inputs, outputs[:count], graph.labels), tuple(said), tuple(unsaid))
 
@@ -58,25 +67,25 @@ def _zero(condition: Value) -> Value | None:
         return next((zero for a in condition.args if (zero := _zero(a)) is not None), None)
     if condition.op != "eq" or not (_is_zero(condition.args[1]) or _is_zero(condition.args[0])):
         return None
-    zero: Value = condition.args[0 if _is_zero(condition.args[1]) else 1]
-    return zero if zero.size == 1 and not isinstance(zero.dtype, tuple) else None
+    tested: Value = condition.args[0 if _is_zero(condition.args[1]) else 1]
+    return tested if tested.size == 1 and not isinstance(tested.dtype, tuple) else None
 
 
 def _is_zero(v: Value) -> bool:
     return v.op == LITERAL and v.value == 0
 
 
-def _is_threshold(condition: Value, graph: Graph) -> bool:
+def _is_threshold(condition: Value, known: Container[tuple[Value, Any]]) -> bool:
     """True for x > 20 and x >= 20 if the graph has the softplus of x with this threshold."""
     if condition.op not in ("gt", "ge") or condition.args[1].op != LITERAL:
         return False
-    x, threshold = condition.args[0], condition.args[1].value
-    return any(v.op == "softplus" and v.args[0] is x and v.attrs["beta"] == 1 and v.attrs["threshold"] == threshold for v in graph.values)
+    return (condition.args[0], condition.args[1].value) in known
 
 
-def _varies(zero: Value) -> bool:
-    return any(v.op == INPUT for v in toposort((zero,)))
-
-
-def _is_often(zero: Value) -> bool:
-    return any(v.op in _VANISHES_OFTEN for v in toposort((zero,)))
+def _depending(graph: Graph, test: Callable[[Value], bool]) -> set[Value]:
+    """Return the values for which a test holds, and all that depend on them."""
+    found: set[Value] = set()
+    for v in graph.values:
+        if test(v) or any([a in found for a in v.args if a is not None]):
+            found.add(v)
+    return found

@@ -125,7 +125,7 @@ def lines(f, *shapes, **options):
         (
             lambda x, A: x @ A @ x,
             [(3,), (3, 3)],
-            ["f(x, A) = Σ_{i, j} x[i]*x[j]*A[i, j]", "∂f/∂x[i] = Σ_j x[j]*A[i, j] + Σ_j x[j]*A[j, i]"],
+            ["f(x, A) = Σ_{i, j} x[i]*x[j]*A[i, j]", "∂f/∂x[i] = Σ_j (A[i, j] + A[j, i])*x[j]"],
         ),
         (
             lambda x, y: (x.cumsum(1) * y).sum(),
