@@ -1,5 +1,6 @@
 """inv(A) b -> solve(A, b): linear systems by what is known of the matrix, with one LU decomposition for each matrix.
 
+    solve(D, b), D diagonal                         ->  b / diagonal(D)
     solve(L, b), L triangular                       ->  solve_triangular(L, b)
     solve(S, b), S positive definite                ->  solve_definite(S, b), by Cholesky
     solve(Q, b), inv(Q) b, Q orthogonal             ->  Q' b
@@ -181,8 +182,14 @@ def _triangular(upper: bool, matrix: Value, transposed: bool, b: Value) -> Value
     return xp.solve_triangular(m, b, upper=upper != transposed, unitriangular=False)
 
 
+def _diagonal(matrix: Value, transposed: bool, b: Value) -> Value:
+    diagonal = xp.diagonal(matrix, axis1=matrix.ndim - 2, axis2=matrix.ndim - 1, offset=0)
+    return b / xp.reshape(diagonal, shape=(*diagonal.shape, 1))
+
+
 _STRUCTURES: dict[str, Solution] = {
     "orthogonal": lambda m, transposed, b: xp.matmul(m if transposed else _transpose(m), b),
+    "diagonal": _diagonal,
     "lower_triangular": partial(_triangular, False),
     "upper_triangular": partial(_triangular, True),
     "positive_definite": lambda m, transposed, b: apply(SOLVE_DEFINITE, (m, b), {}),

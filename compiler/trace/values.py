@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
+import numpy as np
+
 from symgrad.compiler.guards.array_uses import operand_sites
 from symgrad.compiler.inputs.sources import CapturedInput, RngInput
 from symgrad.compiler.ir.builder import xp
@@ -104,6 +106,8 @@ class TracedValues(TraceState):
             value = literal(t._array.item(), t._array.dtype)
             self.bind(t, value)
             return value
+        if id(t._array) in self.constant_arrays and not t._requires_grad and self._bind_identity(t):
+            return self.storages[id(t._array)].current()
         self.captured.append(t)
         self.sources.append(CapturedInput(t))
         title = t.name or self.names.get(id(t)) or self.tensor_names.get(id(t))
@@ -112,8 +116,9 @@ class TracedValues(TraceState):
         return self.add_input(t, title or f"c{len(self.captured)}")
 
     def bind_constant(self, t: Tensor) -> None:
-        """Bind `t` to its present values: to a literal if all are the same number, else to an input that holds a copy."""
-        if self.bind_literal(t):
+        """Bind `t` to its present values: to a literal if all are the same number, to an identity matrix, else to an input that holds a
+        copy."""
+        if self.bind_literal(t) or self._bind_identity(t):
             return
         frozen = wrap(t._array.copy())
         self.add_input(t, "constant", own=True)
@@ -128,6 +133,18 @@ class TracedValues(TraceState):
         if first is None or not (array == first).all():
             return False
         self.bind(t, xp.expand(literal(first, array.dtype), shape=array.shape))
+        return True
+
+    def _bind_identity(self, t: Tensor) -> bool:
+        """Bind `t` to a row `eye` if it is an identity matrix, bit by bit, and return whether it is: `X.T @ X + lam * eye(n)` is known to be
+        positive definite, and `eye(n) @ X` to be X."""
+        array = t._array
+        if array.ndim != 2 or not array.size or array.dtype.kind not in "bifc" or np.count_nonzero(array) != min(array.shape):
+            return False
+        rows, columns = array.shape
+        if array.tobytes() != np.eye(rows, columns, dtype=array.dtype).tobytes():
+            return False
+        self.bind(t, xp.eye(rows=rows, columns=columns, dtype=array.dtype))
         return True
 
     def unique_label(self, title: str) -> str:

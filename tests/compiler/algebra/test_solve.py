@@ -103,6 +103,10 @@ STRUCTURES = {
     "orthogonal": (lambda A, B, x: inv(sg.linalg.qr(A)[0]) @ x, "matmul"),
     "transposed orthogonal": (lambda A, B, x: sg.linalg.solve(sg.linalg.qr(A)[0].mT, B), "matmul"),
     "definite": (lambda A, B, x: sg.linalg.solve(A.mT @ A + sg.diag(x.exp()), B), "solve_definite"),
+    "ridge": (lambda A, B, x: sg.linalg.solve(A.mT @ A + 0.1 * sg.eye(4, dtype=A.dtype), B), "solve_definite"),
+    "scaled ridge": (lambda A, B, x: sg.linalg.solve(A.mT @ A + x[0].exp() * sg.eye(4, dtype=A.dtype), B), "solve_definite"),
+    "diagonal": (lambda A, B, x: B.mT @ inv(sg.diag(x)), "div"),
+    "identity": (lambda A, B, x: sg.linalg.solve(3 * sg.eye(4, dtype=A.dtype), B), "div"),
     "inverse of definite": (lambda A, B, x: x @ inv(A.mT @ A + sg.diag(x.exp())), "solve_definite"),
 }
 
@@ -113,6 +117,7 @@ def test_what_is_known_of_a_matrix_is_used(name):
     found = solved(function, arrays())
     assert count(found, "inv", "solve", "lu_factor") == (0, 0, 0)
     assert row in found.ops
+    assert "solve_triangular" not in found.ops or row == "solve_triangular"
 
 
 ON_XLA = {**{name: f for name, (f, _) in CASES.items() if name != "its own square"}, **{name: f for name, (f, _) in STRUCTURES.items()}}

@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 import symgrad as sg
+from symgrad.compiler.trace.trace import trace
 from symgrad.errors import TraceError
 
 nn = sg.nn
@@ -84,3 +85,30 @@ def test_a_mask_of_bytes_decides_the_size():
 def test_what_no_program_follows_is_refused_by_name(function, words):
     with pytest.raises(TraceError, match=rf"test_tensor_construction\.py:\d+: {words}.* takes a value out of the graph"):
         sg.compile(function)(sg.ones(3))
+
+
+@pytest.mark.parametrize("dtype", [sg.float64, sg.float32, sg.complex64, sg.int64, sg.bool])
+def test_an_identity_matrix_is_no_input(dtype):
+    graph = trace(lambda given: sg.eye(3, 4, dtype=dtype) * given[0], [np.full((), 2.0)], ["x"]).graph
+    assert (len(graph.inputs), "eye" in graph.ops) == (1, True)
+    for other in (-np.eye(3), 2 * np.eye(3), np.eye(3) + np.eye(3, k=1), np.eye(3)[[1, 0, 2]], np.eye(0, 3)):
+        graph = trace(lambda given, other=other: sg.tensor(other) * given[0], [np.full((), 2.0)], ["x"]).graph
+        assert (len(graph.inputs), "eye" in graph.ops) == (2, False)
+
+
+@pytest.mark.parametrize("backend", ["xla", "numpy"])
+def test_an_identity_matrix_that_is_written_to(backend):
+    def rotation(angle):
+        made = sg.eye(3, dtype=sg.float64)
+        made[0, 0] = angle.cos()
+        made[1:, 1].mul_(angle)
+        return made, sg.eye(3, dtype=sg.float64)
+
+    fast = sg.compile(rotation, backend=backend)
+    for angle in (0.5, 2.0):
+        for found, expected in zip(fast(sg.tensor(angle)), rotation(sg.tensor(angle)), strict=True):
+            np.testing.assert_allclose(found.numpy(), expected.numpy(), rtol=1e-6)
+    a = sg.tensor([[1.0, 2.0, 0.0], [3.0, 4.0, 1.0], [0.0, 1.0, 5.0]], dtype=sg.float64)
+    fast = sg.compile(lambda a: ((a + 2 * sg.eye(3, dtype=sg.float64)) ** 2).sum(), backend=backend)
+    fast(a)
+    assert "2 I" in str(fast.formula()).replace("·", " ")
