@@ -7,6 +7,7 @@
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Callable
 from typing import Any
 
@@ -59,7 +60,15 @@ def _csr(block: SparseBlock) -> Callable[[Any], Any]:
     starts = np.zeros(block.shape[0] + 1, dtype)
     np.cumsum(np.bincount(block.rows, minlength=block.shape[0]), out=starts[1:])
     values = _Values(block, order)
-    return lambda vector: csr_array((values(vector), indices.copy(), starts.copy()), shape=block.shape)
+    pattern = csr_array((values.template, indices, starts), shape=block.shape)
+    pattern.has_canonical_format = pattern.has_sorted_indices = True
+
+    def matrix(vector: Any) -> Any:
+        found = _with_values(pattern, values(vector))
+        found.indices, found.indptr = indices.copy(), starts.copy()
+        return found
+
+    return matrix
 
 
 def _coo(block: SparseBlock) -> Callable[[Any], Any]:
@@ -69,7 +78,16 @@ def _coo(block: SparseBlock) -> Callable[[Any], Any]:
     rows, cols = block.rows.astype(dtype), block.cols.astype(dtype)
     rows.flags.writeable = cols.flags.writeable = False  # all results share them, and SciPy never writes to the positions of a COO array
     values = _Values(block)
-    return lambda vector: coo_array((values(vector), (rows, cols)), shape=block.shape)
+    pattern = coo_array((values.template, (rows, cols)), shape=block.shape)
+    return lambda vector: _with_values(pattern, values(vector))
+
+
+def _with_values(pattern: Any, values: Array) -> Any:
+    """Return a sparse array of SciPy with other values at the same positions, which the constructor would check once more: for a COO array,
+    that takes longer than to compute the values."""
+    found = copy.copy(pattern)
+    found.data = values
+    return found
 
 
 def _bcoo(block: SparseBlock) -> Callable[[Any], Any]:

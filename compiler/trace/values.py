@@ -136,8 +136,8 @@ class TracedValues(TraceState):
         return True
 
     def _bind_identity(self, t: Tensor) -> bool:
-        """Bind `t` to a row `eye` if it is an identity matrix, bit by bit, and return whether it is: `X.T @ X + lam * eye(n)` is known to be
-        positive definite, and `eye(n) @ X` to be X."""
+        """Bind `t` to a row `eye` if it is an identity matrix, bit by bit, and return whether it is: then `X.T @ X + lam * eye(n)` is known
+        to be positive definite, and `eye(n) @ X` to be X."""
         array = t._array
         if array.ndim != 2 or not array.size or array.dtype.kind not in "bifc" or np.count_nonzero(array) != min(array.shape):
             return False

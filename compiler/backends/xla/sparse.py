@@ -19,8 +19,14 @@ def bcoo(places: Array, shape: tuple[int, int], numbers: Array) -> Callable[[Any
     indices, rest = jax.device_put(places), in_x64(True, jax.device_put, numbers)
     joined = jax.jit(lambda values: jnp.concatenate([values, rest]))
 
-    def make(values: Any) -> Any:
-        data = joined(values) if len(numbers) else jax.device_put(values)
-        return BCOO((data, indices), shape=shape, unique_indices=True)
+    def placed(values: Any) -> Any:
+        return joined(values) if len(numbers) else jax.device_put(values)
 
-    return lambda values: in_x64(True, make, values)
+    pattern = BCOO((jnp.zeros(0), indices[:0]), shape=shape, unique_indices=True)
+    structure = jax.tree.structure(pattern)
+
+    def make(values: Any) -> Any:
+        data = values if not len(numbers) and isinstance(values, jax.Array) else in_x64(True, placed, values)
+        return jax.tree.unflatten(structure, (data, indices))  # the constructor would check the positions once more
+
+    return make
