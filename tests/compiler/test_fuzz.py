@@ -17,14 +17,15 @@ from fuzzing.program import leaves
 import symgrad as sg
 from symgrad.compiler.ir import custom
 from symgrad.compiler.ir.builder import xp
+from symgrad.compiler.rewrite.pipeline import switches
 from symgrad.compiler.trace import storage, tracer as capture_module
 
 SMALL = Settings(most=4)
 pytestmark = pytest.mark.filterwarnings("ignore::UserWarning")
 
 
-def run(seeds, backends, settings=None):
-    campaign = Campaign(backends, settings)
+def run(seeds, backends, settings=None, without=()):
+    campaign = Campaign(backends, settings, without=without)
     reports = [report for report in map(campaign.run, seeds) if report]
     assert not reports, "\n\n".join(reports[:3])
     words, count = campaign.words, sum(campaign.words.values())
@@ -36,6 +37,10 @@ def run(seeds, backends, settings=None):
 @pytest.mark.parametrize("batch", range(6))
 def test_six_hundred_programs(batch):
     run(range(100 * batch, 100 * batch + 100), ("interpreter", "numpy"))
+
+
+def test_programs_without_any_rewrite():
+    run(range(2_000, 2_030), ("numpy",), without=tuple(switches()))
 
 
 @pytest.mark.parametrize("batch", range(2))
@@ -71,6 +76,12 @@ def test_a_hundred_programs_through_xla(batch):
 @pytest.mark.parametrize("batch", range(20))
 def test_twenty_thousand_programs(batch):
     run(range(10_000 + 1000 * batch, 11_000 + 1000 * batch), ("interpreter", "numpy"))
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("batch", range(20))
+def test_twenty_thousand_programs_without_any_rewrite(batch):
+    run(range(10_000 + 1000 * batch, 11_000 + 1000 * batch), ("interpreter", "numpy"), without=tuple(switches()))
 
 
 @pytest.mark.slow

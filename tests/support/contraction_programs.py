@@ -9,6 +9,7 @@ import random
 import sys
 import time
 from collections import Counter
+from math import prod
 
 import ml_dtypes
 import numpy as np
@@ -16,7 +17,7 @@ import numpy as np
 from symgrad.compiler.algebra.affine import NotAffine
 from symgrad.compiler.algebra.contract import contraction
 from symgrad.compiler.algebra.search import is_linear_value
-from symgrad.compiler.algebra.segment import plan_form
+from symgrad.compiler.algebra.segment import count_terms, plan_form
 from symgrad.compiler.autodiff.pull import grad
 from symgrad.compiler.ir.builder import xp
 from symgrad.compiler.ir.graph import INPUT, LITERAL, OUTPUT, Graph, input_value, literal, toposort
@@ -28,6 +29,8 @@ from symgrad.errors import SymgradError
 DTYPES = {name: np.dtype(name) for name in ("float64", "float32", "float16", "complex128", "complex64", "int64", "int32", "uint8")}
 DTYPES["bfloat16"] = np.dtype(ml_dtypes.bfloat16)
 COMMON = ("float64", "float64", "float32", "float32")
+MOST_WORK = 240
+"""Values with more terms times factors than this are not planned: ten times what the pass expands, and minutes for one with 200 terms."""
 WORSE = 4
 """The error of the contracted graph may be this many times that of the graph as written."""
 
@@ -191,12 +194,14 @@ def check(graph, arrays):
 
 
 def planned_values(graph):
-    """Return the graph with every linear value as an output, planned or refused whatever the cost, and as written: two graphs."""
+    """Return the graph with every linear value as an output, planned or refused whatever the operations, and as written: two graphs."""
     written, planned = [], []
     for v in graph.values:
         if is_linear_value(v):
             leaves = frozenset(x for x in toposort((v,)) if x.op != LITERAL and not is_linear_value(x))
             inputs = [x for x in toposort((v,), leaves) if x in leaves]
+            if prod(count_terms(toposort((v,), leaves), leaves)) > MOST_WORK:
+                continue
             places = {x: input_value(i, x.shape, x.dtype) for i, x in enumerate(inputs)}
             try:
                 plan = plan_form(*substitute([v], places))

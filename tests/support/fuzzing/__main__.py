@@ -9,6 +9,7 @@ import sys
 import time
 
 from fuzzing.campaign import Campaign
+from symgrad.compiler.rewrite.pipeline import switches
 
 
 def main() -> int:
@@ -16,6 +17,7 @@ def main() -> int:
     parser.add_argument("--programs", type=int, default=1000)
     parser.add_argument("--seed", type=int, help="of the first program; the others follow. Drawn and printed, if it is not given")
     parser.add_argument("--backends", default="interpreter", help="some of interpreter,numpy,xla")
+    parser.add_argument("--without", default="", help="rewrites that are switched off: names as in sg.compile(without=...), or all")
     parser.add_argument("--replay", type=int, help="the seed of one program")
     parser.add_argument("--failures", type=int, default=5, help="how many until it stops")
     parser.add_argument("--keep", action="store_true", help="print failures as they were made, not shrunk")
@@ -24,7 +26,8 @@ def main() -> int:
         options.seed = secrets.randbelow(10**9)
         print(f"seed {options.seed}", flush=True)
     seeds = range(options.seed, options.seed + options.programs) if options.replay is None else [options.replay]
-    campaign = Campaign(tuple(options.backends.split(",")), shrinking=not options.keep)
+    without = tuple(switches()) if options.without == "all" else tuple(filter(None, options.without.split(",")))
+    campaign = Campaign(tuple(options.backends.split(",")), shrinking=not options.keep, without=without)
     began = time.process_time()
     for seed in seeds:
         failure = campaign.run(seed)

@@ -14,15 +14,17 @@ from fuzzing.shrink import shrink
 class Campaign:
     """`run(seed)` gives a report, or "" if all is well; `words` counts verdicts, `refusals` what cannot be compiled."""
 
-    def __init__(self, backends: tuple[str, ...], settings: Settings | None = None, shrinking: bool = True) -> None:
-        self.backends, self.settings, self.shrinking = backends, settings, shrinking
+    def __init__(
+        self, backends: tuple[str, ...], settings: Settings | None = None, shrinking: bool = True, without: tuple[str, ...] = ()
+    ) -> None:
+        self.backends, self.settings, self.shrinking, self.without = backends, settings, shrinking, without
         self.words: Counter[str] = Counter()
         self.refusals: list[str] = []
         self.smallest: Program | None = None
 
     def run(self, seed: int) -> str:
         program = generate(seed, self.settings)
-        verdict = check(program, self.backends, order(program))
+        verdict = check(program, self.backends, order(program), self.without)
         self.words[verdict.word] += 1
         if verdict.word == "refused":
             self.refusals.append(re.sub(r"^<program \d+>:\d+: ", "", verdict.reason)[:110])
@@ -30,10 +32,11 @@ class Campaign:
 
     def report(self, program: Program, verdict: Verdict) -> str:
         if self.shrinking:
-            program = shrink(program, lambda p: alike(check(p, (verdict.backend,), verdict.order), verdict))
-            verdict = check(program, (verdict.backend,), verdict.order)
+            program = shrink(program, lambda p: alike(check(p, (verdict.backend,), verdict.order, self.without), verdict))
+            verdict = check(program, (verdict.backend,), verdict.order, self.without)
         self.smallest = program
         options = ', backend="numpy"' if verdict.backend == "numpy" else ""
+        options += f", without={self.without}" if self.without else ""
         gradient = "gradients of gradients of the results" if verdict.order > 1 else "gradients of the results"
         return (
             f"# program {program.seed}, {verdict.backend}, {len(program)} instructions; {gradient} are taken, too\n"

@@ -243,9 +243,10 @@ def eager(program: Program, nudge: float = 0.0, order: int = 1) -> Seen:
     return seen
 
 
-def compiled(program: Program, backend: str, order: int = 1, lives: bool = False) -> Seen:
-    """As the back end runs it, and derivatives in all `lives`. If a trace is refused, that is noted; what was seen until then is there."""
-    options = {} if backend in ("interpreter", "xla") else {"backend": backend}
+def compiled(program: Program, backend: str, order: int = 1, lives: bool = False, without: tuple[str, ...] = ()) -> Seen:
+    """As the back end runs it, and derivatives in all `lives`, without the rewrites that are named. If a trace is refused, that is noted;
+    what was seen until then is there."""
+    options: dict[str, Any] = {"without": without} if backend in ("interpreter", "xla") else {"backend": backend, "without": without}
     with interpreted() if backend == "interpreter" else contextlib.nullcontext():
         world = World(program, lambda f: sg.compile(f, **options), order=order)
         try:
