@@ -1,11 +1,13 @@
-"""Linear-algebra forms as users write them, their gradients, losses and linear systems: with jax.jit, ours, and reordered by hand.
+"""Linear-algebra forms as users write them, their gradients, losses and linear systems: with jax.jit, ours, PyTensor, and by hand.
 
 `by hand` is JAX with the least number of operations, which tests/support/contraction_forms.py counts. `symgrad, as written` is compiled
-with `without=("contract", "solve")`. All inputs are on the device, n = 1000 (500 for linear systems), float32, on one core.
+with `without=("contract", "solve")`. All inputs are on the device, n = 1000 (500 for linear systems), float32, on one core. PyTensor is
+measured where it is installed, on arrays; only versions from 3.2 on change the order of products.
 """
 
 from __future__ import annotations
 
+import contextlib
 import os
 
 import jax
@@ -137,13 +139,19 @@ def ready(found):
     return jax.block_until_ready(jax.tree.leaves([x._storage if isinstance(x, sg.Tensor) else x for x in found]))
 
 
-def beside(title, ours, written, by_hand, given, wrt=None, goal=1.15):
-    """The contenders of one form; with `wrt`, ours is value and gradient, or the gradient alone of a function that is not JAX's value."""
-    here = [jnp.array(a) for a in given]
+def beside(title, ours, written, by_hand, given, wrt=None, goal=1.15, form=None):
+    """The contenders of one form; with `wrt`, ours is value and gradient, or the gradient alone of a function that is not JAX's value.
+    `form` is the name that PyTensor knows it by."""
     there = sg.compile(lambda *xs: [x * 1 for x in xs], returns="tensor")(*given)
+    here = ready(list(there))  # the same buffers: where an array lies makes up to half of the time of a transposed read
     runs = {"jax.jit": _jitted(written, here), "by hand": _jitted(by_hand, here)}
     for name, without in (("symgrad", ()), ("symgrad, as written", ("contract", "solve"))):
         runs[name] = _ours(sg.compile(ours, without=without), there, wrt)
+    with contextlib.suppress(ImportError):
+        import by_pytensor
+
+        if form is not None:
+            runs["PyTensor"] = by_pytensor.compiled(form, wrt, given)
     return Task(title, runs, targets={"by hand": goal}, rtol=2e-2)
 
 
@@ -173,15 +181,15 @@ def inputs(n):
 def tasks():
     given = inputs(N)
     for title, (ours, written, by_hand, _) in FORMS.items():
-        yield beside(title, ours, written or ours, by_hand, given)
+        yield beside(title, ours, written or ours, by_hand, given, form=title)
     for title, (ours, written, _, gradient) in FORMS.items():
         summed = lambda *args, f=written or ours: f(*args).sum()
         total = lambda A, B, H, x, f=ours: f(A, B, H, x).sum()
-        yield beside(f"gradient of the sum of {title} in A", total, jax.grad(summed), gradient, given, "A")
+        yield beside(f"gradient of the sum of {title} in A", total, jax.grad(summed), gradient, given, "A", form=title)
     every = ("A", "B", "H", "x")
     for title, (ours, written, by_hand) in LOSSES.items():
         both = [jax.value_and_grad(f, argnums=(0, 1, 2, 3)) for f in (written or ours, by_hand or ours)]
-        yield beside(f"value and gradient of {title}", ours, *both, given, every)
+        yield beside(f"value and gradient of {title}", ours, *both, given, every, form=title)
     rng = np.random.default_rng(0)
     n = N // 2
     system = [(rng.standard_normal((n, n)) / n**0.5 / 4 + np.eye(n)).astype(np.float32), rng.standard_normal(n).astype(np.float32)]
