@@ -151,6 +151,10 @@ _ASSUME = frozenset(("assume",))
 ASSUMED_ELEMENTS = Pass("assumed_elements", assumed_elements, ops=_ASSUME)
 ASSUMED_VALUES = Pass("assumed_values", assumed_values, ops=_ASSUME)
 DROP_ASSUMPTIONS = Pass("drop_assumptions", drop_assumptions, ops=_ASSUME)
+SPECTRAL = Pass(
+    "spectral", "symgrad.compiler.autodiff.spectral:spectral", "V diag(h) V' of eigh has a derivative at equal eigenvalues",
+    frozenset(("eigh",)),
+)  # fmt: skip
 STOP_GRADIENTS = Pass("stop_gradients", drop_stop_gradients)
 DECOMPOSE = Pass("decompose", decompose)
 MERGE_LOOPS = Pass("merge_loops", "symgrad.compiler.loops.simplify:merge_loops")
@@ -166,9 +170,9 @@ OF_ASSUMPTIONS = frozenset((ASSUMED_ELEMENTS.name, ASSUMED_VALUES.name, DROP_ASS
 """The names of the passes that change only graphs with an `assume`."""
 FOLD_CONSTANTS = Pass("fold_constants", fold_constants)
 
-TRACED = Stage("trace", (STABLE, ASSUMED_ELEMENTS, MASKS))
+TRACED = Stage("trace", (STABLE, ASSUMED_ELEMENTS, MASKS, SPECTRAL))
 """The program of a compiled function, before derivatives are taken."""
-TRACED_STEP = Stage("trace", (STABLE, ASSUMED_ELEMENTS, MASKS, STOP_GRADIENTS))
+TRACED_STEP = Stage("trace", (STABLE, ASSUMED_ELEMENTS, MASKS, SPECTRAL, STOP_GRADIENTS))
 """The same for a program that differentiates itself and leaves no history, such as a training step."""
 UNROLLED = Stage(
     "trace", (Pass("unroll", "symgrad.compiler.loops.unroll:unroll"), STABLE, ASSUMED_ELEMENTS, MASKS), WITHOUT_NAME

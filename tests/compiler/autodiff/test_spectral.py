@@ -1,0 +1,113 @@
+"""Functions of symmetric matrices by eigh: gradients at equal, nearly equal and different eigenvalues, in every spelling."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+import symgrad as sg
+from symgrad.compiler.autodiff.spectral import spectral
+from symgrad.compiler.trace.trace import trace
+
+rng = np.random.default_rng(3)
+Q = np.linalg.qr(rng.standard_normal((4, 4)))[0]
+C = rng.standard_normal((4, 4))
+EIGENVALUES = {
+    "equal": [2.0, 2.0, 0.5, 2.0], "two pairs": [1.0, 3.0, 1.0, 3.0], "all equal": [2.0] * 4, "near": [2.0, 2.0 + 1e-9, 0.5, 1.0],
+    "different": [0.5, 1.0, 2.0, 4.0],
+}  # fmt: skip
+SPELLINGS = {
+    # name: (function of eigenvalues and eigenvectors, h, h')
+    "(V * h) @ V.T": (lambda w, V: (V * w.exp()) @ V.T, np.exp, np.exp),
+    "V @ (h * V.T)": (lambda w, V: V @ (w.log()[:, None] * V.mT), np.log, lambda w: 1 / w),
+    "V @ diag(h) @ V.T": (lambda w, V: V @ sg.diag(w.sqrt() + 1) @ V.T, lambda w: np.sqrt(w) + 1, lambda w: 0.5 / np.sqrt(w)),
+    "V @ (diag(h) @ V.T)": (lambda w, V: V @ (sg.diag(w**3) @ V.T), lambda w: w**3, lambda w: 3 * w**2),
+    "V / h @ V.T": (lambda w, V: (V / w) @ V.T, lambda w: 1 / w, lambda w: -1 / w**2),
+    "root times root": (lambda w, V: (V * w.sqrt()) @ (V * w.sqrt()).T, lambda w: w, np.ones_like),
+    "a constant": (lambda w, V: (2 * V) @ V.T, lambda w: 2 + 0 * w, np.zeros_like),
+}
+
+
+def matrix(eigenvalues):
+    return (Q * np.array(eigenvalues)) @ Q.T
+
+
+def exact(eigenvalues, h, slope):
+    """The symmetric gradient of Σ C * V diag(h) V', by the divided differences of h."""
+    w = np.array(eigenvalues)
+    gaps = w - w[:, None]
+    close = np.abs(gaps) < 1e-6
+    between = np.where(close, slope((w + w[:, None]) / 2), (h(w) - h(w)[:, None]) / np.where(close, 1, gaps))
+    return Q @ (Q.T @ (C + C.T) @ Q / 2 * between) @ Q.T
+
+
+def gradient(function, a, c=C, **options):
+    fast = sg.compile(lambda a: (function(*sg.linalg.eigh(a)) * sg.tensor(c)).real.sum(), **{"backend": "numpy", **options})
+    found = fast.grad(sg.tensor(a), wrt=0).numpy()
+    return (found + found.conj().T) / 2
+
+
+@pytest.mark.parametrize("where", EIGENVALUES)
+@pytest.mark.parametrize("spelling", SPELLINGS)
+def test_gradients_are_those_of_the_matrix_function(spelling, where):
+    function, h, slope = SPELLINGS[spelling]
+    expected = exact(EIGENVALUES[where], h, slope)
+    np.testing.assert_allclose(gradient(function, matrix(EIGENVALUES[where])), expected, atol=1e-8 * np.abs(expected).max() + 1e-14)
+
+
+def test_xla_and_single_precision():
+    function, h, slope = SPELLINGS["(V * h) @ V.T"]
+    expected = exact(EIGENVALUES["equal"], h, slope)
+    for a, tolerance in ((matrix(EIGENVALUES["equal"]), 1e-8), (matrix(EIGENVALUES["equal"]).astype(np.float32), 1e-3)):
+        found = gradient(function, a, C.astype(a.dtype), backend="xla")
+        np.testing.assert_allclose(found, expected, atol=tolerance * np.abs(expected).max())
+
+
+def test_hermitian_matrices():
+    u = np.linalg.qr(rng.standard_normal((4, 4)) + 1j * rng.standard_normal((4, 4)))[0]
+    c = rng.standard_normal((4, 4)) + 1j * rng.standard_normal((4, 4))
+    a = (u * np.array([1.0, 1.0, 2.0, 2.0])) @ u.conj().T
+    found = gradient(lambda w, V: (V * w.exp()) @ V.mH, (a + a.conj().T) / 2, c)
+    value = lambda a: float(np.real(((lambda w, V: (V * np.exp(w)) @ V.conj().T)(*np.linalg.eigh(a)) * c).sum()))
+    turn = np.triu(np.full((4, 4), 1j), 1)
+    for direction in (np.diag([1.0, 0, 0, 0]), np.eye(4)[::-1] * 0.5, turn + turn.conj().T):
+        slope = (value(a + 1e-5 * direction) - value(a - 1e-5 * direction)) / 2e-5
+        assert np.real((found.conj() * direction).sum()) == pytest.approx(slope, abs=1e-7)
+
+
+def test_a_projector_on_all_equal_eigenvalues():
+    a = matrix([1.0, 1.0, 5.0, 5.0])
+    found = gradient(lambda w, V: V[:, :2] @ V[:, :2].T, a)
+    expected = exact([1.0, 1.0, 5.0, 5.0], lambda w: (w < 3) * 1.0, np.zeros_like)
+    np.testing.assert_allclose(found, expected, atol=1e-10)
+    divided = gradient(lambda w, V: V[:, :1] @ V[:, :1].T, a)
+    assert not np.abs(divided).max() < 1e10, "the projector on one of two equal eigenvalues has no derivative"
+
+
+LEFT_ALONE = {
+    "weights of all eigenvalues": lambda w, V: (V * sg.softmax(w, 0)) @ V.T,
+    "weights of other eigenvalues": lambda w, V: (V * w.flip(0)) @ V.T,
+    "weights of eigenvectors": lambda w, V: (V * V[0]) @ V.T,
+    "scaled rows": lambda w, V: (V * w[:, None]) @ V.T,
+    "no transpose": lambda w, V: (V * w) @ V,
+    "the other side": lambda w, V: V.T @ (w[:, None] * V),
+}
+
+
+@pytest.mark.parametrize("name", LEFT_ALONE)
+def test_other_products_are_left_alone(name):
+    graph = trace(lambda given: LEFT_ALONE[name](*sg.linalg.eigh(given[0])), [matrix(EIGENVALUES["different"])], ["A"]).graph
+    assert spectral(graph) == graph
+
+
+def test_second_derivatives_at_different_eigenvalues_and_the_switch():
+    a = sg.tensor(matrix(EIGENVALUES["different"]))
+    loss = lambda a: (SPELLINGS["(V * h) @ V.T"][0](*sg.linalg.eigh(a)) * sg.tensor(C)).sum()
+    fast, plain = sg.compile(loss, backend="numpy"), sg.compile(loss, backend="numpy", without="spectral")
+    np.testing.assert_allclose(fast.grad(a, wrt=0), plain.grad(a, wrt=0), rtol=1e-9, atol=1e-12)
+    v = sg.tensor(C + C.T)
+    np.testing.assert_allclose(fast.hvp(a, v=v, wrt=0), plain.hvp(a, v=v, wrt=0), rtol=1e-7, atol=1e-9)
+    equal = sg.tensor(np.eye(4))
+    assert np.isfinite(fast.grad(equal, wrt=0)).all()
+    assert not np.isfinite(plain.grad(equal, wrt=0)).all()
+    assert "V diag(h) V'" in str(fast.explain("grad")["passes"])
