@@ -18,7 +18,7 @@ import run  # sets the numbers of threads, before NumPy is loaded
 
 DOCS = pathlib.Path(__file__).parents[1] / "docs"
 PAGE, PICTURE = DOCS / "algebra-benchmarks.md", DOCS / "_static" / "algebra.svg"
-REFERENCES = ("by hand", "JAX by hand", "dense", "forward Laplacian by hand", "nested jax.jvp")
+REFERENCES = ("by hand", "JAX by hand", "dense", "forward Laplacian by hand", "nested jax.jvp", "jax.jit")
 """What the ratios of a task refer to: the first of these that it has."""
 SUITES = {
     "algebra": (
@@ -43,19 +43,19 @@ SUITES = {
 }
 
 
-def measure(names: list[str], kept: dict[str, Any]) -> None:
+def measure(name: str, kept: dict[str, Any], file: pathlib.Path) -> None:
+    """Measure the tasks of a suite, and write the figures to the file after each."""
     from harness import measure as timed
 
-    for name in names:
-        found = kept.setdefault("suites", {}).setdefault(name, {})
-        for task in importlib.import_module(name).tasks():
-            result = timed(task)
-            entry = found.setdefault(task.title, {"targets": task.targets, "minimum": {}})
-            for who, seconds in result.minimum.items():
-                entry["minimum"][who] = min(seconds, entry["minimum"].get(who, seconds))
-            ratio, _ = against(entry)
-            print(f"{name}: {task.title}: {ratio:.2f}", flush=True)
+    found = kept.setdefault("suites", {}).setdefault(name, {})
     kept["versions"] = versions()
+    for task in importlib.import_module(name).tasks():
+        result = timed(task)
+        entry = found.setdefault(task.title, {"targets": task.targets, "minimum": {}})
+        for who, seconds in result.minimum.items():
+            entry["minimum"][who] = min(seconds, entry["minimum"].get(who, seconds))
+        print(f"{name}: {task.title}: {against(entry)[0]:.2f}", flush=True)
+        file.write_text(json.dumps(kept, indent=1, ensure_ascii=False))
 
 
 def versions() -> str:
@@ -159,8 +159,7 @@ def main(path: str, names: list[str]) -> None:
     file = pathlib.Path(path)
     kept = json.loads(file.read_text()) if file.exists() else {}
     for name in names:
-        measure([name], kept)
-        file.write_text(json.dumps(kept, indent=1, ensure_ascii=False))
+        measure(name, kept, file)
     write(kept)
 
 

@@ -157,6 +157,7 @@ SPECTRAL = Pass(
 )  # fmt: skip
 STOP_GRADIENTS = Pass("stop_gradients", drop_stop_gradients)
 DECOMPOSE = Pass("decompose", decompose)
+HOIST = Pass("hoist", "symgrad.compiler.loops.hoist:hoist", "what all steps of a loop compute alike is computed once")
 MERGE_LOOPS = Pass("merge_loops", "symgrad.compiler.loops.simplify:merge_loops")
 CONTRACT = Pass("contract", "symgrad.compiler.algebra.contract:contract", "contractions in the order of least cost: (A B) x -> A (B x)")
 SOLVE = Pass(
@@ -170,9 +171,9 @@ OF_ASSUMPTIONS = frozenset((ASSUMED_ELEMENTS.name, ASSUMED_VALUES.name, DROP_ASS
 """The names of the passes that change only graphs with an `assume`."""
 FOLD_CONSTANTS = Pass("fold_constants", fold_constants)
 
-TRACED = Stage("trace", (STABLE, ASSUMED_ELEMENTS, MASKS, SPECTRAL))
+TRACED = Stage("trace", (STABLE, ASSUMED_ELEMENTS, MASKS, SPECTRAL, HOIST))
 """The program of a compiled function, before derivatives are taken."""
-TRACED_STEP = Stage("trace", (STABLE, ASSUMED_ELEMENTS, MASKS, SPECTRAL, STOP_GRADIENTS))
+TRACED_STEP = Stage("trace", (STABLE, ASSUMED_ELEMENTS, MASKS, SPECTRAL, HOIST, STOP_GRADIENTS))
 """The same for a program that differentiates itself and leaves no history, such as a training step."""
 UNROLLED = Stage(
     "trace", (Pass("unroll", "symgrad.compiler.loops.unroll:unroll"), STABLE, ASSUMED_ELEMENTS, MASKS), WITHOUT_NAME
