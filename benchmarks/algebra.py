@@ -151,7 +151,7 @@ def beside(title, ours, written, by_hand, given, wrt=None, goal=1.15, form=None)
         import by_pytensor
 
         if by_pytensor.is_known(form):
-            runs["PyTensor"] = by_pytensor.compiled(form, wrt, given)
+            runs[by_pytensor.NAME] = by_pytensor.compiled(form, wrt, given)
     return Task(title, runs, targets={"by hand": goal}, rtol=2e-2)
 
 

@@ -60,7 +60,7 @@ def measure(name: str, kept: dict[str, Any], file: pathlib.Path) -> None:
 
 def versions() -> str:
     found = [f"Python {platform.python_version()}"]
-    for name in ("numpy", "scipy", "jax", "pytensor", "folx"):
+    for name in ("numpy", "scipy", "jax", "folx"):
         try:
             found.append(f"{name} {importlib.import_module(name).__version__}")
         except (ImportError, AttributeError):
@@ -75,7 +75,7 @@ def against(entry: dict[str, Any]) -> tuple[float, str]:
 
 
 def number(x: float) -> str:
-    return f"{x:,.0f}" if x >= 100 else f"{x:.3g}" if x >= 10 else f"{x:.2f}"
+    return f"{x:,.0f}" if x >= 100 else f"{x:.3g}" if x >= 10 else f"{x:.2f}" if x >= 0.1 else f"{x:.2g}"
 
 
 def time_text(seconds: float) -> str:
@@ -122,11 +122,11 @@ def draw(suites: dict[str, Any]) -> None:
     import matplotlib
 
     matplotlib.use("svg")
-    matplotlib.rcParams["svg.hashsalt"] = "symgrad"
+    matplotlib.rcParams.update({"svg.hashsalt": "symgrad", "svg.fonttype": "none"})
     import matplotlib.pyplot as plt
 
-    products = {t: e for t, e in suites["algebra"].items() if "gradient" not in t}
-    gradients = {t: e for t, e in suites["algebra"].items() if "gradient" in t}
+    products = {t: e for t, e in suites.get("algebra", {}).items() if "gradient" not in t}
+    gradients = {t: e for t, e in suites.get("algebra", {}).items() if "gradient" in t}
     derivatives = {t: e for name in ("structured", "sparse", "forward") for t, e in suites.get(name, {}).items()}
     shortened = lambda t: (
         t.replace("value and gradient of", "∇").replace("gradient of the sum of", "∇ Σ").replace(" in A", "")
@@ -150,7 +150,7 @@ def draw(suites: dict[str, Any]) -> None:
         place.set_xlabel("time / time by hand" if entries is not derivatives else "time / reference")
         place.set_title(title, fontsize=11)
         place.grid(alpha=0.3, axis="x")
-    places[0].legend(fontsize=8, loc="upper right")
+    places[0].legend(fontsize=8, loc="lower right")
     figure.tight_layout()
     figure.savefig(PICTURE, metadata={"Date": None})
 

@@ -9,6 +9,7 @@ import numpy as np
 import pytensor
 import pytensor.tensor as pt
 
+NAME = f"PyTensor {pytensor.__version__}"
 FORMS: dict[str, Callable[..., Any]] = {
     "(A B) x": lambda A, B, H, x: (A @ B) @ x,
     "A'A x": lambda A, B, H, x: A.T @ A @ x,
