@@ -8,10 +8,12 @@ from pathlib import Path
 
 import pytest
 from mutants import __main__ as tool
+from mutants.blocks import Hits, instrumented
 from mutants.faults import draw, executable_lines, faults
 from mutants.forking import plant
 from mutants.nursery import NEEDS_PROCESS, Nursery
-from mutants.selection import select
+from mutants.recording import sample
+from mutants.selection import Map, select
 
 SOURCE = '''"""A docstring."""
 import math
@@ -135,6 +137,70 @@ def test_tests_of_a_fault(tmp_path, line, seconds, wanted, complete):
     tests = select(next(faults(path, line, "symgrad/module.py")), lines, TIMES, seconds)
     assert [name.partition("::")[2] for name in tests.names] == wanted
     assert tests.complete is complete
+
+
+def test_variants_left_out_of_the_map_follow_those_that_run_the_line(tmp_path):
+    path = tmp_path / "module.py"
+    path.write_text("def f(x):\n    return x + 1\n")
+    times = {"t.py::a[0]": 1.0, "t.py::a[1]": 1.0, "t.py::b[0]": 1.0, "t.py::b[1]": 1.0}
+    tests = select(next(faults(path, 2, "module.py")), {"t.py::a[0]": {2}}, times, 100, frozenset({"t.py::a[0]", "t.py::b[0]"}))
+    assert tests == (["t.py::a[0]", "t.py::a[1]"], True)
+
+
+def test_a_sample_has_variants_of_every_test():
+    names = ["t.py::alone", *(f"t.py::many[{i}]" for i in range(10)), "t.py::few[0]"]
+    assert sample(names, 2) == {"t.py::alone", "t.py::many[0]", "t.py::many[5]", "t.py::few[0]"}
+    assert sample(names, 0) == {*names}
+
+
+BLOCKS = """
+def f(x):
+    '''Kept.'''
+    total = 0
+    for i in range(x):
+        if i > 1:
+            total += i
+    try:
+        g = lambda y: (
+            y + 1
+        )
+    except ValueError:
+        g = None
+    return total if x < 3 else g(total)
+"""
+
+
+@pytest.mark.parametrize(
+    ("x", "wanted"),
+    [(0, {3, 4, 5, 8, 9, 10, 11, 14}), (2, {3, 4, 5, 6, 8, 9, 10, 11, 14}), (3, {3, 4, 5, 6, 7, 8, 9, 10, 11, 14})],
+)
+def test_instrumented_code_notes_the_lines_that_run(x, wanted):
+    hits, names, plain = Hits(20), {}, {}
+    code, lines = instrumented(BLOCKS, "module.py", hits, 3)
+    exec(code, names)
+    exec(BLOCKS, plain)
+    assert names["f"](x) == plain["f"](x)
+    assert {line for i, found in enumerate(lines) for line in found if hits[i + 3]} == wanted
+    assert names["f"].__code__.co_names == plain["f"].__code__.co_names
+    assert hash(names["f"].__code__) is not None
+
+
+def test_a_map_is_read_as_the_suite_has_written_it(tmp_path):
+    tree, folder = tmp_path / "tree", tmp_path / "map"
+    (tree / "symgrad").mkdir(parents=True)
+    folder.mkdir()
+    (tree / "symgrad" / "__init__.py").write_text("def f(x):\n    if x:\n        return 1\n    return 2\n")
+    (tree / "pytest.ini").write_text("[pytest]\n")
+    (tree / "test_f.py").write_text(
+        "import pytest\nfrom symgrad import f\n\n@pytest.mark.parametrize('x', [0, 1, 2, 3])\ndef test_f(x):\n    assert f(x) < 3\n\n"
+        "def test_wrong():\n    assert f(0) == 1\n"
+    )
+    tool.make_map(tree, folder, 1, variants=2)
+    known = Map.read(folder)
+    assert known.recorded == {"test_f.py::test_f[0]", "test_f.py::test_f[2]"}
+    assert known.times.keys() - known.recorded == {"test_f.py::test_f[1]", "test_f.py::test_f[3]"}
+    assert known.lines("symgrad/__init__.py") == {"test_f.py::test_f[0]": {2, 4}, "test_f.py::test_f[2]": {2, 3}}
+    assert known.lines("symgrad/other.py") == {}
 
 
 FORKED = """

@@ -1,8 +1,9 @@
 """Seed one-line faults into copies of the tree, and report which of them no test notices.
 
-The suite runs once under coverage to learn which tests run which lines (`--map FOLDER` keeps that), with the tests beside PyTorch if it is
-installed. Then each fault is put into a copy of the tree, and the tests that run its line are run until one fails, then others that run its
-file. Where these take longer than `--seconds`, only the fastest are run. A fault that hangs is stopped by the clock and counts as noticed.
+The suite runs once on instrumented code to learn which tests run which lines (`--map FOLDER` keeps that; `--variants 2` runs two variants
+of each parametrised test only), with the tests beside PyTorch if it is installed. Then each fault is put into a copy of the tree, and the
+tests that run its line are run until one fails, then others that run its file. Where these take longer than `--seconds`, only the fastest
+are run. A fault that hangs is stopped by the clock and counts as noticed.
 """
 
 from __future__ import annotations
@@ -57,9 +58,9 @@ def pytest(tree: Path, *args: str, seconds: float | None = None, **variables: st
     return done.returncode, done.stdout[-2000:]
 
 
-def make_map(tree: Path, folder: Path, workers: int) -> None:
-    """Run the suite under coverage. Tests that fail there are named, and are not among those that can notice a fault."""
-    code, text = pytest(tree, "-n", str(workers), "-p", "mutants.covering", MUTANTS_MAP=str(folder))
+def make_map(tree: Path, folder: Path, workers: int, variants: int = 0) -> None:
+    """Run the suite on instrumented code. Tests that fail there are named, and are not among those that can notice a fault."""
+    code, text = pytest(tree, "-n", str(workers), "-p", "mutants.recording", MUTANTS_MAP=str(folder), MUTANTS_VARIANTS=str(variants))
     if code not in (0, TESTS_FAILED):
         raise SystemExit(f"the suite must run before faults are seeded:\n{text}")
     if code == TESTS_FAILED:
@@ -151,6 +152,7 @@ def main() -> int:
     parser.add_argument("--seed", type=int, default=None, help="drawn and printed if it is not given")
     parser.add_argument("--workers", type=int, default=2)
     parser.add_argument("--map", type=Path, help="a folder in which the map of lines to tests is, or will be, kept")
+    parser.add_argument("--variants", type=int, default=0, help="of each parametrised test that run for the map; all if it is 0")
     parser.add_argument("--seconds", type=float, default=600, help="of tests, as fast as they are without a fault, for one fault")
     parser.add_argument("--within", nargs="*", help="folders to draw lines from; symgrad and compiler if none is given")
     options = parser.parse_args()
@@ -163,14 +165,14 @@ def main() -> int:
         folder = options.map or Path(temporary, "map")
         if not folder.exists():
             folder.mkdir(parents=True)
-            make_map(trees[0], folder, options.workers)
+            make_map(trees[0], folder, options.workers, options.variants)
         known = Map.read(folder)
         free: queue.Queue[Nursery] = queue.Queue()
 
         def run(fault: Fault) -> tuple[Fault, str | None, Tests, float]:
             nursery, began = free.get(), time.monotonic()
             try:
-                tests = select(fault, known.lines(fault.path), known.times, options.seconds)
+                tests = select(fault, known.lines(fault.path), known.times, options.seconds, known.recorded)
                 return fault, noticed(nursery.tree, fault, tests.names, known.times, nursery), tests, time.monotonic() - began
             finally:
                 free.put(nursery)
