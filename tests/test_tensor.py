@@ -283,6 +283,14 @@ def test_version_is_that_of_the_installed_package(monkeypatch):
         sg.foo  # noqa: B018  (it raises)
 
 
+def test_version_without_an_installed_package(monkeypatch):
+    def missing(name):
+        raise metadata.PackageNotFoundError(name)
+
+    monkeypatch.setattr(metadata, "version", missing)
+    assert sg.__version__ == "0+unknown"
+
+
 def test_layouts_and_formats_have_pytorchs_names():
     assert repr(sg.strided) == "torch.strided"
     assert repr(sg.contiguous_format) == "torch.contiguous_format"

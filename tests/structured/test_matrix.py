@@ -30,6 +30,14 @@ KNOWN = {
     "A ⊗ I": (lambda X, A: ((A @ X) * X).sum(), "Kronecker(8x8, I_5)", X, A),
     "A ⊗ I + I ⊗ B": (lambda X, A, B: (X * (A @ X)).sum() + (X * (X @ B)).sum(), "Kronecker(8x8, I_5) + Kronecker(I_8, 5x5)", X, A, B),
     "A ⊗ B + A' ⊗ B'": (lambda x, A, B: x @ sg.kron(A, B) @ x, "Kronecker(8x8, 5x5) + Kronecker(8x8, 5x5)", x, A, B),
+    "A ⊗ I + I ⊗ B, the digits of A not side by side": (
+        lambda T, C, B: sg.einsum("aib,abcd,cid->", T, C, T) + sg.einsum("aib,ij,ajb->", T, B, T),
+        "Kronecker(8x8, I_5) + Kronecker(I_8, 5x5)", x.reshape(2, 5, 4), A.reshape(2, 4, 2, 4), B,
+    ),
+    "A ⊗ B, the digits of A not side by side": (
+        lambda T, C, B: sg.einsum("aib,abcd,ij,cjd->", T, C, B, T),
+        "Kronecker(8x8, 5x5) + Kronecker(8x8, 5x5)", x.reshape(2, 5, 4), A.reshape(2, 4, 2, 4), B,
+    ),
     "chain": (lambda x: ((x[1:] - x[:-1]) ** 4).sum() + (x**2).sum(), "banded(1)", x),
     "diagonal + low rank": (lambda x, U, d: (d * x * x).sum() + ((x @ U) ** 2).sum(), "diagonal + rank 3", x, U, d),
     "matrix of low rank": (lambda x, U, d: (d * x.cosh()).sum() + x @ (U @ U.T) @ x, "diagonal + rank 3", x, U, d),
