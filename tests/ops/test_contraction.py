@@ -148,6 +148,12 @@ def test_cross(x, y, dim):
     check(lambda a, b: sg.cross(a, b, dim), x, y)
 
 
+@pytest.mark.parametrize(("shape", "dim"), [((3,), 0), ((2, 3), 1), ((3, 3), 0), ((2, 3, 3), 1), ((3, 2, 3), 0)])
+def test_cross_without_a_dimension_is_along_the_first_of_size_3(shape, dim):
+    x, y = leaf(*shape), leaf(*shape)
+    np.testing.assert_array_equal(sg.cross(x, y)._array, np.cross(x._array, y._array, axis=dim))
+
+
 def test_transposes():
     x, batch = leaf(2, 3), leaf(4, 2, 3)
     for view in (x.T, x.mT, x.H, x.mH, x.adjoint()):

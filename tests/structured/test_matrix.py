@@ -187,6 +187,13 @@ def test_what_has_no_normal_form_is_dense_and_says_why():
     assert np.allclose(H.to_dense(), expected)
 
 
+def test_a_full_matrix_of_thin_parts_has_their_text():
+    H, expected = matrix_of(lambda x: sum((x[k:] * x[:-k]).sum() for k in (3, 7, 11, 14, 17, 20, 23, 26, 29)), x)
+    assert H.structure.startswith("banded(3, 0) + banded(0, 3) + sparse 2.1% + banded(0, 7)")
+    assert "dense" not in H.structure
+    assert np.array_equal(H.to_dense(), expected)
+
+
 @pytest.mark.parametrize(
     ("function", "text"),
     [(lambda x: x.exp(), "diagonal"), (lambda x: x[1:] - x[:-1] ** 2, "banded(0, 1)"), (lambda x: sg.outer(x, x), None)],

@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 import symgrad as sg
+from symgrad.compiler.guards.array_uses import operand_sites
 
 numbers = np.ones(2, np.float32)
 matrices = [np.ones((2, 2), np.float32)]
@@ -149,3 +150,20 @@ def test_a_large_array_that_is_also_read_is_a_warning():
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         sg.compile(lambda x: helper(x, large).sum(), backend="numpy")(sg.ones(20_000))
+
+
+def test_sites_lead_to_callers_while_these_hand_the_array_on():
+    def use(array):
+        return operand_sites(numbers)
+
+    def captured(other):
+        return operand_sites(numbers)
+
+    def caller(function, *args):
+        held = numbers
+        return function(*args), held
+
+    handed_on, _ = caller(use, numbers)
+    alone, _ = caller(captured, 3)
+    assert {(use.__code__, "array"), (caller.__code__, "held")} <= handed_on
+    assert {code for code, _ in alone} == {captured.__code__}
