@@ -78,6 +78,14 @@ def test_labels_are_names_or_left_out(label):
     np.testing.assert_allclose(XlaKernel(graph)(arrays)[0], evaluate(graph, arrays)[0], rtol=1e-14)
 
 
+@pytest.mark.parametrize("label", ["g", "t"])
+def test_names_that_a_text_binds_change_only_where_an_operand_has_them(label):
+    g, indices = input_value(0, (2,), np.float64), input_value(1, (2,), np.int64)
+    text = source(Graph([g, indices], [xp.scatter_along(g, indices, axis=0, size=3)], [label, "places"]))
+    assert ("lambda t:" in text) == (label != "t")
+    assert ("lambda t_" in text) == (label == "t")
+
+
 @pytest.mark.parametrize("value", [float("inf"), float("-inf"), -2, -0.5, 1e300, True, 3])
 @pytest.mark.parametrize("dtype", [np.float64, np.float32])
 def test_numbers(value, dtype):
