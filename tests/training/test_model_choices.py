@@ -16,6 +16,17 @@ from symgrad.training import losses
 # --- names
 
 
+@pytest.mark.parametrize("name", ["Optimizer", "lr_scheduler", "swa_utils", "__name__", "", "adams"])
+def test_names_that_are_no_optimizer(name):
+    with pytest.raises(ValueError, match="there is no optimizer .*; there are adadelta"):
+        regressor(loss="mse", optimizer=name)
+
+
+@pytest.mark.parametrize("name", [name for name, value in vars(sg.optim).items() if isinstance(value, type) and name != "Optimizer"])
+def test_names_of_optimizers(name):
+    assert type(regressor(loss="mse", optimizer=name.lower()).optimizer) is getattr(sg.optim, name)
+
+
 @pytest.mark.parametrize(
     ("name", "function"),
     [("mse", F.mse_loss), ("mean_absolute_error", F.l1_loss), ("huber", F.huber_loss), ("smooth_l1", F.smooth_l1_loss)],
