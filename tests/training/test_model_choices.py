@@ -18,7 +18,7 @@ from symgrad.training import losses
 
 @pytest.mark.parametrize("name", ["Optimizer", "lr_scheduler", "swa_utils", "__name__", "", "adams"])
 def test_names_that_are_no_optimizer(name):
-    with pytest.raises(ValueError, match="there is no optimizer .*; there are adadelta"):
+    with pytest.raises(ValueError, match=r"there is no optimizer .*; there are adadelta"):
         regressor(loss="mse", optimizer=name)
 
 
