@@ -15,6 +15,7 @@ from symgrad.compiler.ir import fold
 from symgrad.compiler.ir.builder import xp
 from symgrad.compiler.ir.graph import Graph, input_value, literal
 from symgrad.compiler.ir.interpret import evaluate
+from symgrad.compiler.ir.match import match
 from symgrad.compiler.ir.pattern import P, constant, variable
 from symgrad.compiler.ir.rule import Rule
 from symgrad.compiler.ir.verify import verify
@@ -191,3 +192,19 @@ def test_numbers_alone_must_not_give_a_sum_its_shape():
     scalar = input_value(0, (), np.float64)
     wide = xp.expand(literal(1, np.float64), shape=(3,)) + xp.exp(scalar)
     assert not fires(P.sum(1 + P.exp(x), axis=variable("axis"), keepdims=False), xp.sum(wide, axis=(0,), keepdims=False))
+
+
+@pytest.mark.parametrize(
+    ("pattern", "values", "wanted"),
+    [
+        (P.atan2(c, c), (3.0, 3.0), [{"c": 3.0}]),
+        (P.atan2(c, c), (3.0, 2.0), []),
+        (P.atan2(c, c), (3.0, "y"), []),
+        (P.atan2(c, x), ("y", 3.0), []),
+        (P.atan2(x, x), ("y", "z"), []),
+    ],
+)
+def test_a_name_stands_for_one_number_or_value(pattern, values, wanted):
+    inputs = {name: input_value(i, (), np.float64) for i, name in enumerate("yz")}
+    args = [inputs[v] if isinstance(v, str) else literal(v, np.float64) for v in values]
+    assert [*match(pattern, xp.atan2(*args), {}, False)] == wanted
