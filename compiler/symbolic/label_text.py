@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import unicodedata
+from collections.abc import Iterator
 
 BAR = "\N{COMBINING MACRON}"
 _LETTERS = ("alpha", "beta", "gamma", "delta", "epsilon", "zeta", "eta", "theta", "iota", "kappa", "lambda", "mu", "nu", "xi", "pi", "rho",
@@ -23,7 +24,7 @@ _SIGNS = {
     "−": "-", "·": r"\cdot", "×": r"\times", "√": r"\surd", "→": r"\to",
 }  # fmt: skip
 """Signs of our text in LaTeX's mathematics."""
-_SIGN = re.compile("|".join(sorted(_SIGNS, key=len, reverse=True)))
+_SIGN = re.compile(f"({'|'.join(sorted(_SIGNS, key=len, reverse=True))})")
 _ESCAPES = {c: f"\\{c}" for c in "{}$&#_%"} | {"\\": r"\backslash ", "^": r"\hat{}", "~": r"\sim "}
 
 
@@ -43,17 +44,25 @@ def _without_accent(character: str) -> str:
 
 
 def latex_text(text: str) -> str:
-    """Return a text as LaTeX in its text mode: signs of mathematics between dollars, other letters without accents."""
-    parts, at = [], 0
-    for found in _SIGN.finditer(text):
-        parts += [_ascii(text[at : found.start()]), f"${_SIGNS[found[0]]}$"]
-        at = found.end()
-    return rf"\text{{{''.join(parts)}{_ascii(text[at:])}}}"
+    """Return a text as LaTeX: words in \\text, and between them signs of mathematics, each with a base of its own. No $ is written."""
+    return "".join(rf"\text{{{part}}}" if is_text else f"{{}}{part} " for is_text, part in _parts(text)).strip()
 
 
-def _ascii(text: str) -> str:
-    """Return text with Greek letters between dollars, and what LaTeX's fonts do not have in ASCII."""
-    return "".join(f"${sign}$" if (sign := _greek(c) or _ESCAPES.get(c)) else escaped(c) for c in clean(text))
+def _parts(text: str) -> Iterator[tuple[bool, str]]:
+    """Yield runs of letters with True, and signs and Greek letters as commands with False."""
+    run = ""
+    for part in _SIGN.split(clean(text)):
+        for c in [part] if part in _SIGNS else part:
+            sign = _SIGNS.get(c) or _greek(c) or (_ESCAPES[c] if c in "\\^~" else None)
+            if sign is None:
+                run += escaped(c)
+                continue
+            if run:
+                yield True, run
+            run = ""
+            yield False, sign
+    if run:
+        yield True, run
 
 
 def _greek(character: str) -> str | None:
@@ -68,8 +77,10 @@ def latex_label(label: str) -> str:
     index of an element is a subscript; a macron becomes a bar over what is before it."""
     if BAR in label:
         below, _, rest = label.partition(BAR)
-        subscript = ", ".join(re.findall("[0-9]+", rest)) if re.fullmatch(r"[0-9]*(\[[0-9, ]*\])?", rest) else _ascii_of_mathematics(rest)
-        return rf"\bar{{{latex_label(below)}}}" + (f"_{{{subscript}}}" if rest else "")
+        if not re.fullmatch(r"[0-9]*(\[[0-9, ]*\])?", rest):
+            return rf"\bar{{{latex_label(label.replace(BAR, ''))}}}"
+        subscript = ", ".join(re.findall("[0-9]+", rest))
+        return rf"\bar{{{latex_label(below)}}}" + (f"_{{{subscript}}}" if subscript else "")
     found = re.fullmatch(r"([^\W\d_]+)(?:_?([0-9]+))?((?:_[^\W_]+)*)(?:\[([0-9, ]*)\])?", label)
     if found is None or (found[3] and not _is_letter(found[1])):
         return rf"\mathrm{{{_ascii_of_mathematics(label)}}}"
