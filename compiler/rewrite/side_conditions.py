@@ -22,7 +22,7 @@ _MOST = 8
 
 
 @dataclass(frozen=True)
-class Assumptions:
+class SideConditions:
     """A graph without the choices of derivatives, and the conditions under which it computes the same values."""
 
     graph: Graph
@@ -32,10 +32,10 @@ class Assumptions:
     """Where both sides are the same function, but for the rounding of a kernel: softplus is x above its threshold."""
 
 
-def without_conventions(graph: Graph) -> Assumptions:
+def without_conventions(graph: Graph) -> SideConditions:
     """Return the graph of a function and its derivatives without the conventions of derivatives and the thresholds of kernels."""
     if "where" not in graph.ops:
-        return Assumptions(graph)
+        return SideConditions(graph)
     own = {v.args[0] for v in walk(Graph(graph.inputs, graph.outputs[:1])) if v.op == "where"}
     asked = dict.fromkeys(v.args[0] for v in graph.values if v.op == "where" and v.args[0] not in own)
     often = _depending(graph, lambda v: v.op in _VANISHES_OFTEN)
@@ -45,7 +45,7 @@ def without_conventions(graph: Graph) -> Assumptions:
     if len(excluded) > _MOST:
         excluded = {}
     if not excluded and not thresholds:
-        return Assumptions(graph)
+        return SideConditions(graph)
 
     def change(v: Value, args: tuple[Any, ...]) -> Any:
         if v.op != "where" or (v.args[0] not in excluded and v.args[0] not in thresholds):
@@ -58,7 +58,7 @@ def without_conventions(graph: Graph) -> Assumptions:
     varying = _depending(Graph(graph.inputs, zeros), lambda v: v.op == INPUT) if zeros else set()
     said = dict.fromkeys(xp.ne(xp.reshape(zero, shape=()), 0) for zero in zeros if zero in varying)
     unsaid = dict.fromkeys(xp.logical_not(xp.any(v, axis=tuple(range(v.ndim)), keepdims=False) if v.ndim else v) for v in above)
-    return Assumptions(Graph(graph.inputs, outputs[:count], graph.labels), tuple(said), tuple(unsaid))
+    return SideConditions(Graph(graph.inputs, outputs[:count], graph.labels), tuple(said), tuple(unsaid))
 
 
 def _zero(condition: Value) -> Value | None:

@@ -22,7 +22,7 @@ from symgrad.compiler.ir.graph import Graph, Value, type_text
 from symgrad.compiler.rewrite.assumptions import assumed_values, words_by_value
 from symgrad.compiler.rewrite.domain import domain
 from symgrad.compiler.rewrite.pipeline import DERIVED_FORMULA, FORMULA, UNROLLED, Off
-from symgrad.compiler.rewrite.side_conditions import without_conventions
+from symgrad.compiler.rewrite.side_conditions import SideConditions, without_conventions
 from symgrad.compiler.symbolic import FormulaProgram, lower
 from symgrad.compiler.symbolic.constants import with_constants
 from symgrad.compiler.symbolic.derivation import Derivation
@@ -36,6 +36,9 @@ from symgrad.ops.foreign import elementwise_array, native, sympy_array
 from symgrad.ops.promotion import default_float, kind
 from symgrad.pytree import flatten, unflatten
 from symgrad.tensor import Tensor
+
+_ASKED = frozenset(("eq", "gt", "ge"))
+"""Rows of the conditions by which derivatives have values by convention."""
 
 
 @dataclass(frozen=True)
@@ -85,7 +88,7 @@ def of_call(signature: Signature, plan: DerivationRequest, args: tuple[Any, ...]
         raise TraceError(f"{user_line()}: derive needs a function with one result, this one returns {len(traced.graph.outputs)}")
     name = getattr(signature.function, "__name__", "f")
     with _with_user_line():
-        program, found = derived(with_constants(traced.graph, traced.captured), wrt, plan, traced.path)
+        program, found = derived(with_constants(traced.graph, traced.captured) if traced.captured else traced.graph, wrt, plan, traced.path)
     source = CallSource(signature, call, traced.captured, plan.wrt)
     single = isinstance(plan.wrt, (str, int))
     return Derivation(name if name.isidentifier() else "f", program, found, wrt, single, source, traced.path.expected_outcomes)
@@ -157,7 +160,7 @@ def derived(
     labels = (*graph.labels, *(f"direction {i}" for i in range(len(directions))))
     outputs = (value, *(d.value for d in found), *conditions)
     whole = DERIVED_FORMULA.run(Graph((*graph.inputs, *directions), outputs, labels), plan.without)
-    stated = without_conventions(whole)
+    stated = SideConditions(whole) if _ASKED.isdisjoint(whole.ops) else without_conventions(whole)
     second = [n for n, d in enumerate(found, start=1) if len(d.wrt) == 2]
     symmetric = frozenset(n for n in second if is_symmetric_matrix(Graph(graph.inputs, (value,)), found[n - 1]))
     empty: list[tuple[Value, ...]] = [()] * len(conditions)

@@ -78,7 +78,9 @@ class Matrices(Lowering):
         return self.matrix(e, v.shape) if v.shape else e
 
     def shortened(self, e: Any) -> Any:
-        return shorter_matrix(e) if getattr(e, "is_Matrix", False) else shorter(e)
+        if not getattr(e, "is_Matrix", False):
+            return shorter(e)
+        return e if isinstance(e, sp.MatMul) and parted(e)[0].is_number else shorter_matrix(e)
 
     def measured(self, v: Value, e: Any) -> tuple[int, int]:
         return super().measured(v, e) if isinstance(e, sp.Expr) or self.atoms(e) else (0, 0)

@@ -8,7 +8,7 @@ import pytest
 import symgrad as sg
 from symgrad.compiler.ir.builder import xp
 from symgrad.compiler.ir.graph import Graph, input_value
-from symgrad.compiler.rewrite.side_conditions import Assumptions, without_conventions
+from symgrad.compiler.rewrite.side_conditions import SideConditions, without_conventions
 from symgrad.nn import functional as F
 
 
@@ -44,7 +44,7 @@ def test_a_choice_of_the_function_stays_in_the_graph():
     x = input_value(0, (), np.float64)
     chosen = xp.where(xp.eq(x, 0), 0, xp.sin(x))
     graph = Graph([x], [chosen, xp.where(xp.eq(x, 0), 0, xp.cos(x))])
-    assert without_conventions(graph) == Assumptions(graph)
+    assert without_conventions(graph) == SideConditions(graph)
 
 
 def test_the_threshold_of_softplus_is_not_shown_and_computed():
