@@ -74,7 +74,7 @@ class Entry:
     def position(self) -> int:
         """The position of the derivative among the formulas of the derivation."""
         wanted = (self.wrt,) * self.order if isinstance(self.wrt, str) else self.wrt
-        return 1 + list(self.derivation._lines).index(wanted)
+        return 1 + self.derivation._names.index(wanted)
 
     @property
     def formula(self) -> str:
