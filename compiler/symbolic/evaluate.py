@@ -22,8 +22,17 @@ WIDE = {"f": np.dtype(np.float64), "c": np.dtype(np.complex128)}
 """A formula is computed in the widest dtype, and rounded to the dtype of the result."""
 
 
+_ROUNDING = 1e-6
 _OF_ITS_TYPE = frozenset(("nan_to_num",))
 """Rows whose result depends on the dtype in which they compute, through its largest number."""
+
+
+def _of_type(found: Any, dtype: Any) -> Array:
+    """Return values in the dtype of the result: NaN where they are complex, not by rounding alone, and the result is real."""
+    array = np.asarray(found)
+    if array.dtype.kind == "c" and np.dtype(dtype).kind == "f":
+        array = np.where(np.abs(array.imag) > _ROUNDING * np.abs(array), np.nan, array.real)
+    return array.astype(dtype)
 
 
 class Evaluator:
@@ -55,9 +64,9 @@ class Evaluator:
 
     def output(self, expression: Any, shape: tuple[int, ...], dtype: Any) -> Array:
         if isinstance(expression, np.ndarray):
-            flat = [np.asarray(self.value(e)).astype(dtype) for e in expression.ravel()]
+            flat = [_of_type(self.value(e), dtype) for e in expression.ravel()]
             return np.array(flat, dtype).reshape(shape)
-        result = np.asarray(self.value(expression)).astype(dtype)
+        result = _of_type(self.value(expression), dtype)
         return result.reshape(shape) if result.size == np.prod(shape, dtype=int) else np.broadcast_to(result, shape).copy()
 
     def value(self, e: Any) -> Any:

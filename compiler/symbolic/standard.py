@@ -237,7 +237,7 @@ class Diagonal(Printed, sp.DiagMatrix):
 
 
 class Rows(Printed, sp.MatrixExpr):
-    """A function of each row of a matrix: softmax, log_softmax, or logsumexp, which gives a column."""
+    """A function of each row, or of a column as one vector: softmax, log_softmax, or logsumexp, which gives one element for each."""
 
     def __new__(cls, matrix: Any) -> Any:
         return super().__new__(cls, matrix)
@@ -246,15 +246,21 @@ class Rows(Printed, sp.MatrixExpr):
     def shape(self) -> Any:
         return self.args[0].shape
 
+    @property
+    def axis(self) -> int:
+        """The dimension along which the function is taken."""
+        return 0 if self.args[0].shape[1] == 1 else 1
+
     def _terms(self, i: Any) -> Any:
-        return sp.Add(*(sp.exp(self.args[0][i, k]) for k in range(int(self.args[0].shape[1]))))
+        n = range(int(self.args[0].shape[self.axis]))
+        return sp.Add(*(sp.exp(self.args[0][(i, k) if self.axis else (k, 0)]) for k in n))
 
     def doit(self, **hints: Any) -> Any:
         made = self.func(self.args[0].doit(**hints))
         return made.as_explicit() if isinstance(made.args[0], sp.MatrixBase) else made
 
     def _code(self, printer: Any) -> str:
-        return f"{printer._module_format(f'scipy.special.{self.func.__name__}')}({printer._print(self.args[0])}, axis=1)"
+        return f"{printer._module_format(f'scipy.special.{self.func.__name__}')}({printer._print(self.args[0])}, axis={self.axis})"
 
     def _latex(self, printer: Any) -> str:
         name = self.func.__name__.replace("_", r"\_")
@@ -263,12 +269,12 @@ class Rows(Printed, sp.MatrixExpr):
     @property
     def elementary(self) -> Any:
         """The function written with exponentials, sums and products, which overflow earlier."""
-        n = self.args[0].shape[1]
+        n = self.args[0].shape[self.axis]
         powers = applied(sp.exp, self.args[0])
-        total = powers * sp.OneMatrix(n, 1)
+        total = powers * sp.OneMatrix(n, 1) if self.axis else sp.OneMatrix(1, n) * powers
         if isinstance(self, logsumexp):
             return applied(sp.log, total)
-        spread = total * sp.OneMatrix(1, n)
+        spread = total * sp.OneMatrix(1, n) if self.axis else sp.OneMatrix(n, 1) * total
         if isinstance(self, log_softmax):
             return self.args[0] - applied(sp.log, spread)
         return sp.HadamardProduct(powers, applied(lambda u: 1 / u, spread))
@@ -287,13 +293,13 @@ class log_softmax(Rows):
 class logsumexp(Rows):
     @property
     def shape(self) -> Any:
-        return (self.args[0].shape[0], 1)
+        return (self.args[0].shape[0] if self.axis else 1, 1)
 
     def _entry(self, i: Any, j: Any, **kwargs: Any) -> Any:
         return sp.log(self._terms(i))
 
     def _code(self, printer: Any) -> str:
-        return f"{printer._module_format('scipy.special.logsumexp')}({printer._print(self.args[0])}, axis=1, keepdims=True)"
+        return f"{printer._module_format('scipy.special.logsumexp')}({printer._print(self.args[0])}, axis={self.axis}, keepdims=True)"
 
 
 ROWS = {"softmax": softmax, "log_softmax": log_softmax, "logsumexp": logsumexp}

@@ -95,7 +95,8 @@ def elementwise(v: Value, args: Sequence[Any]) -> Any:
         return opaque(v, args)
     if v.op == "pow" and args[1].has(sp.MatrixExpr):  # SymPy would factor the exponent and split matrices
         return sp.Pow(*args, evaluate=False)
-    return _by_row(v, args)
+    found = _by_row(v, args)
+    return sp.nan if found.is_number and v.dtype.kind == "f" and found.is_real is False else found  # sqrt(-4) of real numbers
 
 
 def _chosen(v: Value, args: Sequence[Any]) -> Any:

@@ -306,10 +306,11 @@ def _rows(name: str) -> Callable[..., Any]:
 
     def lowering(self: Matrices, v: Value, x: Value) -> Any:
         axis = v.attrs["axis"]
-        if len(axis) != 1 or x.shape[1:] == (1,) or not self.atoms(self.known[x]):
+        columns = axis == (0,) and len(x.shape) == 2
+        of_single_elements = x.shape[1:] == (1,) or (columns and x.shape[0] == 1)  # which would read as the function of one vector
+        if len(axis) != 1 or of_single_elements or not self.atoms(self.known[x]):
             raise FormulaError(f"matrix notation has no form for {v.op} of {type_text(x)}; try 'index'")
         matrix = self.matrix(self.known[x], x.shape)
-        columns = axis == (0,) and len(x.shape) == 2
         result = Rows(sp.Symbol(name), transposed(matrix) if columns else matrix)
         if name == "logsumexp" and not v.shape:
             return Entry(result)

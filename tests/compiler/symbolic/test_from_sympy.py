@@ -3,6 +3,7 @@
 # ruff: noqa: E501  (a case is one line)
 from __future__ import annotations
 
+import math
 import random
 
 import mpmath
@@ -366,3 +367,23 @@ def test_refusals_say_what_to_do(name):
     call, error, message = REFUSED[name]
     with pytest.raises(error, match=message):
         call()
+
+
+@pytest.mark.parametrize("shape", [(3,), (1, 3), (3, 1), (1, 1), (2, 3)], ids=str)
+@pytest.mark.parametrize("name", ["softmax", "log_softmax", "logsumexp"])
+def test_functions_of_rows_and_of_vectors(name, shape):
+    """In a formula, a function of a column is that of one vector; a matrix of one column has rows of one element each."""
+    x = sg.tensor(np.linspace(-1.0, 1.3, math.prod(shape)).reshape(shape), requires_grad=True)
+    for axis in range(len(shape)):
+        d = sg.derive(lambda x, axis=axis: (getattr(x, name)(axis) ** 2 * 3).sum())(x)
+        expected = (getattr(x, name)(axis) ** 2 * 3).sum()
+        (slope,) = sg.autograd.grad(expected, x)
+        value, (gradient,) = d(x)
+        sg.testing.assert_close(value, expected.detach())
+        sg.testing.assert_close(gradient, slope)
+        for expression, wanted in ((d.value, expected.detach()), (d["x"], slope)):
+            if expression.has(sp.Indexed):
+                continue  # index notation: see the tests above
+            arguments = [x.detach()] if d.symbols and expression.free_symbols else []
+            back = sg.from_sympy(expression, d.symbols if arguments else [])(*arguments)
+            sg.testing.assert_close(back.reshape(wanted.shape) if back.numel() == wanted.numel() else back.expand(wanted.shape), wanted)

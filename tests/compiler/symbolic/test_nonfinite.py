@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import math
 
 import numpy as np
 import pytest
@@ -234,3 +235,10 @@ def test_what_is_asked_stands_in_the_formula():
     latex = sg.derive(lambda x: sg.where(x.isnan(), 0.0, x), wrt="x")(sg.tensor(0.5)).latex()
     assert r"\operatorname{isnan}\left(x\right)" in latex
     assert "neq" not in latex
+
+
+@pytest.mark.parametrize("make", [lambda: sg.tensor(-4.0).sqrt(), lambda: sg.tensor(-1.0).log(), lambda: sg.tensor(-8.0) ** sg.tensor(0.3)])
+def test_constants_that_are_complex_in_mathematics_are_nan_in_real_tensors(make):
+    d = sg.derive(lambda x: x * make())(sg.spec(()))
+    assert "f(x) = nan" in str(d)
+    assert all(math.isnan(float(found)) for found in (d(2.0)[0], *d(2.0)[1]))
