@@ -238,14 +238,16 @@ def _size_named(factor: float, derivation: Any) -> str:
 
 def _by_constant(pairs: list[tuple[Any, Any, float]], how: _Comparing) -> tuple[str, str, dict[str, Any]] | None:
     """Return the verdict on an answer to which the same has to be added at all points."""
+    allowed = [how.tolerance * max(_largest(w), _largest(f)) + noise for w, f, noise in pairs]
+    if not np.all(np.isfinite(allowed)) or _is_constant([w for w, _, _ in pairs], how):
+        return None
     differences = [w - f for w, f, _ in pairs]
-    first, noise = differences[0], max(noise for *_, noise in pairs)
-    scale = max(max(_largest(w), _largest(f)) for w, f, _ in pairs)
-    apart = max(_largest(d - first) for d in differences)
-    if not np.isfinite(scale) or not apart <= how.tolerance * scale + noise or _is_constant([w for w, _, _ in pairs], how):
+    exact = int(np.argmin(allowed))  # where rounding counts least
+    first, noise = differences[exact], allowed[exact]
+    if any(not _largest(d - first) <= most + noise for d, most in zip(differences, allowed, strict=True)):
         return None
     element = float(first.flat[0])
-    alike = _largest(first - element) <= how.tolerance * scale + noise
+    alike = _largest(first - element) <= 2 * noise
     amount = quantity(element) if alike else "the same array at all points"
     everywhere = " in every element" if alike and first.shape else ""
     reason = f"{how.name} is the answer plus {amount}{everywhere}"

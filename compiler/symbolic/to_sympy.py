@@ -9,7 +9,8 @@ from __future__ import annotations
 
 import functools
 import math
-from collections.abc import Mapping, Sequence
+import operator
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from fractions import Fraction
 from typing import Any
@@ -184,14 +185,44 @@ def holds(e: Any) -> Any:
 
 
 def _assuming(e: Any, condition: Any) -> Any:
-    """Return a branch simplified under its condition: nested choices on the same condition are resolved."""
-    known = {p: p.args[0].expr for p in e.atoms(sp.Piecewise) if p.args[0].cond == condition}
-    known |= {p: sp.Integer(1) for p in e.atoms(sp.Heaviside) if p == indicator(condition)}
-    known |= {p: p.args[1].expr for p in e.atoms(sp.Piecewise) if p.args[0].cond == sp.Not(condition) and p.args[1].cond == sp.true}
+    """Return a branch simplified under its condition: nested choices on the same condition are resolved. Those inside of a matrix are left:
+    an element of a sum over all elements has conditions of its own."""
+    known: dict[Any, Any] = {}
+    for p in _outside_of_matrices(e):
+        if isinstance(p, sp.Piecewise):
+            if p.args[0].cond == condition:
+                known[p] = p.args[0].expr
+            elif p.args[0].cond == sp.Not(condition) and p.args[1].cond == sp.true:
+                known[p] = p.args[1].expr
+        elif isinstance(p, sp.Heaviside) and p == indicator(condition):
+            known[p] = sp.Integer(1)
     if isinstance(condition, sp.LessThan):  # x where x < c, else c, equals x for x <= c
         least = ((condition.lhs, sp.Lt(condition.lhs, condition.rhs)), (condition.rhs, True))
         known[sp.Piecewise(*least)] = condition.lhs
-    return e.xreplace(known) if known else e
+    return _replaced(e, known) if known else e
+
+
+def _outside_of_matrices(e: Any) -> Iterator[Any]:
+    """Iterate over an expression and its parts, but not over those of matrices in it, such as the terms of a sum."""
+    parts = sp.preorder_traversal(e)
+    for part in parts:
+        if _has_matrix(part):
+            parts.skip()
+        yield part
+
+
+def _has_matrix(e: Any) -> bool:
+    return any(isinstance(a, (sp.MatrixExpr, sp.MatrixBase)) for a in e.args)
+
+
+def _replaced(e: Any, known: Mapping[Any, Any]) -> Any:
+    """Return an expression with parts replaced, but none of those inside of matrices."""
+    if e in known:
+        return known[e]
+    if not e.args or _has_matrix(e):
+        return e
+    args = [_replaced(a, known) for a in e.args]
+    return e if all(map(operator.is_, args, e.args)) else e.func(*args)
 
 
 def _asks_relu(v: Value, condition: Any) -> bool:

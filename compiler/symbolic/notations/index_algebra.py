@@ -13,6 +13,7 @@ import sympy as sp
 from sympy.printing.precedence import PRECEDENCE
 
 from symgrad.compiler.symbolic.limits import MAX_TERMS
+from symgrad.compiler.symbolic.notations.binder import Binder
 
 _INDICES: dict[str, Any] = {}
 
@@ -82,16 +83,6 @@ def divided(e: Any, n: int) -> tuple[Any, Any]:
     whole = sp.Add(*(t / n for t, scale in terms if scale.is_Integer and scale % n == 0))
     rest = sp.Add(*(t for t, scale in terms if not (scale.is_Integer and scale % n == 0)))
     return (whole, rest) if _lies(rest, 0, n) else (whole + Quotient(rest, sp.Integer(n)), sp.Mod(rest, n))
-
-
-class Binder:
-    """Base class of expressions that bind indices. SymPy moves conditions outwards (`piecewise_fold`), but must not move them past a
-    binder."""
-
-    __slots__ = ()
-
-    def has(self, *patterns: Any) -> bool:
-        return patterns != (sp.Piecewise,) and bool(super().has(*patterns))  # type: ignore[misc]
 
 
 class Sigma(Binder, sp.Sum):

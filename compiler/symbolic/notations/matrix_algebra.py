@@ -7,6 +7,8 @@ from typing import Any
 import sympy as sp
 from sympy.printing.precedence import PRECEDENCE
 
+from symgrad.compiler.symbolic.notations.binder import Binder
+
 
 class SymmetricSymbol(sp.MatrixSymbol):
     """A matrix that the user says is symmetric."""
@@ -37,7 +39,7 @@ class Elementwise(sp.MatrixExpr):
         return self.function(*(m[i, j] for m in self.matrices))
 
 
-class Total(sp.Expr):
+class Total(Binder, sp.Expr):
     """The sum of all elements of a matrix."""
 
     is_commutative = True
@@ -47,7 +49,7 @@ class Total(sp.Expr):
         return super().__new__(cls, matrix)
 
 
-class Entry(sp.Expr):
+class Entry(Binder, sp.Expr):
     """The only element of a 1×1 matrix, such as xᵀy."""
 
     is_commutative = True
@@ -58,7 +60,7 @@ class Entry(sp.Expr):
         return super().__new__(cls, matrix)
 
 
-class Det(sp.Expr):
+class Det(Binder, sp.Expr):
     """The determinant, a real number."""
 
     is_commutative = True
@@ -98,7 +100,12 @@ def added(matrices: list[Any]) -> Any:
         return scaled(terms[0][0], times(*terms[0][1])) if terms else sp.ZeroMatrix(*matrices[0].shape)
     shared = _shared_scale([scale for scale, _ in terms])
     if shared != 1:
-        return scaled(shared, added([scaled(scale / shared, times(*factors)) for scale, factors in terms]))
+        return scaled(shared, _factored([(scale / shared, factors) for scale, factors in terms]))
+    return _factored(terms)
+
+
+def _factored(terms: list[tuple[Any, list[Any]]]) -> Any:
+    """Return the sum of products with the matrices that they share at either end factored out."""
     for end in (-1, 0):
         common = _common([factors for _, factors in terms], end)
         if common:
@@ -157,7 +164,8 @@ def _shared_scale(scales: list[Any]) -> Any:
         sign *= sp.Rational(sp.igcd(*[n.p for n in numbers]), numbers[0].q)
     if any([scale.is_number for scale in scales]):
         return sign
-    powers = [dict([f.as_base_exp() for f in sp.Mul.make_args(scale) if not f.is_number]) for scale in scales]
+    factors = [[f for f in sp.Mul.make_args(scale) if not f.is_number and not isinstance(f, sp.Piecewise)] for scale in scales]
+    powers = [dict([f.as_base_exp() for f in each]) for each in factors]
     return sign * sp.Mul(*[base ** _shared_exponent([p.get(base, sp.Integer(0)) for p in powers]) for base in powers[0]])
 
 

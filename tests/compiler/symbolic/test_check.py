@@ -336,3 +336,15 @@ def test_sympys_derivatives_are_right_and_slips_are_found():
             wrong = answer[: place.start()] + SLIPS[place[0]] + answer[place.end() :]
             assert not d.check(wrong), (e, wrong)
     assert slips > 6
+
+
+@pytest.mark.parametrize("slip", ["sin(lam)", "lam", "lam^3", "1/lam", "0.001*lam"])
+def test_a_small_slip_beside_large_values_is_no_constant(slip):
+    """At large values the slip is below the rounding of lam^19, at small ones it is not."""
+    found = sg.derive(lambda lam: lam**20)(sg.spec(())).check(f"20*lam^19 + {slip}")
+    assert str(found).startswith("different")
+
+
+def test_a_factor_that_is_nearly_one_is_shown_with_its_digits():
+    found = sg.derive(lambda lam: sg.erf(lam))(sg.spec(())).check("exp(-lam^2)*1.1283791")
+    assert "is 1.0000000" in str(found)
