@@ -166,6 +166,11 @@ def _looked_up(v: Value, args: Args, size: int) -> Any:
     return apply(row_of(v), tuple(a for a, _ in args), dict(v.attrs))
 
 
+@rule("one_hot")
+def _one_hot(v: Value, args: Args, size: int) -> Any:
+    return apply(row_of(v), (args[0][0],), dict(v.attrs))
+
+
 @rule("assemble")
 def _assemble(v: Value, args: Args, size: int) -> Any:
     everywhere = (0, size, 1)

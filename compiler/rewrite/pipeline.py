@@ -159,6 +159,10 @@ STOP_GRADIENTS = Pass("stop_gradients", drop_stop_gradients)
 DECOMPOSE = Pass("decompose", decompose)
 HOIST = Pass("hoist", "symgrad.compiler.loops.hoist:hoist", "what all steps of a loop compute alike is computed once")
 MERGE_LOOPS = Pass("merge_loops", "symgrad.compiler.loops.simplify:merge_loops")
+ONE_HOT = Pass(
+    "one_hot", "symgrad.compiler.algebra.one_hot:one_hot", "products with one-hot matrices read and add rows: one_hot(i, n) W -> W[i]",
+    frozenset(("one_hot",)),
+)  # fmt: skip
 CONTRACT = Pass("contract", "symgrad.compiler.algebra.contract:contract", "contractions in the order of least cost: (A B) x -> A (B x)")
 SOLVE = Pass(
     "solve", "symgrad.compiler.algebra.solve:solve", "inv(A) b -> solve(A, b), and one decomposition for each matrix",
@@ -197,6 +201,7 @@ XLA = Stage("xla", (
     MERGE_LOOPS,
     ASSUMED_ELEMENTS,
     ASSUMED_VALUES,
+    ONE_HOT,
     CONTRACT,
     SOLVE,
     DROP_ASSUMPTIONS,
@@ -214,6 +219,7 @@ NUMPY = Stage("numpy", (
     MERGE_LOOPS,
     ASSUMED_ELEMENTS,
     ASSUMED_VALUES,
+    ONE_HOT,
     CONTRACT,
     SOLVE_STRUCTURED,
     DROP_ASSUMPTIONS,

@@ -1,4 +1,4 @@
-"""Rows that look up: embedding (a row of a table for each index) and nll_loss (a class of a prediction for each target)."""
+"""Rows that look up: embedding (a row of a table for each index), one_hot, and nll_loss (a class of a prediction for each target)."""
 
 from __future__ import annotations
 
@@ -28,6 +28,15 @@ row(
     (_embedding_rule, None, None), saves=("indices scale", "", ""), policy="each",
     type=lambda weight, indices, scale, *, padding: Meta((*indices.shape, *weight.shape[1:]), weight.dtype),
     jax=lambda weight, indices, scale, *, padding: f"jnp.take({weight}, {indices}, axis=0)",
+)  # fmt: skip
+
+
+# one_hot: 1 at the class that an index names, 0 elsewhere; all are 0 for an index that names none.
+
+row(
+    "one_hot", "indices / classes", lambda indices, *, classes: (indices[..., None] == np.arange(classes)).astype(np.int64),
+    policy="each", type=lambda indices, *, classes: Meta((*indices.shape, classes), np.dtype(np.int64)),
+    jax=lambda indices, *, classes: f"jax.nn.one_hot({indices}, {classes}, dtype='int64')",
 )  # fmt: skip
 
 

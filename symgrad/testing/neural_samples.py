@@ -115,6 +115,7 @@ NEURAL: dict[str, Callable[[], list[Sample]]] = {
     "pad": lambda: [((_real(3, 4),), {"widths": ((1, 0), (0, 2)), "value": 1.5})],
     "crop": lambda: [((_real(3, 4),), {"widths": ((1, 0), (0, 2))})],
     "embedding": lambda: [((_real(5, 3), PICKS, scale), {"padding": padding}) for padding in (None, 2) for scale in (None, _real(2, 2))],
+    "one_hot": lambda: [((PICKS,), {"classes": 6}), ((PICKS,), {"classes": 2})],
     "nll_loss": lambda: _nll(False),
     "nll_spread": lambda: _nll(True),
     "mse_loss": _losses(0),

@@ -66,6 +66,7 @@ CALLS = {
     "imag": lambda: COMPLEX.imag,
     "log_sigmoid": lambda: F.logsigmoid(X),
     "normalize_by": lambda: F.batch_norm(IMAGE, real(2), real(2)),
+    "one_hot": lambda: F.one_hot(WHOLE),
     "polygamma": lambda: sg.polygamma(1, X),
     "power": lambda: X**3,
     "prelu": lambda: F.prelu(X, real(3)),

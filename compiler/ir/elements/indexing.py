@@ -175,6 +175,11 @@ def _(ix: Any, at: Any, x: Any, source: Any, indices: Any, *, axis: int) -> Any:
 # --- tables and classes
 
 
+@element("one_hot")
+def _(ix: Any, at: Any, indices: Any, *, classes: int) -> Any:
+    return ix.delta(indices(*at[:-1]), at[-1])
+
+
 @element("embedding")
 def _(ix: Any, at: Any, weight: Any, indices: Any, scale: Any, *, padding: Any) -> Any:
     return weight(indices(*at[: indices.ndim]), *at[indices.ndim :])

@@ -113,7 +113,7 @@ def one_hot(tensor: Tensor, num_classes: int = -1) -> Tensor:
     count = needed if num_classes == -1 else num_classes
     if count < needed:
         raise RuntimeError("Class values must be smaller than num_classes.")
-    return ops.eq(tensor.unsqueeze(-1), arange(count)).long()
+    return ops.one_hot(tensor, classes=count)
 
 
 def pad(input: Tensor, pad: Sequence[int], mode: str = "constant", value: float | None = None) -> Tensor:

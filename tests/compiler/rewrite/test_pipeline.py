@@ -30,10 +30,10 @@ ORDER = {
     "formula": "unroll stable assumed_elements masks | stable masks | short choices accurate assumed_elements assumed_values contract"
     " domain drop_assumptions decompose",
     "xla": "stable assumed_elements masks spectral hoist | stable masks | accurate stop_gradients merge_loops assumed_elements"
-    " assumed_values contract solve drop_assumptions widen_half legalize_small_reductions decompose_without_lowering matvec fold_constants"
-    " legalize_dtypes check_lowering roll",
-    "numpy": "stable assumed_elements masks spectral hoist | stable masks | accurate merge_loops assumed_elements assumed_values contract"
-    " solve_structured drop_assumptions legalize drop_kept_dimensions fold_constants",
+    " assumed_values one_hot contract solve drop_assumptions widen_half legalize_small_reductions decompose_without_lowering matvec"
+    " fold_constants legalize_dtypes check_lowering roll",
+    "numpy": "stable assumed_elements masks spectral hoist | stable masks | accurate merge_loops assumed_elements assumed_values one_hot"
+    " contract solve_structured drop_assumptions legalize drop_kept_dimensions fold_constants",
 }
 
 

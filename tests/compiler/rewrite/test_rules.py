@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 from rule_examples import Example
 
+from symgrad.compiler.algebra.one_hot import one_hot
 from symgrad.compiler.autodiff.jacobian import hvp
 from symgrad.compiler.autodiff.pull import grad
 from symgrad.compiler.ir import fold
@@ -29,7 +30,7 @@ from symgrad.compiler.rewrite.table import Table
 
 TABLES = (
     stabilise, accurate, finite_behind_masks, drop_stop_gradients, matvec_without_transpose, within_domain, assumed_elements,
-    assumed_values, short, choices,
+    assumed_values, one_hot, short, choices,
 )  # fmt: skip
 RULES = {rule.name: (rule, table.index.normal) for table in TABLES for rule in table} | {rule.name: (rule, False) for rule in fold.RULES}
 a, c, x, y = variable("a"), constant("c"), variable("x"), variable("y")
