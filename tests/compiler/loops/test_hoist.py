@@ -78,7 +78,8 @@ STAY = {
     "a loop of one step": lambda A, B, x: steps(lambda s: (A @ B).sin() @ s, x, length=1),
     "views": lambda A, B, x: steps(lambda s: A.T @ s + x[None][0], x),
     "an outer product": lambda A, B, x: steps(lambda s: (x[:, None] * x[None] * s).sum(1), x),
-    "a while loop": lambda A, B, x: sg.while_loop(lambda s: s.sum() < 1, lambda s: (A @ B).sin() @ s + 1, x),
+    "a while loop of one step": lambda A, B, x: sg.while_loop(lambda s: s.sum() < 1, lambda s: (A @ B).sin() @ s + 1, x, max_steps=1),
+    "few elements of a while loop": lambda A, B, x: sg.while_loop(lambda s: s.sum() < 1, lambda s: (x * 2).sin() * s + 1, x),
     "no loop": lambda A, B, x: (A @ B).sin() @ x,
 }
 
@@ -111,3 +112,66 @@ def test_kernels_and_the_switch(backend):
     np.testing.assert_allclose(fast.grad(*given, wrt="A"), plain.grad(*given, wrt="A"), rtol=1e-10)
     assert dict(fast.explain("grad")["passes"].rows)["hoist"] == "out of a loop: sin"
     assert dict(plain.explain("grad")["passes"].rows)["hoist"] == "switched off"
+
+
+# while loops
+
+WHILE = {
+    # name: (function, rows of the condition and rows of the body that remain)
+    "a body": (lambda A, B, x, most: sg.while_loop(lambda s: s.sum() < most, lambda s: (A @ B).sin() @ s / 9 + 1, x, max_steps=9),
+               {"sum", "lt", "logical_and"}, {"matmul", "div", "add"}),
+    "a condition": (lambda A, B, x, most: sg.while_loop(lambda s: s.sum() < most * (A @ B).cosh().sum(), lambda s: s + 1, x, max_steps=9),
+                    {"sum", "lt", "logical_and"}, {"add"}),
+    "both": (lambda A, B, x, most: sg.while_loop(lambda s: s.sum() < most + (A @ B).tanh().sum(), lambda s: s + (A @ B).tanh().cos()[0] + 2,
+                                                 x, max_steps=9), {"sum", "lt", "logical_and"}, {"add"}),
+}  # fmt: skip
+
+
+def while_graph(function, *given):
+    return trace(lambda args: function(*args), list(given), ["A", "B", "x", "most"][: len(given)]).graph
+
+
+@pytest.mark.parametrize("most", [8.0, -1e9], ids=["steps", "no steps"])
+@pytest.mark.parametrize("name", WHILE)
+def test_invariant_values_leave_a_while_loop(name, most):
+    function, tested, computed = WHILE[name]
+    given = [A, B, X, np.float64(most)]
+    graph = while_graph(lambda *args: function(*args).sin().sum(), *given)
+    given += [np.int64(0)] * (len(graph.inputs) - 4)  # where the count of steps starts
+    found = verify(hoist(graph))
+    (loop,) = [v for v in found.values if v.op == "while_loop"]
+    ops = lambda g: {v.op for v in g.values if v.args and v.op != "getitem"}
+    assert (ops(loop.attrs["condition"]), ops(loop.attrs["body"])) == (tested, computed)
+    for one, other in ((graph, found), (grad(graph, [0, 1, 2]), verify(grad(found, [0, 1, 2])))):
+        for before, after in zip(evaluate(one, given), evaluate(other, given), strict=True):
+            np.testing.assert_allclose(after, before, rtol=1e-10, atol=1e-12)
+
+
+def inverse(A, x, most):
+    return sg.while_loop(lambda s: s.sum() < most, lambda s: sg.linalg.inv(A).sqrt() @ s + 1, x, max_steps=3).sum()
+
+
+@pytest.mark.parametrize("backend", ["numpy", "xla"])
+def test_a_loop_without_steps_computes_nothing_of_its_body(backend):
+    fast = sg.compile(inverse, backend=backend)
+    x, none, some = sg.tensor(X), sg.tensor(-1e9), sg.tensor(9.0)
+    singular = sg.zeros(3, 3, dtype=sg.float64)
+    regular = sg.tensor(np.linalg.inv(np.full((3, 3), 0.5) + np.eye(3)))
+    np.testing.assert_allclose(fast(regular, x, some), inverse(regular, x, some), rtol=1e-6)
+    np.testing.assert_allclose(fast(singular, x, none), X.sum(), rtol=1e-6)
+    for wrt, expected in (("x", np.ones(3)), ("A", np.zeros((3, 3)))):
+        np.testing.assert_array_equal(fast.grad(singular, x, none, wrt=wrt), expected)
+    assert "inv" in dict(fast.explain("grad")["passes"].rows)["hoist"] or "sqrt" in dict(fast.explain("grad")["passes"].rows)["hoist"]
+
+
+def test_bounds_that_are_tensors():
+    def function(A, n):
+        return sg.fori_loop(0, n, lambda i, s: (A @ A).tanh() @ s + i, A[0])
+
+    graph = trace(lambda given: function(*given), [A, np.int64(4)], ["A", "n"]).graph
+    found = verify(hoist(graph))
+    (loop,) = [v for v in found.values if v.op == "while_loop"]
+    assert "tanh" not in loop.attrs["body"].ops
+    for n in (0, 1, 4):
+        given = [A, np.int64(n), np.int64(0)]  # the last is the lower bound
+        np.testing.assert_allclose(evaluate(found, given)[0], evaluate(graph, given)[0], rtol=1e-12)
