@@ -2,10 +2,10 @@
 
     dY = V (S * D) V'    S = V' dA V,    D[i, j] = (h[j] - h[i]) / (w[j] - w[i]), and h'(w[i]) where w[i] = w[j]
 
-The rule of `eigh` divides 0 by 0 there. The pass finds functions of symmetric matrices as programs write them, also projectors on some of
-the eigenvectors, and gives them this derivative; the values stay as they are. `h` may be any elementwise function of the eigenvalues, or a
-constant. A projector that separates equal eigenvalues has no derivative, and gets none. Second derivatives are those of `eigh`, which are
-not finite at equal eigenvalues.
+The rule of `eigh` divides 0 by 0 there. The pass finds functions of symmetric matrices, and of batches of them, as programs write them, also
+projectors on some of the eigenvectors, and gives them this derivative; the values stay as they are. `h` may be any elementwise function of
+the eigenvalues, or a constant. A projector that separates equal eigenvalues has no derivative, and gets none. Second derivatives are those
+of `eigh`, which are not finite at equal eigenvalues.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ def spectral(graph: Graph, off: Collection[str] = (), hits: Hits | None = None) 
 
 def _with_derivative(y: Value) -> Value | None:
     """Return V diag(h) V' with its own derivative; None for other products."""
-    if y.op != "matmul" or y.args[0].ndim != 2 or y.args[1].ndim != 2:
+    if y.op != "matmul" or y.ndim < 2 or not y.ndim == y.args[0].ndim == y.args[1].ndim:
         return None
     left, right = _weighted(y.args[0]), _weighted(y.args[1])
     if left is None or right is None or left[0] is not right[0] or left[1] or not right[1]:
@@ -70,7 +70,7 @@ def _weighted(x: Value) -> tuple[Value, bool, list[Value]] | None:
         return x, False, []
     if transposes(x) or x.op == "conj":
         return _adjoint(x)
-    if x.op in ("mul", "div", "matmul") and x.shape == x.shape[::-1]:
+    if x.op in ("mul", "div", "matmul") and x.ndim >= 2 and x.shape[-1] == x.shape[-2]:
         for n, a in enumerate(x.args[: 1 if x.op == "div" else 2]):
             w = x.args[1 - n]
             found = _weighted(a) if a.shape == x.shape else None
@@ -89,6 +89,7 @@ def _weight(x: Value, w: Value, of_rows: bool) -> Value | None:
         vector = _vector(w, x.shape, along=-2 if of_rows else -1)
         return 1 / vector if vector is not None and x.op == "div" else vector
     scales = w.op == "diag_embed" and w.attrs["offset"] == 0 and w.shape == x.shape
+    scales = scales and {w.attrs["axis1"] % w.ndim, w.attrs["axis2"] % w.ndim} == {w.ndim - 2, w.ndim - 1}
     return w.args[0] if scales and kind(w.dtype) != "c" else None
 
 
@@ -107,27 +108,26 @@ def _adjoint(x: Value) -> tuple[Value, bool, list[Value]] | None:
 
 def _vector(w: Value, shape: tuple[int, ...], along: int) -> Value | None:
     """Return what multiplies a matrix along one dimension, and is equal along the other, as a vector; None for other factors."""
-    if kind(w.dtype) == "c" or w.ndim > 2:
+    if kind(w.dtype) == "c" or w.ndim > len(shape):
         return None
     full = (1,) * (len(shape) - w.ndim) + w.shape
     other = -1 if along == -2 else -2
     if full[other] != 1 or (full[along] not in (1, shape[along])):
         return None
-    return xp.expand(xp.reshape(w, shape=(full[along],)), shape=(shape[along],))
+    return xp.expand(xp.reshape(w, shape=(*full[:-2], full[along])), shape=(*shape[:-2], shape[along]))
 
 
 def _selected(x: Value) -> tuple[Value, bool, list[Value]] | None:
     """Return the parts of V[:, a:b] as those of V with weights 0 and 1, of which the product with its adjoint is the same."""
     found = _weighted(x.args[0])
-    index = x.attrs["index"]
-    if found is None or found[1] or found[2] or x.ndim != 2 or len(index) != 2 or not all(isinstance(i, tuple) for i in index):
+    index, shape = x.attrs["index"], x.args[0].shape
+    if found is None or found[1] or found[2] or x.ndim != len(shape) or len(index) != len(shape) or x.args[0] is not found[0]:
         return None
-    rows, columns = index
-    n = x.args[0].shape[1]
-    if rows != (0, n, 1) or x.args[0] is not found[0]:
+    *whole, columns = index
+    if not isinstance(columns, tuple) or any(i != (0, n, 1) for i, n in zip(whole, shape[:-1], strict=True)):
         return None
-    ones = xp.expand(literal(1, np.dtype(_eigenvalues(found[0]).dtype)), shape=(x.shape[1],))
-    return found[0], False, [xp.embed(ones, shape=(n,), index=(columns,))]
+    ones = xp.expand(literal(1, np.dtype(_eigenvalues(found[0]).dtype)), shape=(*shape[:-2], x.shape[-1]))
+    return found[0], False, [xp.embed(ones, shape=(*shape[:-2], shape[-1]), index=(*whole[:-1], columns))]
 
 
 def _eigenvalues(vectors: Value) -> Value:
@@ -170,19 +170,14 @@ def _keeps_order(v: Value) -> bool:
 
 def _cotangents(g: Value, values: Value, vectors: Value, h: Value, slope: Value) -> tuple[Value, Value]:
     """Return the cotangents of the matrix, without those of the eigenvalues, and of the weights."""
-    back = xp.transpose(vectors, dim0=0, dim1=1)
-    back = xp.conj(back) if kind(vectors.dtype) == "c" else back
+    back = _adjoint_of(vectors)
     inner = xp.matmul(xp.matmul(back, g), vectors)
-    of_weights = xp.diagonal(inner, axis1=0, axis2=1, offset=0)
-    other = xp.transpose(inner, dim0=0, dim1=1)
-    both = inner + (xp.conj(other) if kind(vectors.dtype) == "c" else other)
+    of_weights = xp.diagonal(inner, axis1=inner.ndim - 2, axis2=inner.ndim - 1, offset=0)
+    both = inner + _adjoint_of(inner)
     gaps, steps = (_in_columns(x) - _in_rows(x) for x in (values, h))
     small = float(np.finfo(values.dtype).eps) ** (1 / 3)
-    close = xp.logical_and(
-        xp.abs(gaps) <= small * xp.amax(xp.abs(values), axis=(0,), keepdims=True),
-        xp.abs(steps) <= small * xp.amax(xp.abs(h), axis=(0,), keepdims=True),
-    )
-    n = values.shape[0]
+    close = xp.logical_and(xp.abs(gaps) <= small * _largest(values), xp.abs(steps) <= small * _largest(h))
+    n = values.shape[-1]
     beside = 1 - xp.eye(rows=n, columns=n, dtype=values.dtype)
     along = both * (_in_columns(slope) + _in_rows(slope)) * 0.25 * beside
     apart = both * _in_columns(h) / xp.where(close, 1, gaps)
@@ -190,9 +185,19 @@ def _cotangents(g: Value, values: Value, vectors: Value, h: Value, slope: Value)
     return turned, xp.real(of_weights) if kind(vectors.dtype) == "c" else of_weights
 
 
+def _adjoint_of(x: Value) -> Value:
+    back = xp.transpose(x, dim0=x.ndim - 2, dim1=x.ndim - 1)
+    return xp.conj(back) if kind(x.dtype) == "c" else back
+
+
+def _largest(x: Value) -> Value:
+    """Return the largest absolute value of each vector, as matrices of one element."""
+    return xp.reshape(xp.amax(xp.abs(x), axis=(x.ndim - 1,), keepdims=True), shape=(*x.shape[:-1], 1, 1))
+
+
 def _in_columns(x: Value) -> Value:
-    return xp.reshape(x, shape=(1, x.size))
+    return xp.reshape(x, shape=(*x.shape[:-1], 1, x.shape[-1]))
 
 
 def _in_rows(x: Value) -> Value:
-    return xp.reshape(x, shape=(x.size, 1))
+    return xp.reshape(x, shape=(*x.shape, 1))

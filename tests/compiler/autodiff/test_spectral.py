@@ -84,6 +84,43 @@ def test_a_projector_on_all_equal_eigenvalues():
     assert not np.abs(divided).max() < 1e10, "the projector on one of two equal eigenvalues has no derivative"
 
 
+BATCHED = {
+    "(V * h) @ V.mT": lambda w, V: (V * w.exp()[..., None, :]) @ V.mT,
+    "V @ (h * V.mT)": lambda w, V: V @ (w.exp().unsqueeze(-1) * V.mT),
+    "V @ diag(h) @ V.mT": lambda w, V: V @ sg.diag_embed(w.exp()) @ V.mT,
+    "projectors": lambda w, V: V[..., 2:] @ V[..., 2:].mT,
+}
+
+
+@pytest.mark.parametrize("spelling", BATCHED)
+def test_batches_have_the_gradients_of_their_matrices(spelling):
+    if spelling == "projectors":
+        names = ["different", "two pairs", "two pairs", "different"]
+        h, slope = (lambda w: (w > 1.5) * 1.0), np.zeros_like
+    else:
+        names, h, slope = ["equal", "different", "all equal", "near"], np.exp, np.exp
+    a = np.stack([matrix(EIGENVALUES[name]) for name in names]).reshape(2, 2, 4, 4)
+    fast = sg.compile(lambda a: (BATCHED[spelling](*sg.linalg.eigh(a)) * sg.tensor(C)).sum(), backend="numpy")
+    found = fast.grad(sg.tensor(a), wrt=0).numpy().reshape(4, 4, 4)
+    for one, name in zip(found, names, strict=True):
+        expected = exact(EIGENVALUES[name], h, slope)
+        np.testing.assert_allclose((one + one.T) / 2, expected, atol=1e-8 * np.abs(expected).max())
+
+
+BATCHES_LEFT_ALONE = {
+    "eigenvalues of another matrix": lambda w, V: (V * w.flip(0)[:, None, :]) @ V.mT,
+    "of the first matrix": lambda w, V: (V * w[0].exp()) @ V.mT,
+    "vectors of another matrix": lambda w, V: (V * w[:, None, :]) @ V.flip(0).mT,
+}
+
+
+@pytest.mark.parametrize("name", BATCHES_LEFT_ALONE)
+def test_products_across_a_batch_are_left_alone(name):
+    given = np.stack([matrix(EIGENVALUES["different"])] * 4)
+    graph = trace(lambda args: BATCHES_LEFT_ALONE[name](*sg.linalg.eigh(args[0])), [given], ["A"]).graph
+    assert spectral(graph) == graph
+
+
 LEFT_ALONE = {
     "weights of all eigenvalues": lambda w, V: (V * sg.softmax(w, 0)) @ V.T,
     "weights of other eigenvalues": lambda w, V: (V * w.flip(0)) @ V.T,
