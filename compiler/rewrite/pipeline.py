@@ -152,8 +152,9 @@ ASSUMED_ELEMENTS = Pass("assumed_elements", assumed_elements, ops=_ASSUME)
 ASSUMED_VALUES = Pass("assumed_values", assumed_values, ops=_ASSUME)
 DROP_ASSUMPTIONS = Pass("drop_assumptions", drop_assumptions, ops=_ASSUME)
 SPECTRAL = Pass(
-    "spectral", "symgrad.compiler.autodiff.spectral:spectral", "V diag(h) V' of eigh has a derivative at equal eigenvalues",
-    frozenset(("eigh",)),
+    "spectral", "symgrad.compiler.autodiff.spectral:spectral",
+    "V diag(h) V' of eigh and U diag(h) V' of svd have a derivative at equal values",
+    frozenset(("eigh", "svd")),
 )  # fmt: skip
 STOP_GRADIENTS = Pass("stop_gradients", drop_stop_gradients)
 DECOMPOSE = Pass("decompose", decompose)

@@ -148,3 +148,69 @@ def test_second_derivatives_at_different_eigenvalues_and_the_switch():
     assert np.isfinite(fast.grad(equal, wrt=0)).all()
     assert not np.isfinite(plain.grad(equal, wrt=0)).all()
     assert "V diag(h) V'" in str(fast.explain("grad")["passes"])
+
+
+# singular values
+
+SINGULAR = {
+    # name: (function of U, s, V', the function of the matrix by NumPy where its singular values are not 0)
+    "(U * h) @ Vh": lambda U, s, Vh: (U * s.sinh()[..., None, :]) @ Vh,
+    "U @ (h * Vh)": lambda U, s, Vh: U @ ((s**3)[..., None] * Vh),
+    "U @ diag(h) @ Vh": lambda U, s, Vh: U @ sg.diag_embed(s.sin()) @ Vh,
+    "the polar factor": lambda U, s, Vh: U @ Vh,
+}
+SINGULAR_VALUES = {"equal": [2.0, 2.0, 0.5], "all equal": [1.5] * 3, "near": [1.0, 1.0 + 1e-9, 0.5], "different": [0.5, 1.0, 3.0]}
+SHAPES = {"square": (3, 3), "tall": (5, 3), "wide": (3, 5)}
+
+
+def of_singular_values(singular, shape, seed=0):
+    draw = np.random.default_rng(seed)
+    left, right = (np.linalg.qr(draw.standard_normal((n, n)))[0][:, :3] for n in shape)
+    return (left * np.array(singular)) @ right.T
+
+
+def slopes_of(loss, a):
+    """The gradient by differences of the matrix function, which is smooth: 8th order, so that steps can be large."""
+    weights = {1: 4 / 5, 2: -1 / 5, 3: 4 / 105, 4: -1 / 280}
+    found = np.zeros_like(a)
+    for place in np.ndindex(a.shape):
+        step = np.zeros_like(a)
+        step[place] = 1e-2
+        found[place] = sum(k * (loss(a + n * step) - loss(a - n * step)) for n, k in weights.items()) / 1e-2
+    return found
+
+
+@pytest.mark.parametrize("shape", SHAPES)
+@pytest.mark.parametrize("spelling", SINGULAR)
+def test_functions_of_singular_values(spelling, shape):
+    weights = np.random.default_rng(1).standard_normal(SHAPES[shape])
+    loss = lambda a: (SINGULAR[spelling](*sg.linalg.svd(a, full_matrices=False)) * sg.tensor(weights)).sum()
+    fast = sg.compile(loss, backend="numpy")
+    for name in SINGULAR_VALUES:
+        a = of_singular_values(SINGULAR_VALUES[name], SHAPES[shape])
+        expected = slopes_of(lambda a: float(loss(sg.tensor(a))), a)
+        np.testing.assert_allclose(fast.grad(sg.tensor(a), wrt=0), expected, atol=1e-7 * np.abs(expected).max(), err_msg=name)
+    assert spectral(trace(lambda given: loss(given[0]), [a], ["A"]).graph).ops >= {"custom"}
+
+
+def test_batches_and_zeros_of_singular_values():
+    a = np.stack([of_singular_values([2.0, 2.0, 0.0], (3, 3), 1), of_singular_values([0.0] * 3, (3, 3))])
+    loss = lambda a: (SINGULAR["(U * h) @ Vh"](*sg.linalg.svd(a)) * sg.tensor(C[:3, :3])).sum()
+    expected = slopes_of(lambda a: float(loss(sg.tensor(a))), a)
+    for backend in ("numpy", "xla"):
+        fast = sg.compile(loss, backend=backend)
+        np.testing.assert_allclose(fast.grad(sg.tensor(a), wrt=0), expected, atol=1e-7)
+
+
+SVD_LEFT_ALONE = {
+    "of two matrices": lambda A: sg.linalg.svd(A)[0] @ sg.linalg.svd(A + 1)[2],
+    "the other order": lambda A: sg.linalg.svd(A)[2] @ sg.linalg.svd(A)[0],
+    "left vectors": lambda A: sg.linalg.svd(A)[0] @ sg.linalg.svd(A)[0].mT,
+    "weights of all values": lambda A: (lambda U, s, Vh: (U * s.softmax(-1)) @ Vh)(*sg.linalg.svd(A)),
+}
+
+
+@pytest.mark.parametrize("name", SVD_LEFT_ALONE)
+def test_other_products_of_singular_vectors_are_left_alone(name):
+    graph = trace(lambda given: SVD_LEFT_ALONE[name](given[0]), [C], ["A"]).graph
+    assert spectral(graph) == graph
