@@ -4,8 +4,8 @@
 
 The rule of `eigh` divides 0 by 0 there. The pass finds functions of symmetric matrices, and of batches of them, as programs write them,
 also projectors on some of the eigenvectors, and gives them this derivative; the values stay as they are. `h` may be any elementwise
-function of the eigenvalues, or a constant. A projector that separates equal eigenvalues has no derivative, and gets none. Second derivatives
-are those of `eigh`, which are not finite at equal eigenvalues.
+function of the eigenvalues, or a constant. A projector that separates equal eigenvalues has no derivative, and gets none. Second
+derivatives are those of `eigh`, which are not finite at equal eigenvalues.
 
 U diag(h) V' with the singular vectors of a real matrix is treated alike. S and K are the symmetric and the skew part of U' dA V:
 
