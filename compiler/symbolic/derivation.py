@@ -19,6 +19,8 @@ from symgrad.compiler.symbolic.notations.index_algebra import free
 from symgrad.compiler.symbolic.printing import FormulaLatexPrinter, TextPrinter
 from symgrad.compiler.symbolic.program import Line
 from symgrad.compiler.symbolic.steps import Steps
+from symgrad.compiler.symbolic.teaching.fallback import STYLES, forward_or_backward
+from symgrad.compiler.symbolic.teaching.step import StepSequence
 from symgrad.compiler.symbolic.to_sympy import condition_of
 from symgrad.compiler.symbolic.verdict import Verdict
 from symgrad.errors import FormulaError
@@ -185,9 +187,17 @@ class Derivation:
         others."""
         return certify(self, self._source, self._source.arrays(args, kwargs) if args or kwargs else self._source.given())
 
-    def steps(self) -> Any:
-        """Return the chain rule, step by step."""
-        return Steps(self)
+    def steps(self, style: str = "backward", *, explain: bool = False) -> StepSequence:
+        """Return the derivation step by step: as text, LaTeX (`.latex()`), and HTML in notebooks.
+
+        `style="backward"` is the chain rule as backward() applies it, one line per operation. `style="forward"` has the rules in the order
+        in which a person applies them: quotient, product and chain rule for scalars, differentials for vectors and matrices; each line is
+        the derivative as far as it is worked out, the last one is the printed result. With `explain`, rules that are not elementary, such
+        as those of softmax or the determinant, come with a short proof.
+        """
+        if style not in STYLES:
+            raise ValueError(f"style must be one of {', '.join(map(repr, STYLES))}, got {style!r}")
+        return forward_or_backward(self, explain) if style == "forward" else Steps(self, explain)
 
     def _heads(self) -> list[tuple[tuple[Any, ...], list[Any]]]:
         """Return, for the value and each derivative, the indices of the function and the inputs of the denominator; in index notation as

@@ -177,6 +177,7 @@ def derived(
         program = lower(asked, plan.notation, (*directions_of, *(() for _ in stated.said)), symmetric, plan.without)
         unsaid = Graph(graph.inputs, stated.unsaid) if stated.unsaid else None
         program = replace(program, side_conditions=len(stated.said), unsaid=unsaid, by_convention=by_convention)
+    program = replace(program, written=Graph(graph.inputs, graph.outputs, graph.labels))
     return program if "assume" not in whole.ops else _with_assumptions(program, graph, whole, plan.without), found
 
 

@@ -80,6 +80,8 @@ class FormulaProgram:
     """What is assumed: inputs by position, or other values as text, each with its words."""
     differentiable: Graph | None = None
     """The graph without what follows from assumptions about matrices, which holds for values only; None if it is the same."""
+    written: Graph | None = None
+    """The function as it was traced, without rewriting; None if it is not known."""
 
     @property
     def bindings(self) -> tuple[tuple[Any, Any], ...]:

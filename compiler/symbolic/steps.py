@@ -7,16 +7,17 @@ to names in place of values: the steps show what backward() does.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Any
 
 from symgrad.compiler.autodiff.pull import contributions, dependents, is_differentiable
 from symgrad.compiler.ir.builder import apply, xp
 from symgrad.compiler.ir.fold import filled
 from symgrad.compiler.ir.graph import INPUT, LITERAL, OUTPUT, Graph, Value, input_value, output, row_of, toposort
-from symgrad.compiler.symbolic.label_text import BAR, clean, latex_label, latex_text
+from symgrad.compiler.symbolic.label_text import BAR
 from symgrad.compiler.symbolic.lower import lower
 from symgrad.compiler.symbolic.printing import FormulaLatexPrinter, TextPrinter
+from symgrad.compiler.symbolic.teaching.reasons import reason_of
+from symgrad.compiler.symbolic.teaching.step import Section, Step, StepSequence
 from symgrad.errors import FormulaError
 from symgrad.ops.spec import Meta
 
@@ -28,55 +29,28 @@ _RULES = {
 }  # fmt: skip
 
 
-@dataclass(frozen=True)
-class Step:
-    """A name, its formula as text and as LaTeX, and the rules behind it."""
-
-    name: str
-    text: str
-    latex: str
-    rule: str
-
-
-class Steps(Sequence[Step]):
+class Steps(StepSequence):
     """First the values, from the arguments to the result; then the derivatives, from the result back to the arguments."""
 
-    def __init__(self, derivation: Any) -> None:
-        self.function = derivation.name
+    def __init__(self, derivation: Any, explain: bool = False, note: str = "") -> None:
+        self.function, self.note = derivation.name, note
         graph = derivation.program.differentiable or derivation.graph
         wrt = [graph.inputs[i] for i in derivation.wrt]
-        self._walk = _Walk(graph, wrt, derivation.name)
+        self._walk = _Walk(graph, wrt, explain)
         self.derivatives = self._walk.backward() if wrt else []
         self.values = self._walk.forward()
+        title = f"derivatives, from the result back: v{BAR} is ∂{self.function}/∂v"
+        backward = (Section(title, tuple(self.derivatives)),) if self.derivatives else ()
+        self.sections = (Section("values", tuple(self.values)), *backward)
 
-    def __len__(self) -> int:
-        return len(self.values) + len(self.derivatives)
 
-    def __getitem__(self, index: Any) -> Any:
-        return [*self.values, *self.derivatives][index]
-
-    def __str__(self) -> str:
-        lines = [(f"  {clean(s.name)} = {s.text}", s.rule) for s in (*self.values, *self.derivatives)]
-        width = min(max((_width(left) for left, _ in lines), default=0), 64)
-        shown = [f"{left}{' ' * max(0, width - _width(left))}   {rule}" for left, rule in lines]
-        text = ["values", *shown[: len(self.values)]]
-        if self.derivatives:
-            text += [f"derivatives, from the result back: v{BAR} is ∂{self.function}/∂v", *shown[len(self.values) :]]
-        return "\n".join(text)
-
-    __repr__ = __str__
-
-    def latex(self) -> str:
-        lines = [rf"{latex_label(s.name)} &= {s.latex} && {latex_text(s.rule)}" for s in self]
-        return "\\begin{aligned}\n" + " \\\\\n".join(lines) + "\n\\end{aligned}"
-
-    def _repr_latex_(self) -> str:
-        return f"$$\n{self.latex()}\n$$"
+_Contribution = tuple[Value, dict[Value, str], str, str]
+"""A term of a derivative, the labels in it, its rule, and the row that the rule is of."""
 
 
 class _Walk:
-    def __init__(self, graph: Graph, wrt: list[Value], function: str) -> None:
-        self.wrt = wrt
+    def __init__(self, graph: Graph, wrt: list[Value], explain: bool) -> None:
+        self.wrt, self.explain = wrt, explain
         self.result = graph.outputs[0]
         self.order = [v for v in toposort([self.result]) if v.op not in (INPUT, LITERAL)]
         self.names: dict[Value, str] = dict(zip(graph.inputs, graph.labels, strict=True))
@@ -104,7 +78,7 @@ class _Walk:
 
     def backward(self) -> list[Step]:
         on_the_way = dependents(toposort([self.result]), self.wrt, is_differentiable)
-        arrived: dict[Value, list[tuple[Value, dict[Value, str], str]]] = {}
+        arrived: dict[Value, list[_Contribution]] = {}
         seed = "∂f/∂f = 1" if self.result.size == 1 else "given: a weight for each result"
         steps = []
         for v in [*reversed(self.order), *self.wrt]:
@@ -119,12 +93,13 @@ class _Walk:
                 self.propagate(v, on_the_way, arrived)
         return steps
 
-    def collected(self, v: Value, parts: list[tuple[Value, dict[Value, str], str]]) -> Step:
+    def collected(self, v: Value, parts: list[_Contribution]) -> Step:
         """Return the sum of the contributions of all users of a value."""
-        shown = [self.step("", e, labels, rule) for e, labels, rule in parts]
+        shown = [self.step("", e, labels, rule) for e, labels, rule, _ in parts]
         rules = "; ".join(dict.fromkeys(s.rule for s in shown))
         text, latex = (" + ".join(parts).replace("+ -", "- ") for parts in ([s.text for s in shown], [s.latex for s in shown]))
-        return Step(_barred(self.names[v]), text, latex, rules)
+        reasons = dict.fromkeys(reason for *_, row in parts if (reason := reason_of(row))) if self.explain else ()
+        return Step(_barred(self.names[v]), text, latex, rules, reason="; ".join(reasons))
 
     def propagate(self, v: Value, on_the_way: set[Value], arrived: dict[Value, Any]) -> None:
         """Record the contributions that the rules of one application make to its arguments."""
@@ -144,7 +119,7 @@ class _Walk:
             self.propagate(v, on_the_way, arrived)
             return
         for arg, found in parts:
-            arrived.setdefault(arg, []).append((found, dict(labels), self.rule_of(whole)))
+            arrived.setdefault(arg, []).append((found, dict(labels), self.rule_of(whole), row.name))
 
     def named_now(self, others: list[Value], read: Sequence[Value], v: Value) -> bool:
         """Name the outputs that a rule reads but nothing else does, such as eigenvectors for eigenvalues; True if there were any."""
@@ -173,11 +148,6 @@ class _Walk:
             program = lower(graph)
         text, latex = (printer(program.labels).doprint(program.outputs[0]) for printer in (TextPrinter, FormulaLatexPrinter))
         return Step(name, text, latex, rule)
-
-
-def _width(text: str) -> int:
-    """Return the width of a text on a terminal: a combining bar has none."""
-    return len(text) - text.count(BAR)
 
 
 def _barred(name: str) -> str:

@@ -1,0 +1,232 @@
+"""Forward steps of functions of vectors and matrices: differentials, one rule a line, down to the differential of the variable.
+
+    dL = 2 (X w - y)ᵀ d(X w - y)        d‖u‖² = 2 uᵀ du
+       = 2 (X w - y)ᵀ X dw              linear in w
+    ∂L/∂w = 2 Xᵀ (X w - y)              read off from dL = (∂L/∂w)ᵀ dw
+
+A line is a graph with an input for every differential that is still to be taken. A rule replaces one of these inputs by the forward
+derivative of its operation, in which the differentials of the arguments are inputs; so every line can be evaluated.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from symgrad.compiler.autodiff.forward import forward_derivative
+from symgrad.compiler.autodiff.pull import dependents, is_differentiable
+from symgrad.compiler.ir.builder import xp
+from symgrad.compiler.ir.control_flow import is_control
+from symgrad.compiler.ir.graph import INPUT, LITERAL, OUTPUT, Graph, Value, input_value, row_of, toposort
+from symgrad.compiler.ir.subgraph import inline
+from symgrad.compiler.symbolic.lower import lower
+from symgrad.compiler.symbolic.printing import FormulaLatexPrinter, TextPrinter
+from symgrad.compiler.symbolic.teaching.limits import MAX_CHARACTERS, MAX_STEPS, NoRule, TooLong
+from symgrad.compiler.symbolic.teaching.reasons import reason_of
+from symgrad.compiler.symbolic.teaching.step import Step
+
+_MOVES = frozenset(("reshape", "transpose", "expand", "cast", "permute", "unsqueeze", "squeeze"))
+"""Rows that move or repeat elements: no line of their own."""
+_LINEAR = _MOVES | {"add", "sub", "neg", "sum", "mean", "getitem", "diagonal", "trace", "diag"}
+_BILINEAR = frozenset(("mul", "matmul", "einsum"))
+"""Linear if only one factor moves."""
+
+
+class _StepLatex(FormulaLatexPrinter):
+    """LaTeX in which the labels of differentials are formulas."""
+
+    def __init__(self, labels: Mapping[Any, str], formulas: Mapping[str, str]) -> None:
+        self.formulas = formulas
+        super().__init__(labels)
+
+    def label(self, text: str) -> str:
+        return self.formulas[text] if text in self.formulas else super().label(text)
+
+
+class Differentials:
+    """The lines of the differential of one value in one input."""
+
+    def __init__(self, graph: Graph, result: Value, wrt: Value) -> None:
+        self.graph, self.result, self.wrt = graph, result, wrt
+        self.order = toposort([result])
+        self.active = dependents(self.order, [wrt], is_differentiable)
+        self.places = {v: n for n, v in enumerate(self.order)}
+        self.inputs = list(graph.inputs)
+        self.labels = list(graph.labels)
+        self.formulas: dict[str, str] = {}
+        """The differentials in LaTeX, by their labels."""
+        self.pending: dict[Value, Value] = {}
+        """The inputs that stand for differentials, by their values."""
+        self.lines: list[Value] = []
+
+    def differential(self, v: Value) -> Value:
+        """Return the input that stands for the differential of a value."""
+        if v not in self.pending:
+            text, latex = self.shown(v)
+            made = input_value(len(self.inputs), v.shape, v.dtype)
+            label = f"d{text}" if v.op == INPUT else f"d({text})"
+            self.formulas[label] = rf"\mathrm{{d}}{latex}" if v.op == INPUT else rf"\mathrm{{d}}\left({latex}\right)"
+            self.inputs.append(made)
+            self.labels.append(label)
+            self.pending[v] = made
+        return self.pending[v]
+
+    def shown(self, v: Value) -> tuple[str, str]:
+        """Return a value as text and as LaTeX."""
+        program = lower(Graph(self.inputs, [v], self.labels), "matrix")
+        e = program.outputs[0]
+        for line in reversed(program.lines):
+            e = e.xreplace({line.symbol: line.expression})
+        return TextPrinter(program.labels).doprint(e), _StepLatex(program.labels, self.formulas).doprint(e)
+
+    def steps(self, function: tuple[str, str], explain: bool) -> list[Step]:
+        """Return the lines from df to what is linear in the differential of the variable. Raise NoRule or TooLong where there are none."""
+        if self.result not in self.active:
+            raise NoRule("a constant")
+        current = self.differential(self.result)
+        found: list[Step] = []
+        name, name_latex = f"d{function[0]}", rf"\mathrm{{d}}{function[1]}"
+        while (v := self.next(current)) is not None:
+            current, rule, op = self.applied(current, v)
+            if v.op in _MOVES and self.next(current) is not None:
+                continue
+            text, latex = self.written(current)
+            if found and found[-1].text == text:
+                continue
+            first = not found
+            reason = reason_of(op) if explain else ""
+            found.append(Step(name if first else "", text, latex, rule, "", reason, name_latex if first else ""))
+            self.lines.append(current)
+            if len(found) > MAX_STEPS:
+                raise TooLong
+        return found
+
+    def written(self, current: Value) -> tuple[str, str]:
+        text, latex = self.shown(current)
+        if len(text) > MAX_CHARACTERS:
+            raise TooLong
+        return text, latex
+
+    def next(self, current: Value) -> Value | None:
+        """Return the value whose differential is taken next: the last one in the order of computation."""
+        used = set(toposort([current]))
+        open_ones = [v for v, d in self.pending.items() if d in used and v is not self.wrt]
+        return max(open_ones, key=self.places.__getitem__, default=None)
+
+    def applied(self, current: Value, v: Value) -> tuple[Value, str, str]:
+        """Return the line after the rule of one operation, the name of the rule, and the operation."""
+        if self.is_linear(v):
+            made, rule, op = self.pushed(v), f"linear in {self.labels[self.wrt.attrs['index']]}", ""
+        else:
+            made, rule, op = self.by_rule(v)
+        values = [made if x is self.pending[v] else x for x in self.inputs]
+        return inline(Graph(self.inputs, [current], self.labels), values)[0], rule, op
+
+    def by_rule(self, v: Value) -> tuple[Value, str, str]:
+        for rule in _RULES.get(v.op, ()):
+            if (found := rule(self, v)) is not None:
+                return (*found, v.op)
+        whole = v.args[0] if v.op == OUTPUT else v
+        if is_control(whole) or row_of(whole).pullback is not None:
+            raise NoRule(whole.op)
+        moving = {a: self.differential(a) for a in whole.args if a is not None and a in self.active}
+        found = forward_derivative(whole, moving)[v.attrs["index"] if v.op == OUTPUT else 0]
+        return found, self.name_of_rule(whole), whole.op
+
+    def name_of_rule(self, v: Value) -> str:
+        row = row_of(v)
+        if row.name in _NAMES or not row.elementwise or len(v.args) != 1:
+            return _NAMES.get(row.name, f"differential of {row.name}")
+        (x,) = v.args
+        return f"element by element: d{row.name}(u) = {row.name}′(u) ∘ du" if x.shape else f"d{row.name}(u) = {row.name}′(u) du"
+
+    def is_linear(self, v: Value) -> bool:
+        """True if a value is linear in the variable, plus a constant."""
+        if v is self.wrt:
+            return True
+        moving = [a for a in v.args if a is not None and a in self.active]
+        if v.op == "div":
+            fits = moving == [v.args[0]]
+        else:
+            fits = v.op in _LINEAR or (v.op in _BILINEAR and len(moving) == 1)
+        return fits and all(self.is_linear(a) for a in moving)
+
+    def pushed(self, v: Value) -> Value:
+        """Return the differential of a linear value."""
+        if v is self.wrt:
+            return self.differential(v)
+        moving = {a: self.pushed(a) for a in v.args if a is not None and a in self.active}
+        return forward_derivative(v, moving)[0]
+
+    def moving(self, v: Value) -> Value | None:
+        """Return the differential of a value; None if it is constant."""
+        return self.differential(v) if v in self.active else None
+
+    # rules that read better than those of the operations
+
+    def squares(self, v: Value) -> tuple[Value, str] | None:
+        """d‖u‖² = 2 uᵀ du"""
+        (x,) = v.args
+        if v.shape or x.op != "square" or len(x.shape) != 1:
+            return None
+        (u,) = x.args
+        return xp.matmul(xp.mul(u, 2), self.differential(u)), "sum of squares: d‖u‖² = 2 uᵀ du"
+
+    def dot(self, v: Value) -> tuple[Value, str] | None:
+        """d(aᵀ b) = daᵀ b + aᵀ db"""
+        (x,) = v.args
+        if v.shape or x.op != "mul" or any(a.op == LITERAL or a.shape != x.shape or len(a.shape) != 1 for a in x.args):
+            return None
+        a, b = x.args
+        parts = [xp.matmul(other, t) for u, other in ((a, b), (b, a)) if (t := self.moving(u)) is not None]
+        return (parts[0] if len(parts) == 1 else xp.add(*parts)), "dot product: d(aᵀ b) = bᵀ da + aᵀ db"
+
+    def total(self, v: Value) -> tuple[Value, str] | None:
+        (x,) = v.args
+        return forward_derivative(v, {x: self.differential(x)})[0], "the differential of a sum is the sum of the differentials"
+
+    def determinant(self, v: Value) -> tuple[Value, str] | None:
+        """d det A = det A tr(A⁻¹ dA)"""
+        (a,) = v.args
+        if len(a.shape) != 2:
+            return None
+        inner = xp.matmul(xp.inv(a, check=False), self.differential(a))
+        return xp.mul(v, _trace(inner)), "Jacobi: d det(A) = det(A) tr(A⁻¹ dA)"
+
+    def log_softmax(self, v: Value) -> tuple[Value, str] | None:
+        """d log_softmax(z) = dz - (softmax(z)ᵀ dz) 1"""
+        (z,) = v.args
+        if len(z.shape) != 1:
+            return None
+        dz = self.differential(z)
+        shared = xp.matmul(xp.softmax(z, axis=v.attrs["axis"]), dz)
+        return xp.sub(dz, xp.expand(shared, shape=z.shape)), "d log_softmax(z) = dz - (softmax(z)ᵀ dz) 𝟏"
+
+
+def _trace(a: Value) -> Value:
+    return xp.trace(a)
+
+
+_RULES: dict[str, tuple[Callable[[Differentials, Value], tuple[Value, str] | None], ...]] = {
+    "sum": (Differentials.squares, Differentials.dot, Differentials.total),
+    "det": (Differentials.determinant,),
+    "log_softmax": (Differentials.log_softmax,),
+}
+_NAMES = {
+    "add": "sum rule", "sub": "sum rule", "neg": "sum rule", "mul": "product rule, element by element: d(a ∘ b) = da ∘ b + a ∘ db",
+    "div": "quotient rule", "square": "power rule, element by element: d(u^∘2) = 2 u ∘ du", "power": "power rule",
+    "matmul": "product rule: d(A B) = dA B + A dB", "log": "dlog(u) = du/u", "inv": "d(A⁻¹) = -A⁻¹ dA A⁻¹", "exp": "dexp(u) = exp(u) ∘ du",
+    "solve": "d(A⁻¹ b) = A⁻¹ (db - dA A⁻¹ b)", "softmax": "d softmax(z) = p ∘ (dz - pᵀ dz), with p = softmax(z)",
+    "logsumexp": "d logsumexp(z) = softmax(z)ᵀ dz", "sqrt": "d√u = du/(2 √u)", "norm": "d‖u‖ = uᵀ du/‖u‖",
+    "cholesky": "d L = L Φ(L⁻¹ dA L⁻ᵀ), where Φ takes the lower half", "eigh": "dλ = vᵀ dA v for each eigenvalue",
+}  # fmt: skip
+
+
+def reading(result: Value, wrt: Value, function: str, name: str) -> str:
+    """Return how the derivative is read off from the last line."""
+    head = f"∂{function}/∂{name}"
+    if not wrt.shape:
+        return f"read off from d{function} = {head} d{name}"
+    if result.size == 1:
+        return f"read off from d{function} = ({head})ᵀ d{name}" if len(wrt.shape) == 1 else f"read off from d{function} = tr(({head})ᵀ d{name})"
+    return f"read off: the factor of d{name} in d{function}"
