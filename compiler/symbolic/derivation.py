@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 import sympy as sp
@@ -236,17 +236,33 @@ class Derivation:
         shown = [i for i in self._source.constants if self.graph.inputs[i] in used]
         return [(show.label(self.graph.labels[i]), type_text(self.graph.inputs[i])) for i in shown]
 
-    def __str__(self) -> str:
-        show = TextPrinter(self.program.labels, self.name)
-        (at, _), *heads = self._heads()
-        at_text: Callable[[Any], str] = lambda at: f"[{show.places(at)}]" if at else ""
-        arguments = ", ".join(shortened([show.label(label) for label in self._source.labels[: self._source.arguments]]))
-        lines = [f"{self.name}({arguments}){at_text(at)} = {show.line(self.program.ends[0])}"]
+    def derivative_texts(self, show: TextPrinter) -> Iterator[tuple[str, str]]:
+        """Iterate over the left and right sides of the derivatives as text."""
+        _, *heads = self._heads()
         for (at, below), line in zip(heads, self._derivative_lines, strict=True):
             show.letters = {}
             power = "" if len(below) == 1 else str(len(below)).translate(_RAISED)
-            head = f"∂{power}{self.name}{at_text(at)}/{''.join(f'∂{show._print(x)}' for x in below)}"
-            lines.append(f"{head} = {show.line(line)}")
+            above = f"{self.name}[{show.places(at)}]" if at else self.name
+            head = f"∂{power}{above}/{''.join(f'∂{show._print(x)}' for x in below)}"
+            yield head, show.line(line)
+
+    def derivative_latex(self, show: FormulaLatexPrinter) -> Iterator[tuple[str, str]]:
+        """Iterate over the left and right sides of the derivatives as LaTeX."""
+        name = latex_label(self.name)
+        _, *heads = self._heads()
+        for (at, below), line in zip(heads, self._derivative_lines, strict=True):
+            show.letters = {}
+            power = "" if len(below) == 1 else f"^{{{len(below)}}}"
+            under = " ".join(rf"\partial {show._print(x)}" for x in below)
+            above = f"{name}_{{{show.places(at)}}}" if at else name
+            yield rf"\frac{{\partial{power} {above}}}{{{under}}}", show.line(line)
+
+    def __str__(self) -> str:
+        show = TextPrinter(self.program.labels, self.name)
+        (at, _), *_ = self._heads()
+        arguments = ", ".join(shortened([show.label(label) for label in self._source.labels[: self._source.arguments]]))
+        lines = [f"{self.name}({arguments}){f'[{show.places(at)}]' if at else ''} = {show.line(self.program.ends[0])}"]
+        lines += [f"{head} = {text}" for head, text in self.derivative_texts(show)]
         lines += [f"assuming {'; '.join(self._assumed(show))}"] if self.program.assumed else []
         lines += ["for " + " and ".join(map(show.doprint, self.conditions))] if self.conditions else []
         constants = self._constants(show)
@@ -261,14 +277,9 @@ class Derivation:
         """Return the formulas as an `aligned` block, one line each."""
         show = FormulaLatexPrinter(self.program.labels, self.name)
         name = latex_label(self.name)
-        (at, _), *heads = self._heads()
-        named: Callable[[Any], str] = lambda at: f"{name}_{{{show.places(at)}}}" if at else name
-        lines = [rf"{named(at)} &= {show.line(self.program.ends[0])}"]
-        for (at, below), line in zip(heads, self._derivative_lines, strict=True):
-            show.letters = {}
-            power = "" if len(below) == 1 else f"^{{{len(below)}}}"
-            under = " ".join(rf"\partial {show._print(x)}" for x in below)
-            lines.append(rf"\frac{{\partial{power} {named(at)}}}{{{under}}} &= {show.line(line)}")
+        (at, _), *_ = self._heads()
+        lines = [rf"{f'{name}_{{{show.places(at)}}}' if at else name} &= {show.line(self.program.ends[0])}"]
+        lines += [f"{head} &= {text}" for head, text in self.derivative_latex(show)]
         lines += [rf"&\text{{assuming }} {assumed}" for assumed in self._assumed_in_latex(show)]
         lines += [rf"&\text{{for }} {show.doprint(condition)}" for condition in self.conditions]
         lines += [rf"&\text{{with }} {label} \text{{: {kind}}}" for label, kind in self._constants(show)]

@@ -13,27 +13,52 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any
 
+import sympy as sp
+
 from symgrad.compiler.autodiff.forward import forward_derivative
 from symgrad.compiler.autodiff.pull import dependents, is_differentiable
-from symgrad.compiler.ir.builder import xp
+from symgrad.compiler.ir.builder import apply, xp
 from symgrad.compiler.ir.control_flow import is_control
+from symgrad.compiler.ir.fold import filled
 from symgrad.compiler.ir.graph import INPUT, LITERAL, OUTPUT, Graph, Value, input_value, row_of, toposort
-from symgrad.compiler.ir.subgraph import inline
+from symgrad.compiler.ir.interpret import interpret
+from symgrad.compiler.ir.subgraph import inline, rebuild
 from symgrad.compiler.symbolic.lower import lower
+from symgrad.compiler.symbolic.notations.matrix_algebra import Entry
 from symgrad.compiler.symbolic.printing import FormulaLatexPrinter, TextPrinter
 from symgrad.compiler.symbolic.teaching.limits import MAX_CHARACTERS, MAX_STEPS, NoRule, TooLong
 from symgrad.compiler.symbolic.teaching.reasons import reason_of
 from symgrad.compiler.symbolic.teaching.step import Step
+from symgrad.ops.spec import Meta
 
-_MOVES = frozenset(("reshape", "transpose", "expand", "cast", "permute", "unsqueeze", "squeeze"))
-"""Rows that move or repeat elements: no line of their own."""
-_LINEAR = _MOVES | {"add", "sub", "neg", "sum", "mean", "getitem", "diagonal", "trace", "diag"}
+_SILENT = frozenset(("reshape", "transpose", "expand", "cast", "permute", "unsqueeze", "squeeze", "neg"))
+"""Rows that move or repeat elements, and signs: no line of their own."""
+_LINEAR = _SILENT | {"add", "sub", "sum", "mean", "getitem", "diagonal", "trace", "diag"}
 _BILINEAR = frozenset(("mul", "matmul", "einsum"))
 """Linear if only one factor moves."""
 
 
+def _factor_of_number(e: Any) -> tuple[Any, Any] | None:
+    """Return a number and what it multiplies, if that is a product or trace of matrices: it needs no brackets."""
+    number, rest = e.as_coeff_Mul()
+    is_number_of_matrices = isinstance(rest, sp.Trace) or (isinstance(rest, Entry) and isinstance(rest.args[0], sp.MatMul))
+    return (number, rest) if is_number_of_matrices and number.is_Integer and number not in (1, -1) else None
+
+
+class _StepText(TextPrinter):
+    """Text in which a number stands before a product without brackets: `2 uᵀ du`."""
+
+    def _print_Mul(self, e: Any) -> str:
+        found = _factor_of_number(e)
+        return super()._print_Mul(e) if found is None else " ".join(map(self._print, found))
+
+
 class _StepLatex(FormulaLatexPrinter):
     """LaTeX in which the labels of differentials are formulas."""
+
+    def _print_Mul(self, e: Any) -> str:
+        found = _factor_of_number(e)
+        return super()._print_Mul(e) if found is None else r" \, ".join(map(self._print, found))  # type: ignore[no-any-return]
 
     def __init__(self, labels: Mapping[Any, str], formulas: Mapping[str, str]) -> None:
         self.formulas = formulas
@@ -77,7 +102,7 @@ class Differentials:
         e = program.outputs[0]
         for line in reversed(program.lines):
             e = e.xreplace({line.symbol: line.expression})
-        return TextPrinter(program.labels).doprint(e), _StepLatex(program.labels, self.formulas).doprint(e)
+        return _StepText(program.labels).doprint(e), _StepLatex(program.labels, self.formulas).doprint(e)
 
     def steps(self, function: tuple[str, str], explain: bool) -> list[Step]:
         """Return the lines from df to what is linear in the differential of the variable. Raise NoRule or TooLong where there are none."""
@@ -88,7 +113,7 @@ class Differentials:
         name, name_latex = f"d{function[0]}", rf"\mathrm{{d}}{function[1]}"
         while (v := self.next(current)) is not None:
             current, rule, op = self.applied(current, v)
-            if v.op in _MOVES and self.next(current) is not None:
+            if v.op in _SILENT and self.next(current) is not None:
                 continue
             text, latex = self.written(current)
             if found and found[-1].text == text:
@@ -120,7 +145,8 @@ class Differentials:
         else:
             made, rule, op = self.by_rule(v)
         values = [made if x is self.pending[v] else x for x in self.inputs]
-        return inline(Graph(self.inputs, [current], self.labels), values)[0], rule, op
+        (line,) = inline(Graph(self.inputs, [current], self.labels), values)
+        return tidy(line), rule, op
 
     def by_rule(self, v: Value) -> tuple[Value, str, str]:
         for rule in _RULES.get(v.op, ()):
@@ -131,14 +157,7 @@ class Differentials:
             raise NoRule(whole.op)
         moving = {a: self.differential(a) for a in whole.args if a is not None and a in self.active}
         found = forward_derivative(whole, moving)[v.attrs["index"] if v.op == OUTPUT else 0]
-        return found, self.name_of_rule(whole), whole.op
-
-    def name_of_rule(self, v: Value) -> str:
-        row = row_of(v)
-        if row.name in _NAMES or not row.elementwise or len(v.args) != 1:
-            return _NAMES.get(row.name, f"differential of {row.name}")
-        (x,) = v.args
-        return f"element by element: d{row.name}(u) = {row.name}′(u) ∘ du" if x.shape else f"d{row.name}(u) = {row.name}′(u) du"
+        return found, name_of_rule(whole), whole.op
 
     def is_linear(self, v: Value) -> bool:
         """True if a value is linear in the variable, plus a constant."""
@@ -156,6 +175,8 @@ class Differentials:
         if v is self.wrt:
             return self.differential(v)
         moving = {a: self.pushed(a) for a in v.args if a is not None and a in self.active}
+        if v.op == "matmul":
+            return _product(v, *(moving.get(a) for a in v.args))
         return forward_derivative(v, moving)[0]
 
     def moving(self, v: Value) -> Value | None:
@@ -165,25 +186,37 @@ class Differentials:
     # rules that read better than those of the operations
 
     def squares(self, v: Value) -> tuple[Value, str] | None:
-        """d‖u‖² = 2 uᵀ du"""
+        """d‖u‖² = 2 uᵀ du, and d‖U‖² = 2 tr(Uᵀ dU)"""
         (x,) = v.args
-        if v.shape or x.op != "square" or len(x.shape) != 1:
+        if v.shape or not 1 <= len(x.shape) <= 2 or not is_square(x):
             return None
-        (u,) = x.args
-        return xp.matmul(xp.mul(u, 2), self.differential(u)), "sum of squares: d‖u‖² = 2 uᵀ du"
+        u = x.args[0]
+        name = "d‖u‖² = 2 uᵀ du" if len(u.shape) == 1 else "d‖U‖² = 2 tr(Uᵀ dU)"
+        return _inner(xp.mul(u, 2), self.differential(u)), f"sum of squares: {name}"
 
     def dot(self, v: Value) -> tuple[Value, str] | None:
-        """d(aᵀ b) = daᵀ b + aᵀ db"""
+        """d(aᵀ b) = bᵀ da + aᵀ db"""
         (x,) = v.args
         if v.shape or x.op != "mul" or any(a.op == LITERAL or a.shape != x.shape or len(a.shape) != 1 for a in x.args):
             return None
         a, b = x.args
         parts = [xp.matmul(other, t) for u, other in ((a, b), (b, a)) if (t := self.moving(u)) is not None]
-        return (parts[0] if len(parts) == 1 else xp.add(*parts)), "dot product: d(aᵀ b) = bᵀ da + aᵀ db"
+        return _sum(parts), "dot product: d(aᵀ b) = bᵀ da + aᵀ db"
 
     def total(self, v: Value) -> tuple[Value, str] | None:
         (x,) = v.args
         return forward_derivative(v, {x: self.differential(x)})[0], "the differential of a sum is the sum of the differentials"
+
+    def product(self, v: Value) -> tuple[Value, str] | None:
+        """d(A B) = dA B + A dB"""
+        return _product(v, *map(self.moving, v.args)), "product rule: d(A B) = dA B + A dB"
+
+    def softplus(self, v: Value) -> tuple[Value, str] | None:
+        """Without the threshold of the kernel."""
+        u = v.args[0]
+        if v.attrs["beta"] != 1:
+            return None
+        return xp.mul(xp.sigmoid(u), self.differential(u)), "element by element: softplus′(u) = sigmoid(u)"
 
     def determinant(self, v: Value) -> tuple[Value, str] | None:
         """d det A = det A tr(A⁻¹ dA)"""
@@ -191,7 +224,7 @@ class Differentials:
         if len(a.shape) != 2:
             return None
         inner = xp.matmul(xp.inv(a, check=False), self.differential(a))
-        return xp.mul(v, _trace(inner)), "Jacobi: d det(A) = det(A) tr(A⁻¹ dA)"
+        return xp.mul(v, xp.trace(inner)), "Jacobi: d det(A) = det(A) tr(A⁻¹ dA)"
 
     def log_softmax(self, v: Value) -> tuple[Value, str] | None:
         """d log_softmax(z) = dz - (softmax(z)ᵀ dz) 1"""
@@ -202,20 +235,75 @@ class Differentials:
         shared = xp.matmul(xp.softmax(z, axis=v.attrs["axis"]), dz)
         return xp.sub(dz, xp.expand(shared, shape=z.shape)), "d log_softmax(z) = dz - (softmax(z)ᵀ dz) 𝟏"
 
+    def softmax(self, v: Value) -> tuple[Value, str] | None:
+        """dp = p ∘ (dz - (pᵀ dz) 1)"""
+        (z,) = v.args
+        if len(z.shape) != 1:
+            return None
+        dz = self.differential(z)
+        shared = xp.expand(xp.matmul(v, dz), shape=z.shape)
+        return xp.mul(v, xp.sub(dz, shared)), "d softmax(z) = p ∘ (dz - pᵀ dz), with p = softmax(z)"
 
-def _trace(a: Value) -> Value:
-    return xp.trace(a)
+
+def is_square(v: Value) -> bool:
+    """True for the squares of all elements of something."""
+    return v.op == "square" or (v.op == "power" and v.attrs["exponent"] == 2)
+
+
+def _sum(parts: list[Value]) -> Value:
+    return parts[0] if len(parts) == 1 else xp.add(*parts)
+
+
+def _product(v: Value, da: Value | None, db: Value | None) -> Value:
+    """Return dA B + A dB, without what is constant."""
+    a, b = v.args
+    return _sum([*([] if da is None else [xp.matmul(da, b)]), *([] if db is None else [xp.matmul(a, db)])])
+
+
+def _inner(a: Value, b: Value) -> Value:
+    """Return the sum of the products of the elements: aᵀ b, or tr(Aᵀ B)."""
+    return xp.matmul(a, b) if len(a.shape) == 1 else xp.trace(xp.matmul(xp.transpose(a, dim0=0, dim1=1), b))
+
+
+def tidy(line: Value) -> Value:
+    """Return a line with sum(a ∘ b) as aᵀ b, or tr(Aᵀ B)."""
+
+    def made(v: Value, args: tuple[Any, ...]) -> Any:
+        x = args[0] if v.op == "sum" and args else None
+        if x is not None and x.op == "mul" and 1 <= len(x.shape) <= 2 and len(v.attrs["axis"]) == len(x.shape):
+            a, b = x.args
+            if a.op != LITERAL and b.op != LITERAL and a.shape == b.shape == x.shape:
+                return xp.reshape(_inner(a, b), shape=v.shape)
+        return rebuild(v, args)
+
+    (found,) = interpret([line], {}, made)
+    return found  # type: ignore[no-any-return]
+
+
+def name_of_rule(v: Value) -> str:
+    """Return the name of the rule of an operation: for a function of elements with its derivative."""
+    row = row_of(v)
+    if row.name in _NAMES or not row.elementwise or len(v.args) != 1:
+        return _NAMES.get(row.name, f"differential of {row.name}")
+    u = input_value(0, (), v.args[0].dtype)
+    (slope,) = forward_derivative(apply(row, (u,), dict(v.attrs)), {u: filled(xp, 1, Meta((), v.dtype))})
+    program = lower(Graph([u], [slope], ["u"]))
+    text = f"{row.name}′(u) = {TextPrinter(program.labels).doprint(program.outputs[0])}"
+    return f"element by element: {text}" if v.shape else f"chain rule, {text}"
 
 
 _RULES: dict[str, tuple[Callable[[Differentials, Value], tuple[Value, str] | None], ...]] = {
     "sum": (Differentials.squares, Differentials.dot, Differentials.total),
     "det": (Differentials.determinant,),
+    "matmul": (Differentials.product,),
+    "softplus": (Differentials.softplus,),
+    "softmax": (Differentials.softmax,),
     "log_softmax": (Differentials.log_softmax,),
 }
 _NAMES = {
-    "add": "sum rule", "sub": "sum rule", "neg": "sum rule", "mul": "product rule, element by element: d(a ∘ b) = da ∘ b + a ∘ db",
+    "add": "sum rule", "sub": "sum rule", "mul": "product rule, element by element: d(a ∘ b) = da ∘ b + a ∘ db",
     "div": "quotient rule", "square": "power rule, element by element: d(u^∘2) = 2 u ∘ du", "power": "power rule",
-    "matmul": "product rule: d(A B) = dA B + A dB", "log": "dlog(u) = du/u", "inv": "d(A⁻¹) = -A⁻¹ dA A⁻¹", "exp": "dexp(u) = exp(u) ∘ du",
+    "inv": "d(A⁻¹) = -A⁻¹ dA A⁻¹",
     "solve": "d(A⁻¹ b) = A⁻¹ (db - dA A⁻¹ b)", "softmax": "d softmax(z) = p ∘ (dz - pᵀ dz), with p = softmax(z)",
     "logsumexp": "d logsumexp(z) = softmax(z)ᵀ dz", "sqrt": "d√u = du/(2 √u)", "norm": "d‖u‖ = uᵀ du/‖u‖",
     "cholesky": "d L = L Φ(L⁻¹ dA L⁻ᵀ), where Φ takes the lower half", "eigh": "dλ = vᵀ dA v for each eigenvalue",

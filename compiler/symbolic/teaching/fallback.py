@@ -15,9 +15,11 @@ STYLES = ("backward", "forward")
 
 def forward_or_backward(derivation: Any, explain: bool) -> StepSequence:
     """Return the steps in forward style, or in backward style with a note."""
+    if not derivation.wrt:
+        return Steps(derivation, explain)
     try:
         return ForwardSteps(derivation, explain)
-    except TooLong:
+    except (TooLong, RecursionError):
         why = f"forward style would take more than {MAX_STEPS} steps, or lines too long to read"
     except NoRule as missing:
         why = f"forward style has no rule for {missing}"

@@ -3,20 +3,22 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import cached_property
 from typing import Any
 
 import numpy as np
 
+from symgrad.compiler.autodiff.forward import jvp
 from symgrad.compiler.autodiff.pull import Derivative
 from symgrad.compiler.ir.graph import Graph, Value
 from symgrad.compiler.ir.interpret import evaluate
 from symgrad.compiler.symbolic.boundary import Boundary
-from symgrad.compiler.symbolic.label_text import latex_label
+from symgrad.compiler.symbolic.label_text import clean, latex_label
 from symgrad.compiler.symbolic.notations import scalar
 from symgrad.compiler.symbolic.printing import FormulaLatexPrinter, TextPrinter
-from symgrad.compiler.symbolic.program import FormulaProgram, Line, LoweringRequest
+from symgrad.compiler.symbolic.program import LoweringRequest
 from symgrad.compiler.symbolic.teaching.differentials import Differentials, reading
-from symgrad.compiler.symbolic.teaching.limits import NoRule
+from symgrad.compiler.symbolic.teaching.limits import MAX_VALUES, NoRule, TooLong
 from symgrad.compiler.symbolic.teaching.scalar import Lesson, head, value_at
 from symgrad.compiler.symbolic.teaching.step import Section, Step, StepSequence
 
@@ -32,10 +34,12 @@ class ForwardSteps(StepSequence):
         self.lessons: list[Lesson | Differentials] = []
         """What computes the lines, for each section."""
         self.sign = "d" if len(derivation._source.labels) == 1 else "∂"
-        scalars = _scalars(derivation)
-        made = self.scalar_section if scalars else self.differential_section
-        if derivation.graph.outputs[0].dtype.kind == "c" or any(x.dtype.kind == "c" for x in derivation.graph.inputs):
-            raise NoRule("a complex function")
+        graph = derivation.graph
+        if any(x.dtype.kind == "c" for x in (graph.outputs[0], *graph.inputs)):
+            raise NoRule("complex functions")
+        if len(graph.values) > MAX_VALUES:
+            raise TooLong
+        made = self.scalar_section if derivation.program.notation == "scalar" else self.differential_section
         self.sections = tuple(made(n, d) for n, d in enumerate(derivation._derivatives))
 
     def scalar_section(self, n: int, derivative: Derivative) -> Section:
@@ -46,11 +50,12 @@ class ForwardSteps(StepSequence):
         before = (value if len(names) == 1 else d.sympy(*names[:-1], real=True)).xreplace(symbols)
         wanted = d.sympy(*names, real=True).xreplace(symbols)
         x = d.program.inputs[derivative.wrt[-1]]
-        lesson = Lesson(before, x, wanted, _printed(d, d._derivative_lines[n]), d.program.labels, self.sign)
+        printed = None if d.program.lines else (self.printed[n][0][1], self.printed[n][1][1])
+        lesson = Lesson(before, x, wanted, printed, d.program.labels, self.sign)
         self.lessons.append(lesson)
-        title = head(d.name, names[:-1], self.sign)[0] if len(names) > 1 else self.head_of_value()
+        title, title_latex = head(d.name, names[:-1], self.sign) if len(names) > 1 else self.head_of_value()
         steps = lesson.steps(*head(d.name, names, self.sign), self.explain)
-        return Section(f"{title} = {lesson.text.doprint(before)}", tuple(steps))
+        return Section(f"{title} = {lesson.text.doprint(before)}", tuple(steps), f"{title_latex} &= {lesson.math.doprint(before)}")
 
     def differential_section(self, n: int, derivative: Derivative) -> Section:
         """Return the steps of a derivative by differentials, from the value or from the derivative of the order before."""
@@ -63,29 +68,45 @@ class ForwardSteps(StepSequence):
         known = Graph(graph.inputs[: len(d.program.inputs)], [result], graph.labels[: len(d.program.inputs)])
         lesson = Differentials(known, result, wrt)
         self.lessons.append(lesson)
-        of_value = len(names) == 1
-        name, name_latex = (d.name, latex_label(d.name)) if of_value else (f"({h[0]})" if i == 0 else rf"\left({h[1]}\right)"
-                                                                            for i, h in enumerate([head(d.name, names[:-1], "∂")] * 2))  # fmt: skip
-        steps = lesson.steps((name, name_latex), self.explain)
-        text, latex = _printed(d, d._derivative_lines[n]) or lesson.shown(graph.outputs[1 + n])
-        left, left_latex = head(d.name, names, "∂")
-        last = Step(left, text, latex, reading(result, wrt, name, names[-1]), name_latex=left_latex)
-        title = self.head_of_value() if of_value else head(d.name, names[:-1], "∂")[0]
-        return Section(f"{title} = {lesson.shown(result)[0]}", (*steps, last))
+        lower = head(d.name, names[:-1], "∂") if len(names) > 1 else (d.name, latex_label(d.name))
+        left = lower if len(names) == 1 else (f"({lower[0]})", rf"\left({lower[1]}\right)")
+        steps = lesson.steps(left, self.explain)
+        last = self.result_line(n, reading(result, wrt, left[0], names[-1]))
+        title, title_latex = lower if len(names) > 1 else self.head_of_value()
+        text, latex = lesson.shown(result)
+        return Section(f"{title} = {text}", (*steps, last), f"{title_latex} &= {latex}")
 
-    def head_of_value(self) -> str:
+    def result_line(self, n: int, rule: str) -> Step:
+        """Return the derivative as the derivation prints it."""
+        (head, text), (head_latex, latex) = self.printed[n]
+        where = "" if not self.derivation.program.lines else self.names_of_parts()
+        return Step(head, text, latex, rule, where, name_latex=head_latex)
+
+    def names_of_parts(self) -> str:
+        """Return the names that the printed result gives to its parts."""
+        program = self.derivation.program
+        show = TextPrinter(program.labels, self.derivation.name)
+        return "; ".join(f"{show.doprint(line.name)} = {show.line(line)}" for line in program.lines)
+
+    @cached_property
+    def printed(self) -> list[tuple[tuple[str, str], tuple[str, str]]]:
+        """The derivatives as the derivation prints them: left and right sides as text, and as LaTeX."""
         d = self.derivation
-        return f"{d.name}({', '.join(d._source.labels[: d._source.arguments])})"
+        text, latex = TextPrinter(d.program.labels, d.name), FormulaLatexPrinter(d.program.labels, d.name)
+        return list(zip(d.derivative_texts(text), d.derivative_latex(latex), strict=True))
+
+    def head_of_value(self) -> tuple[str, str]:
+        """Return `f(x, y)` as text and as LaTeX."""
+        d = self.derivation
+        labels = d._source.labels[: d._source.arguments]
+        latex = rf"{latex_label(d.name)}\left({', '.join(map(latex_label, labels))}\right)"
+        return f"{clean(d.name)}({', '.join(map(clean, labels))})", latex
 
     def replay(self, *args: Any, **kwargs: Any) -> list[list[Any]]:
-        """Return the value of every line of every section at arguments; where a line leaves derivatives open, they are taken numerically.
-        Lines of differentials have their value for a change of 1 in every element of the variable."""
+        """Return the value of every line of every section at arguments, without the printed result. Derivatives that a line leaves open
+        are computed numerically; differentials are those for a change of 1 in every element of the variable."""
         arrays = [np.asarray(a, np.float64) for a in self.derivation._source.arrays(args, kwargs)]
         return [_replayed(lesson, self.derivation.program.inputs, arrays) for lesson in self.lessons]
-
-
-def _scalars(derivation: Any) -> bool:
-    return derivation.program.notation == "scalar"
 
 
 def as_written(derivation: Any) -> tuple[Any, list[Any]]:
@@ -100,15 +121,6 @@ def as_written(derivation: Any) -> tuple[Any, list[Any]]:
     return derivation.sympy(real=True), symbols
 
 
-def _printed(derivation: Any, line: Line) -> tuple[str, str] | None:
-    """Return a derivative as the derivation prints it; None if it prints it with names for its parts."""
-    program: FormulaProgram = derivation.program
-    if program.lines:
-        return None
-    text, latex = TextPrinter(program.labels, derivation.name), FormulaLatexPrinter(program.labels, derivation.name)
-    return text.line(line), latex.line(line)
-
-
 def _replayed(lesson: Lesson | Differentials, symbols: Sequence[Any], arrays: list[Any]) -> list[Any]:
     if isinstance(lesson, Lesson):
         point = {s: float(a) for s, a in zip(symbols, arrays, strict=False)}
@@ -119,12 +131,7 @@ def _replayed(lesson: Lesson | Differentials, symbols: Sequence[Any], arrays: li
 
 
 def _change(lesson: Differentials, v: Value, arrays: list[Any]) -> Any:
-    """Return how a value changes along a change of 1 in every element of the variable, by central differences."""
-    place, step = lesson.wrt.attrs["index"], 1e-5
+    """Return how a value changes for a change of 1 in every element of the variable."""
     graph = Graph(lesson.graph.inputs, [v], lesson.graph.labels)
-
-    def at(shift: float) -> Any:
-        moved = [a + shift if n == place else a for n, a in enumerate(arrays[: len(graph.inputs)])]
-        return evaluate(graph, [np.asarray(a, x.dtype) for a, x in zip(moved, graph.inputs, strict=True)])[0]
-
-    return (at(step) - at(-step)) / (2 * step)
+    given = [np.asarray(a, x.dtype) for a, x in zip(arrays, graph.inputs, strict=False)]
+    return evaluate(jvp(graph, (lesson.wrt.attrs["index"],)), [*given, np.ones(lesson.wrt.shape, lesson.wrt.dtype)])[0]

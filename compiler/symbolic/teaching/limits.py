@@ -7,6 +7,9 @@ MAX_STEPS = 40
 MAX_CHARACTERS = 400
 """A longer line is no help."""
 
+MAX_VALUES = 150
+"""Functions and derivatives with more operations are not tried."""
+
 
 class TooLong(Exception):
     """There are more than MAX_STEPS lines, or a line is too long."""

@@ -65,8 +65,8 @@ def name_of_slope(e: Any, letter: Any, show: Callable[[Any], str]) -> str:
 class Calculus:
     """The rules for derivatives in x, with letters for parts that no input has as its name."""
 
-    def __init__(self, x: Any, letters: tuple[Any, Any], show: Callable[[Any], str]) -> None:
-        self.x, self.show = x, show
+    def __init__(self, x: Any, letters: tuple[Any, Any], show: Callable[[Any], str], at_kink: Any = 0) -> None:
+        self.x, self.show, self.at_kink = x, show, at_kink
         self.u, self.v = letters
 
     def applied(self, e: Any) -> Application | None:
@@ -89,6 +89,8 @@ class Calculus:
         return self.elementary(e)
 
     def elementary(self, e: Any) -> Application | None:
+        if isinstance(e, (sp.Heaviside, sp.sign)):
+            return Application(sp.Integer(0), (f"{'H' if isinstance(e, sp.Heaviside) else 'sign'} is constant, except at 0",))
         if isinstance(e, sp.Pow) and e.base == self.x and not e.exp.has(self.x):
             return Application(e.exp * self.x ** (e.exp - 1), ("power rule",))
         if isinstance(e, sp.Pow) and e.exp == self.x and not e.base.has(self.x):
@@ -159,6 +161,19 @@ class Calculus:
         name = f"chain rule, {name_of_slope(e, self.u, self.show)}"
         return Application(slope(e.func, inner) * pending(inner, self.x), (name,), (inner,), (e.func.__name__,))
 
+    def kink(self, e: Any) -> Application | None:
+        """max(0, u), whose slope at 0 is that of the function as it is computed."""
+        if not isinstance(e, sp.Max) or len(e.args) != 2 or 0 not in e.args:
+            return None
+        (inner,) = (a for a in e.args if a != 0)
+        name = f"max(0, {self.u})′ = H({self.u}) {self.u}′: {self.u}′ for {self.u} > 0, else 0"
+        return Application(sp.Heaviside(inner, self.at_kink) * pending(inner, self.x), (name,), (inner,))
+
+    def branches(self, e: Any) -> Application | None:
+        if not isinstance(e, sp.Piecewise):
+            return None
+        return Application(sp.Piecewise(*((pending(branch, self.x), c) for branch, c in e.args)), ("each branch by itself",))
+
     def several(self, e: Any) -> Application | None:
         """Apply the chain rule to a row of several arguments, such as logaddexp."""
         if not isinstance(e, RowFunction):
@@ -172,7 +187,7 @@ class Calculus:
 
 RULES: tuple[Callable[[Calculus, Any], Application | None], ...] = (
     Calculus.sum, Calculus.constant_factor, Calculus.quotient, Calculus.product, Calculus.power, Calculus.exponential,
-    Calculus.logarithmic, Calculus.chain, Calculus.several,
+    Calculus.logarithmic, Calculus.kink, Calculus.branches, Calculus.chain, Calculus.several,
 )  # fmt: skip
 """In the order in which they are tried."""
 

@@ -35,8 +35,8 @@ class StepLatex(FormulaLatexPrinter):
     sign = "d"
 
     def _print_Derivative(self, e: Any) -> str:
-        sign = {"d": "d", "∂": r"\partial "}[self.sign]
-        return rf"\frac{{{sign}}}{{{sign}{self._print(e.variables[0])}}}\left[{self._print(e.expr)}\right]"
+        sign = {"d": "d", "∂": r"\partial"}[self.sign]
+        return rf"\frac{{{sign}}}{{{sign} {self._print(e.variables[0])}}}\left[{self._print(e.expr)}\right]"
 
 
 class Lesson:
@@ -49,7 +49,8 @@ class Lesson:
         taken = set(labels.values())
         pair = next((p for p in _LETTERS if taken.isdisjoint(p)), ("u′", "v′"))
         self.letters = tuple(sp.Symbol(name, positive=True) for name in pair)
-        self.calculus = Calculus(x, (self.letters[0], self.letters[1]), self.text.doprint)
+        at_kink = next((h.args[1] for h in result.atoms(sp.Heaviside)), sp.Integer(0))
+        self.calculus = Calculus(x, (self.letters[0], self.letters[1]), self.text.doprint, at_kink)
         self.expressions: list[Any] = []
         """What each line says, with unevaluated derivatives."""
         self.start = start
@@ -107,12 +108,13 @@ def head(function: str, names: tuple[str, ...], sign: str) -> tuple[str, str]:
     """Return the left side of a derivative, as text and as LaTeX: ∂²f/∂x∂y."""
     order = len(names)
     power = "" if order == 1 else str(order).translate(str.maketrans("0123456789", "⁰¹²³⁴⁵⁶⁷⁸⁹"))
-    mark = {"d": "d", "∂": r"\partial "}[sign]
+    mark = {"d": "d ", "∂": r"\partial "}[sign]
+    above = mark.rstrip()
     raised = "" if order == 1 else f"^{{{order}}}"
     same = len(set(names)) == 1
     below = f"{mark}{latex_label(names[0])}{raised}" if same else " ".join(f"{mark}{latex_label(name)}" for name in names)
     text = f"{sign}{power}{function}/{f'{sign}{names[0]}{power}' if same else ''.join(f'{sign}{name}' for name in names)}"
-    return text, rf"\frac{{{mark}{raised} {latex_label(function)}}}{{{below}}}"
+    return text, rf"\frac{{{above}{raised} {latex_label(function)}}}{{{below}}}"
 
 
 def value_at(e: Any, point: Mapping[Any, Any]) -> float:

@@ -45,6 +45,8 @@ class Section:
 
     title: str
     steps: tuple[Step, ...]
+    title_latex: str = ""
+    """A formula with an `&` before its sign; empty if the title is no formula."""
 
 
 class StepSequence(Sequence[Step]):
@@ -75,8 +77,12 @@ class StepSequence(Sequence[Step]):
     __repr__ = __str__
 
     def latex(self) -> str:
-        """Return the steps as an `aligned` block, one line each."""
-        lines = [rf"{s.left} &= {s.latex} && {latex_text(_with_reason(s))}" for s in self]
+        """Return the steps as an `aligned` block, one line each, under the formulas that they begin with."""
+        lines, title = [], ""
+        for section in self.sections:
+            lines += [section.title_latex] if section.title_latex != title else []
+            title = section.title_latex
+            lines += [rf"{s.left} &= {s.latex} && {latex_text(_with_reason(s))}" for s in section.steps]
         return "\\begin{aligned}\n" + " \\\\\n".join(lines) + "\n\\end{aligned}"
 
     def _repr_latex_(self) -> str:
@@ -98,7 +104,8 @@ def _with_reason(step: Step) -> str:
 
 def _section(section: Section) -> str:
     rows = "".join(map(_row, section.steps))
-    return f"<details open><summary>{escape(section.title)}</summary><table>{rows}</table></details>"
+    title = f"${section.title_latex.replace('&', '')}$" if section.title_latex else section.title
+    return f"<details open><summary>{escape(title)}</summary><table>{rows}</table></details>"
 
 
 def _row(step: Step) -> str:
