@@ -31,7 +31,8 @@ def _formulas() -> dict[str, str]:
     derivations = {f"{kind} {n}: {entry.source}": entry.derivation for kind, entries in KINDS.items() for n, entry in enumerate(entries)}
     derivations |= {f"{name} {n}": d for name in NAMES for n, d in enumerate(_named(name))}
     formulas = {name: d.latex() for name, d in derivations.items()}
-    return formulas | {f"{name} (steps)": d.steps().latex() for name, d in derivations.items()}
+    formulas |= {f"{name} (steps)": d.steps().latex() for name, d in derivations.items()}
+    return formulas | {f"{name} (forward steps)": d.steps("forward", explain=True).latex() for name, d in derivations.items()}
 
 
 @pytest.fixture(scope="module")

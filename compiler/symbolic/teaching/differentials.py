@@ -58,7 +58,7 @@ class _StepLatex(FormulaLatexPrinter):
 
     def _print_Mul(self, e: Any) -> str:
         found = _factor_of_number(e)
-        return super()._print_Mul(e) if found is None else r" \, ".join(map(self._print, found))  # type: ignore[no-any-return]
+        return super()._print_Mul(e) if found is None else r" \, ".join(map(self._print, found))
 
     def __init__(self, labels: Mapping[Any, str], formulas: Mapping[str, str]) -> None:
         self.formulas = formulas
@@ -105,9 +105,10 @@ class Differentials:
         return _StepText(program.labels).doprint(e), _StepLatex(program.labels, self.formulas).doprint(e)
 
     def steps(self, function: tuple[str, str], explain: bool) -> list[Step]:
-        """Return the lines from df to what is linear in the differential of the variable. Raise NoRule or TooLong where there are none."""
+        """Return the lines from df to what is linear in the differential of the variable, none for a constant. Raise NoRule or TooLong
+        where there are none."""
         if self.result not in self.active:
-            raise NoRule("a constant")
+            return []
         current = self.differential(self.result)
         found: list[Step] = []
         name, name_latex = f"d{function[0]}", rf"\mathrm{{d}}{function[1]}"
@@ -125,6 +126,16 @@ class Differentials:
             if len(found) > MAX_STEPS:
                 raise TooLong
         return found
+
+    def collected(self, gradient: Value, before: str) -> list[Step]:
+        """Return the line (∂f/∂x)ᵀ dx, unless it is the line before."""
+        dx = self.differential(self.wrt)
+        line = _inner(gradient, dx) if dx.shape else xp.mul(gradient, dx)
+        text, latex = self.written(line)
+        if text == before:
+            return []
+        self.lines.append(line)
+        return [Step("", text, latex, f"collect the terms in {self.labels[dx.attrs['index']]}")]
 
     def written(self, current: Value) -> tuple[str, str]:
         text, latex = self.shown(current)
@@ -164,10 +175,8 @@ class Differentials:
         if v is self.wrt:
             return True
         moving = [a for a in v.args if a is not None and a in self.active]
-        if v.op == "div":
-            fits = moving == [v.args[0]]
-        else:
-            fits = v.op in _LINEAR or (v.op in _BILINEAR and len(moving) == 1)
+        alone = len(moving) == 1
+        fits = v.op in _LINEAR or (alone and (v.op in _BILINEAR or (v.op == "div" and moving[0] is v.args[0])))
         return fits and all(self.is_linear(a) for a in moving)
 
     def pushed(self, v: Value) -> Value:
@@ -177,7 +186,8 @@ class Differentials:
         moving = {a: self.pushed(a) for a in v.args if a is not None and a in self.active}
         if v.op == "matmul":
             return _product(v, *(moving.get(a) for a in v.args))
-        return forward_derivative(v, moving)[0]
+        found: Value = forward_derivative(v, moving)[0]
+        return found
 
     def moving(self, v: Value) -> Value | None:
         """Return the differential of a value; None if it is constant."""
@@ -313,8 +323,11 @@ _NAMES = {
 def reading(result: Value, wrt: Value, function: str, name: str) -> str:
     """Return how the derivative is read off from the last line."""
     head = f"∂{function}/∂{name}"
+    if wrt not in dependents(toposort([result]), [wrt], is_differentiable):
+        return f"{function} does not depend on {name}"
     if not wrt.shape:
         return f"read off from d{function} = {head} d{name}"
-    if result.size == 1:
-        return f"read off from d{function} = ({head})ᵀ d{name}" if len(wrt.shape) == 1 else f"read off from d{function} = tr(({head})ᵀ d{name})"
-    return f"read off: the factor of d{name} in d{function}"
+    if result.size != 1:
+        return f"read off: the factor of d{name} in d{function}"
+    inner = f"({head})ᵀ d{name}"
+    return f"read off from d{function} = {inner if len(wrt.shape) == 1 else f'tr({inner})'}"

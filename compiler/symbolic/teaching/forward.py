@@ -71,6 +71,8 @@ class ForwardSteps(StepSequence):
         lower = head(d.name, names[:-1], "∂") if len(names) > 1 else (d.name, latex_label(d.name))
         left = lower if len(names) == 1 else (f"({lower[0]})", rf"\left({lower[1]}\right)")
         steps = lesson.steps(left, self.explain)
+        if steps and result.size == 1 and not derivative.directions and len(wrt.shape) <= 2:
+            steps += lesson.collected(graph.outputs[1 + n], steps[-1].text)
         last = self.result_line(n, reading(result, wrt, left[0], names[-1]))
         title, title_latex = lower if len(names) > 1 else self.head_of_value()
         text, latex = lesson.shown(result)
@@ -123,8 +125,10 @@ def as_written(derivation: Any) -> tuple[Any, list[Any]]:
 
 def _replayed(lesson: Lesson | Differentials, symbols: Sequence[Any], arrays: list[Any]) -> list[Any]:
     if isinstance(lesson, Lesson):
-        point = {s: float(a) for s, a in zip(symbols, arrays, strict=False)}
-        return [value_at(e, point) for e in lesson.expressions]
+        points = np.broadcast(*arrays) if len(arrays) > 1 else [(x,) for x in arrays[0].ravel()]
+        shape = np.broadcast_shapes(*(a.shape for a in arrays))
+        each = [dict(zip(symbols, map(float, point), strict=True)) for point in points]
+        return [np.reshape([value_at(e, point) for point in each], shape) for e in lesson.expressions]
     values = [*arrays[: len(lesson.graph.inputs)], *(_change(lesson, v, arrays) for v in lesson.pending)]
     typed = [np.asarray(a, x.dtype) for a, x in zip(values, lesson.inputs, strict=True)]
     return [evaluate(Graph(lesson.inputs, [line], lesson.labels), typed)[0] for line in lesson.lines]

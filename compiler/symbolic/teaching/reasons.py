@@ -25,7 +25,7 @@ REASONS: dict[str, str] = {
             " the eigenvector w_j: w_jᵀ dA v/(λ - λ_j)",
     "eig": "A v = λ v and wᵀ A = λ wᵀ: multiply dA v + A dv = dλ v + λ dv by wᵀ to get dλ = wᵀ dA v/(wᵀ v)",
     "solve_triangular": "A X = B, so dA X + A dX = dB, and dX = A⁻¹ (dB - dA X), with the triangle of dA",
-    "pinv": "A⁺ solves least squares: differentiate its four defining equations, A A⁺ A = A, A⁺ A A⁺ = A⁺, and the symmetry of A A⁺ and A⁺ A",
+    "pinv": "A⁺ solves least squares: differentiate A A⁺ A = A, A⁺ A A⁺ = A⁺, and the symmetry of A A⁺ and A⁺ A",
     "svd": "σ = uᵀ A v with unit vectors u, v; du and dv are orthogonal to u and v, so dσ = uᵀ dA v",
     "qr": "A = Q R: Qᵀ dA R⁻¹ = Qᵀ dQ + dR R⁻¹, where Qᵀ dQ is antisymmetric and dR R⁻¹ is upper triangular",
     "prod": "log |Π x_i| = Σ log |x_i|: the derivative in x_i is the product of the others",

@@ -54,7 +54,8 @@ def slope(function: Any, u: Any) -> Any:
 
 def is_function(e: Any) -> bool:
     """True for f(u) with one argument, that has a rule."""
-    return isinstance(e, sp.Function) and len(e.args) == 1 and not isinstance(e, sp.Piecewise) and slope(e.func, sp.Dummy(real=True)) is not None
+    has_one = isinstance(e, sp.Function) and len(e.args) == 1 and not isinstance(e, sp.Piecewise)
+    return has_one and slope(e.func, sp.Dummy(real=True)) is not None
 
 
 def name_of_slope(e: Any, letter: Any, show: Callable[[Any], str]) -> str:

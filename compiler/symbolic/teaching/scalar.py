@@ -96,12 +96,15 @@ class Lesson:
         raise NoRule("derivative")
 
     def step(self, applied: Application, name: str, name_latex: str, explain: bool) -> Step:
-        show: Callable[[Any], str] = self.text.doprint
-        where = ", ".join(f"{letter.name} = {show(part)}" for letter, part in zip(self.letters, applied.parts, strict=False))
+        where, where_latex = self.named(applied, self.text.doprint), self.named(applied, self.math.doprint)
         reasons = dict.fromkeys(reason for f in applied.functions if (reason := reason_of(f))) if explain else {}
         self.expressions.append(applied.result)
-        text, latex = show(applied.result), self.math.doprint(applied.result)
-        return Step(name, text, latex, "; ".join(applied.rules), where, "; ".join(reasons), name_latex)
+        text, latex = self.text.doprint(applied.result), self.math.doprint(applied.result)
+        return Step(name, text, latex, "; ".join(applied.rules), where, "; ".join(reasons), name_latex, where_latex)
+
+    def named(self, applied: Application, show: Callable[[Any], str]) -> str:
+        """Return `u = x**2, v = sin(x)` in the form that `show` prints."""
+        return ", ".join(f"{letter.name} = {show(part)}" for letter, part in zip(self.letters, applied.parts, strict=False))
 
 
 def head(function: str, names: tuple[str, ...], sign: str) -> tuple[str, str]:

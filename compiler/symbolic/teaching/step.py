@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from html import escape
@@ -27,6 +28,7 @@ class Step:
     reason: str = ""
     """A short proof of the rule, if it is not elementary and reasons were asked for."""
     name_latex: str = ""
+    where_latex: str = ""
 
     @property
     def left(self) -> str:
@@ -82,7 +84,7 @@ class StepSequence(Sequence[Step]):
         for section in self.sections:
             lines += [section.title_latex] if section.title_latex != title else []
             title = section.title_latex
-            lines += [rf"{s.left} &= {s.latex} && {latex_text(_with_reason(s))}" for s in section.steps]
+            lines += [rf"{s.left} &= {s.latex} && {_remark_in_latex(s)}" for s in section.steps]
         return "\\begin{aligned}\n" + " \\\\\n".join(lines) + "\n\\end{aligned}"
 
     def _repr_latex_(self) -> str:
@@ -98,8 +100,15 @@ def _line(step: Step) -> str:
     return f"  {clean(step.name)} = {step.text}".replace("   = ", "    = ")
 
 
-def _with_reason(step: Step) -> str:
-    return f"{step.remark}, because {step.reason}" if step.reason else step.remark
+def _remark_in_latex(step: Step) -> str:
+    """Return the rule with the names of its parts and its reason, in signs that LaTeX has: u² for u**2."""
+    rule = f"{step.rule}, with " if step.where_latex else step.remark
+    text = latex_text(_SIGN.sub(lambda found: _SIGNS[found[0]], rule)) + step.where_latex
+    return text + (latex_text(f", because {step.reason}") if step.reason else "")
+
+
+_SIGNS = {"**2": "²", "**3": "³", "**": "^", "*": "·"}
+_SIGN = re.compile(r"\*\*[23](?![0-9])|\*\*|\*")
 
 
 def _section(section: Section) -> str:
@@ -112,7 +121,8 @@ def _row(step: Step) -> str:
     formula = rf"$\displaystyle {step.left} = {step.latex}$"
     reason = f"<details><summary>why</summary>{escape(step.reason)}</details>" if step.reason else ""
     left = 'style="text-align: left"'
-    return f"<tr><td {left}>{escape(formula)}</td><td {left}>{escape(step.remark)}{reason}</td></tr>"
+    remark = f"{step.rule}, with ${step.where_latex}$" if step.where_latex else step.remark
+    return f"<tr><td {left}>{escape(formula)}</td><td {left}>{escape(remark)}{reason}</td></tr>"
 
 
 def _width(text: str) -> int:

@@ -10,6 +10,7 @@ import pytest
 import symgrad as sg
 from symgrad.compiler.symbolic.teaching.reasons import REASONS
 from symgrad.ops.table import TABLE
+from tests.support.textbook import KINDS
 
 F = sg.nn.functional
 NUMBERS = (0.7, 0.4, -0.3)
@@ -31,7 +32,8 @@ SCALARS = {
 
 def vectors(*shapes):
     rng = np.random.default_rng(0)
-    return [sg.tensor(rng.uniform(0.2, 1.0, shape) + (np.eye(*shape) if len(shape) == 2 and shape[0] == shape[1] else 0)) for shape in shapes]
+    arrays = [rng.uniform(0.2, 1.0, shape) for shape in shapes]
+    return [sg.tensor(a + np.eye(len(a)) if a.shape == (len(a),) * 2 else a) for a in arrays]
 
 
 def binary_loss(w, X, y):
@@ -106,6 +108,26 @@ def test_lines_of_tensors_are_the_derivative(name):
             close(line, value.sum(axis=axes))
         assert lines
         assert printed in [s.text for s in steps]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("kind", KINDS)
+def test_lines_of_the_textbook_are_the_derivative(kind):
+    """At least 170 of the textbook's derivations have forward steps."""
+    least = {"scalar": 42, "matrix": 43, "Hessian": 29, "index": 18, "probability": 38}
+    shown = 0
+    for entry in KINDS[kind]:
+        d = entry.derivation
+        steps = d.steps("forward")
+        shown += not steps.note
+        arrays = d._source.given()
+        for lines, value, derivative in zip(
+            () if steps.note else steps.replay(**entry.arrays), d.evaluate(arrays)[1:], d._derivatives, strict=False
+        ):
+            axes = () if d.program.notation == "scalar" else tuple(range(-len(d.graph.inputs[derivative.wrt[-1]].shape), 0))
+            for line in lines:
+                np.testing.assert_allclose(np.asarray(line, float), value.sum(axis=axes), rtol=1e-6, atol=1e-8, err_msg=entry.source)
+    assert shown >= least[kind]
 
 
 def test_a_wrong_rule_is_found(monkeypatch):
