@@ -45,6 +45,13 @@ def _factor_of_number(e: Any) -> tuple[Any, Any] | None:
     return (number, rest) if is_number_of_matrices and number.is_Integer and number not in (1, -1) else None
 
 
+def _pulled_out(e: Any) -> Any:
+    """Return 2 (xᵀ y) for the number that (2 x)ᵀ y is."""
+    (matrix,) = e.args
+    number, rest = matrix.as_coeff_mmul() if isinstance(matrix, sp.MatMul) else (1, matrix)
+    return number * Entry(rest)
+
+
 class _StepText(TextPrinter):
     """Text in which a number stands before a product without brackets: `2 uᵀ du`."""
 
@@ -102,6 +109,7 @@ class Differentials:
         e = program.outputs[0]
         for line in reversed(program.lines):
             e = e.xreplace({line.symbol: line.expression})
+        e = e.xreplace({n: _pulled_out(n) for n in e.atoms(Entry)})
         return _StepText(program.labels).doprint(e), _StepLatex(program.labels, self.formulas).doprint(e)
 
     def steps(self, function: tuple[str, str], explain: bool) -> list[Step]:
@@ -114,7 +122,7 @@ class Differentials:
         name, name_latex = f"d{function[0]}", rf"\mathrm{{d}}{function[1]}"
         while (v := self.next(current)) is not None:
             current, rule, op = self.applied(current, v)
-            if v.op in _SILENT and self.next(current) is not None:
+            if (v.op in _SILENT or not rule) and self.next(current) is not None:
                 continue
             text, latex = self.written(current)
             if found and found[-1].text == text:
@@ -215,7 +223,14 @@ class Differentials:
 
     def total(self, v: Value) -> tuple[Value, str] | None:
         (x,) = v.args
-        return forward_derivative(v, {x: self.differential(x)})[0], "the differential of a sum is the sum of the differentials"
+        return forward_derivative(v, {x: self.differential(x)})[0], ""
+
+    def scaled(self, v: Value) -> tuple[Value, str] | None:
+        """A constant number as a factor or divisor."""
+        moving = [a for a in v.args if a is not None and a in self.active]
+        if len(moving) != 1 or any(a is not moving[0] and a.shape for a in v.args) or (v.op == "div" and moving[0] is v.args[1]):
+            return None
+        return forward_derivative(v, {moving[0]: self.differential(moving[0])})[0], ""
 
     def product(self, v: Value) -> tuple[Value, str] | None:
         """d(A B) = dA B + A dB"""
@@ -293,6 +308,8 @@ def tidy(line: Value) -> Value:
 def name_of_rule(v: Value) -> str:
     """Return the name of the rule of an operation: for a function of elements with its derivative."""
     row = row_of(v)
+    if not v.shape and row.name in _OF_NUMBERS:
+        return _OF_NUMBERS[row.name]
     if row.name in _NAMES or not row.elementwise or len(v.args) != 1:
         return _NAMES.get(row.name, f"differential of {row.name}")
     u = input_value(0, (), v.args[0].dtype)
@@ -304,17 +321,21 @@ def name_of_rule(v: Value) -> str:
 
 _RULES: dict[str, tuple[Callable[[Differentials, Value], tuple[Value, str] | None], ...]] = {
     "sum": (Differentials.squares, Differentials.dot, Differentials.total),
+    "mul": (Differentials.scaled,),
+    "div": (Differentials.scaled,),
     "det": (Differentials.determinant,),
     "matmul": (Differentials.product,),
     "softplus": (Differentials.softplus,),
     "softmax": (Differentials.softmax,),
     "log_softmax": (Differentials.log_softmax,),
 }
+_OF_NUMBERS = {"mul": "product rule: d(a b) = da b + a db", "square": "power rule: d(u²) = 2 u du", "sqrt": "chain rule: d√u = du/(2 √u)"}
 _NAMES = {
     "add": "sum rule", "sub": "sum rule", "mul": "product rule, element by element: d(a ∘ b) = da ∘ b + a ∘ db",
     "div": "quotient rule", "square": "power rule, element by element: d(u^∘2) = 2 u ∘ du", "power": "power rule",
     "inv": "d(A⁻¹) = -A⁻¹ dA A⁻¹",
     "solve": "d(A⁻¹ b) = A⁻¹ (db - dA A⁻¹ b)", "softmax": "d softmax(z) = p ∘ (dz - pᵀ dz), with p = softmax(z)",
+    "log_softmax": "d log_softmax(z) = dz - (pᵀ dz) 𝟏 for each row z, with p = softmax(z)",
     "logsumexp": "d logsumexp(z) = softmax(z)ᵀ dz", "sqrt": "d√u = du/(2 √u)", "norm": "d‖u‖ = uᵀ du/‖u‖",
     "cholesky": "d L = L Φ(L⁻¹ dA L⁻ᵀ), where Φ takes the lower half", "eigh": "dλ = vᵀ dA v for each eigenvalue",
 }  # fmt: skip

@@ -48,7 +48,7 @@ class Lesson:
         self.text.sign = self.math.sign = sign
         taken = set(labels.values())
         pair = next((p for p in _LETTERS if taken.isdisjoint(p)), ("u′", "v′"))
-        self.letters = tuple(sp.Symbol(name, positive=True) for name in pair)
+        self.letters = tuple(sp.Symbol(name, real=True) for name in pair)
         at_kink = next((h.args[1] for h in result.atoms(sp.Heaviside)), sp.Integer(0))
         self.calculus = Calculus(x, (self.letters[0], self.letters[1]), self.text.doprint, at_kink)
         self.expressions: list[Any] = []

@@ -8,6 +8,8 @@ import numpy as np
 import pytest
 
 import symgrad as sg
+from symgrad.compiler.ir.builder import xp
+from symgrad.compiler.symbolic.teaching import differentials, rules
 from symgrad.compiler.symbolic.teaching.reasons import REASONS
 from symgrad.ops.table import TABLE
 from tests.support.textbook import KINDS
@@ -130,12 +132,13 @@ def test_lines_of_the_textbook_are_the_derivative(kind):
     assert shown >= least[kind]
 
 
-def test_a_wrong_rule_is_found(monkeypatch):
-    from symgrad.compiler.symbolic.teaching import rules
-
+def test_wrong_rules_are_found(monkeypatch):
     monkeypatch.setitem(rules.SLOPES, "sin", lambda u: u)
+    monkeypatch.setitem(differentials._RULES, "det", (lambda run, v: (xp.trace(run.differential(v.args[0])), "wrong"),))
     with pytest.raises(AssertionError):
         test_lines_of_scalars_are_the_derivative("product")
+    with pytest.raises(AssertionError):
+        test_lines_of_tensors_are_the_derivative("logdet")
 
 
 def test_the_printed_lesson():
@@ -204,6 +207,11 @@ def test_names_of_parts_are_not_those_of_inputs():
     steps = sg.derive(lambda u, v: sg.sin(u) * u / v, "u")(sg.spec(()), sg.spec(())).steps("forward")
     assert steps[0].where == "p = u, q = sin(u)"
     assert "(p q)′" in steps[0].rule
+
+
+def test_a_constant_has_a_line():
+    steps = sg.derive(lambda x, y: (x * x).sum(), order=2)(sg.spec(3), sg.spec(3)).steps("forward")
+    assert "f does not depend on y" in [s.rule for s in steps]
 
 
 def test_latex_begins_with_the_function():
