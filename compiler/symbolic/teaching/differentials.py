@@ -198,7 +198,9 @@ class Differentials:
         return found
 
     def moving(self, v: Value) -> Value | None:
-        """Return the differential of a value; None if it is constant."""
+        """Return the differential of a value, for the variable moved or transposed that of the variable; None if it is constant."""
+        if v in self.active and v.op in _SILENT and self.is_linear(v):
+            return self.pushed(v)
         return self.differential(v) if v in self.active else None
 
     # rules that read better than those of the operations
@@ -231,6 +233,9 @@ class Differentials:
         if len(moving) != 1 or any(a is not moving[0] and a.shape for a in v.args) or (v.op == "div" and moving[0] is v.args[1]):
             return None
         return forward_derivative(v, {moving[0]: self.differential(moving[0])})[0], ""
+
+    def trace(self, v: Value) -> tuple[Value, str] | None:
+        return xp.trace(self.differential(v.args[0])), ""
 
     def product(self, v: Value) -> tuple[Value, str] | None:
         """d(A B) = dA B + A dB"""
@@ -272,6 +277,8 @@ class Differentials:
 
 def is_square(v: Value) -> bool:
     """True for the squares of all elements of something."""
+    if v.op == "mul":
+        return v.args[0] is v.args[1]
     return v.op == "square" or (v.op == "power" and v.attrs["exponent"] == 2)
 
 
@@ -325,6 +332,7 @@ _RULES: dict[str, tuple[Callable[[Differentials, Value], tuple[Value, str] | Non
     "div": (Differentials.scaled,),
     "det": (Differentials.determinant,),
     "matmul": (Differentials.product,),
+    "trace": (Differentials.trace,),
     "softplus": (Differentials.softplus,),
     "softmax": (Differentials.softmax,),
     "log_softmax": (Differentials.log_softmax,),
@@ -344,7 +352,7 @@ _NAMES = {
 def reading(result: Value, wrt: Value, function: str, name: str) -> str:
     """Return how the derivative is read off from the last line."""
     head = f"∂{function}/∂{name}"
-    if wrt not in dependents(toposort([result]), [wrt], is_differentiable):
+    if result not in dependents(toposort([result]), [wrt], is_differentiable):
         return f"{function} does not depend on {name}"
     if not wrt.shape:
         return f"read off from d{function} = {head} d{name}"
