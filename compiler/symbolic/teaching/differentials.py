@@ -23,6 +23,7 @@ from symgrad.compiler.ir.fold import filled
 from symgrad.compiler.ir.graph import INPUT, LITERAL, OUTPUT, Graph, Value, input_value, row_of, toposort
 from symgrad.compiler.ir.interpret import interpret
 from symgrad.compiler.ir.subgraph import inline, rebuild
+from symgrad.compiler.symbolic.label_text import clean
 from symgrad.compiler.symbolic.lower import lower
 from symgrad.compiler.symbolic.notations.matrix_algebra import Entry
 from symgrad.compiler.symbolic.printing import FormulaLatexPrinter, TextPrinter
@@ -143,7 +144,7 @@ class Differentials:
         if text == before:
             return []
         self.lines.append(line)
-        return [Step("", text, latex, f"collect the terms in {self.labels[dx.attrs['index']]}")]
+        return [Step("", text, latex, f"collect the terms in {clean(self.labels[dx.attrs['index']])}")]
 
     def written(self, current: Value) -> tuple[str, str]:
         text, latex = self.shown(current)
@@ -160,7 +161,7 @@ class Differentials:
     def applied(self, current: Value, v: Value) -> tuple[Value, str, str]:
         """Return the line after the rule of one operation, the name of the rule, and the operation."""
         if self.is_linear(v):
-            made, rule, op = self.pushed(v), f"linear in {self.labels[self.wrt.attrs['index']]}", ""
+            made, rule, op = self.pushed(v), f"linear in {clean(self.labels[self.wrt.attrs['index']])}", ""
         else:
             made, rule, op = self.by_rule(v)
         values = [made if x is self.pending[v] else x for x in self.inputs]
@@ -351,6 +352,7 @@ _NAMES = {
 
 def reading(result: Value, wrt: Value, function: str, name: str) -> str:
     """Return how the derivative is read off from the last line."""
+    name = clean(name)
     head = f"∂{function}/∂{name}"
     if result not in dependents(toposort([result]), [wrt], is_differentiable):
         return f"{function} does not depend on {name}"

@@ -12,7 +12,7 @@ from typing import Any
 
 import sympy as sp
 
-from symgrad.compiler.symbolic.label_text import latex_label
+from symgrad.compiler.symbolic.label_text import clean, latex_label
 from symgrad.compiler.symbolic.printing import FormulaLatexPrinter, TextPrinter
 from symgrad.compiler.symbolic.teaching.limits import MAX_CHARACTERS, MAX_STEPS, NoRule, TooLong
 from symgrad.compiler.symbolic.teaching.reasons import reason_of
@@ -109,7 +109,7 @@ class Lesson:
 
 def head(function: str, names: tuple[str, ...], sign: str) -> tuple[str, str]:
     """Return the left side of a derivative, as text and as LaTeX: ∂²f/∂x∂y."""
-    order = len(names)
+    order, names = len(names), tuple(map(clean, names))
     power = "" if order == 1 else str(order).translate(str.maketrans("0123456789", "⁰¹²³⁴⁵⁶⁷⁸⁹"))
     mark = {"d": "d ", "∂": r"\partial "}[sign]
     above = mark.rstrip()

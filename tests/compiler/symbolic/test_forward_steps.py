@@ -214,6 +214,18 @@ def test_a_constant_has_a_line():
     assert "f does not depend on y" in [s.rule for s in steps]
 
 
+@pytest.mark.parametrize("shape", [(), (2,)])
+def test_hostile_names_are_only_printed(shape):
+    name = "a\x1b[2J\n$<script>\\input{x}_^"
+    d = sg.derive(lambda **given: (given[name] * given["b"]).sin().sum())(**{name: sg.spec(shape), "b": sg.spec(shape)})
+    steps = d.steps("forward", explain=True)
+    assert not steps.note
+    assert all(c.isprintable() or c == "\n" for c in str(steps))
+    assert str(steps).count("\n") == len(steps)
+    assert r"\input" not in steps.latex()
+    assert "<script" not in steps._repr_html_()
+
+
 def test_latex_begins_with_the_function():
     text = sg.derive(lambda x: x * x.sin())(sg.spec(())).steps("forward").latex()
     assert r"\left(x\right) &= x \sin{\left(x \right)} \\" in text
