@@ -40,8 +40,8 @@ class Term:
     factors: Factors
     whole: Any = None
     """The node that is this addend, up to `outer`."""
-    outer: Any = 1
-    """What `whole` is multiplied by."""
+    outer: Any = None
+    """What `whole` is multiplied by, if there is one."""
 
 
 @dataclass(frozen=True, eq=False)

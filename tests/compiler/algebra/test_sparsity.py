@@ -93,6 +93,8 @@ EXACT = {
     "padded columns in one row": (lambda x: F.pad(x, (1, 1)).reshape(-1) ** 2, (3, 2), 6),
     "padded columns in another grid": (lambda x: F.pad(x, (1, 0)).reshape(2, 6) * 3, (4, 2), 8),
     "padded rows in one row": (lambda x: F.pad(x, (0, 0, 1, 2)).reshape(-1) ** 2, (3, 2), 6),
+    "padded number in part of a row": (lambda x: F.pad(x.expand(3, 2), (1, 1, 1, 1)).reshape(-1)[3:] ** 2, (1,), 6),
+    "padded broadcast in part of a grid": (lambda x: F.pad(x[:, None, None].expand(2, 3, 2), (1, 1)).reshape(2, -1)[:, 1:] * 3, (2,), 12),
     "broadcast": (lambda x: x[:, None] - x[None, :], (4,), 28),
     "sum of rows": (lambda x: x.sum(1) * x[:, 0], (4, 3), 12),
     "sum of a broadcast": (lambda x: x[:, None].expand(4, 3).sum(1), (4,), 4),

@@ -9,7 +9,7 @@ import pytest
 
 from symgrad.compiler.ir.builder import xp
 from symgrad.compiler.ir.facts import NAMES, TRANSFER, facts
-from symgrad.compiler.ir.graph import Graph, _table, input_value, literal, output
+from symgrad.compiler.ir.graph import Graph, _table, input_value, literal, output, toposort
 from symgrad.compiler.ir.interpret import evaluate
 from symgrad.errors import SymgradError
 from symgrad.ops.table import TABLE
@@ -94,8 +94,40 @@ def holds(name, x):
     return bool(checks[name]())
 
 
+SHAPES = {0: (3, 3), 1: (3, 3), 2: (5, 3), 3: (3,), 4: (2, 3, 3), 5: (2, 1, 1)}
+PLACES = {6: (3,), 7: (3, 3)}
+"""The shapes of index tensors, of numbers below 3."""
+
+
+def _in_part(x):
+    """Return nine elements that follow each other, as a matrix."""
+    return xp.reshape(xp.getitem(xp.reshape(x, shape=(x.size,)), index=((0, 9, 1),)), shape=(3, 3))
+
+
+MOVES = (
+    lambda x: _in_part(xp.tile(x, reps=(3,) * x.ndim)),
+    lambda x: xp.getitem(x, index=(*((0, n, 1) for n in x.shape[:-1]), (x.shape[-1] - 1, -1, -1))),
+    lambda x: xp.getitem(x, index=(*((0, n, 1) for n in x.shape[:-2]), (0, 2, 1), (1, 3, 1))),
+    lambda x: xp.diagonal(x, offset=0, axis1=0, axis2=1),
+    lambda x: xp.flip(x, axes=(x.ndim - 1,)),
+    lambda x: xp.tile(x, reps=(1, 3, 1)),
+    lambda x: xp.take_along(x, input_value(7, PLACES[7], np.int64), axis=1) if x.shape == (3, 3) else x,
+    lambda x: xp.index_select(x, input_value(6, PLACES[6], np.int64), axis=0) if x.shape[0] == 3 else x,
+    lambda x: xp.permute(x, axes=(*range(1, x.ndim), 0)),
+)
+FUNCTIONS = (
+    *(lambda x, op=op: getattr(xp, op)(x) for op in ("sqrt", "relu", "cosh", "exp2", "clone", "detach", "trace")),
+    lambda x: xp.cast(xp.cast(x, dtype=np.dtype(np.int64)), dtype=F64),
+    lambda x: xp.assume(xp.abs(x), words=("nonnegative",)),
+    lambda x: xp.softplus(x, beta=1, threshold=20),
+    lambda x: xp.softmax(x, axis=x.ndim - 1),
+    lambda x: xp.cumsum(x, axis=x.ndim - 1, reverse=False),
+    lambda x: xp.mean(x, axis=(x.ndim - 1,), keepdims=True),
+)
+
+
 def random_value(r):
-    """Return a random matrix of sums, products and functions of matrices with facts."""
+    """Return a random matrix of sums, products and functions of matrices with facts, and of their elements in other places."""
     batch = input_value(4, (2, 3, 3), F64)
     pool = [A, B, GRAM, EYE, LOWER, diag(d), diag(xp.exp(d)), batch, d, xp.exp(d), literal(2.0, F64), literal(-1, F64)]
     pool += [xp.matmul(batch, t(batch)), Q, input_value(5, (2, 1, 1), F64), xp.expand(literal(1, F64), shape=(3, 3))]
@@ -111,6 +143,9 @@ def random_value(r):
         lambda a, b: xp.diag_embed(a, axis1=a.ndim - 1, axis2=a.ndim, offset=r.choice([0, 1, -1]), shape=(*a.shape, a.shape[-1])),
         lambda a, b: xp.sum(a, axis=(a.ndim - 1,), keepdims=True),
         lambda a, b: xp.expand(a, shape=(3, 3)),
+        lambda a, b: r.choice(MOVES)(a) if a.ndim > 1 else a,
+        lambda a, b: r.choice(MOVES)(a) if a.ndim > 1 else a,
+        lambda a, b: r.choice(FUNCTIONS)(a) if a.ndim else a,
     )
     for _ in range(r.randint(1, 7)):
         try:
@@ -127,9 +162,9 @@ def wrong_facts(seed):
     r = random.Random(seed)
     rng = np.random.default_rng(seed)
     value = random_value(r)
-    shapes = {0: (3, 3), 1: (3, 3), 2: (5, 3), 3: (3,), 4: (2, 3, 3), 5: (2, 1, 1)}
-    arrays = [rng.standard_normal(s) for s in shapes.values()]
-    graph = Graph([input_value(i, s, F64) for i, s in shapes.items()], [value])
+    arrays = [*map(rng.standard_normal, SHAPES.values()), *(rng.integers(3, size=s) for s in PLACES.values())]
+    inputs = [*(input_value(i, s, F64) for i, s in SHAPES.items()), *(input_value(i, s, np.int64) for i, s in PLACES.items())]
+    graph = Graph(inputs, [value])
     try:
         with np.errstate(all="ignore"):
             (found,) = evaluate(graph, arrays)
@@ -138,6 +173,12 @@ def wrong_facts(seed):
     if not np.isfinite(found).all() or abs(found).max() > 1e6:
         return []
     return [name for name in facts(value) if not holds(name, found)]
+
+
+def test_random_values_are_made_by_every_row_that_has_a_transfer_function():
+    drawn = {v.op for seed in range(1000) for v in toposort((random_value(random.Random(seed)),), ())}
+    written_as_others = {"squeeze", "unsqueeze", "t"}  # the builder makes reshape and transpose of them
+    assert TRANSFER.keys() - drawn == written_as_others
 
 
 def test_random_values_have_the_facts_that_are_said_of_them():
@@ -151,7 +192,7 @@ def forget_all():
         object.__setattr__(v, "known", None)
 
 
-@pytest.mark.parametrize("op", ["sub", "mul", "matmul", "transpose", "tril", "diag_embed"])
+@pytest.mark.parametrize("op", ["sub", "mul", "matmul", "transpose", "tril", "diag_embed", "flip", "reshape"])
 def test_the_random_check_finds_a_wrong_transfer_function(op, monkeypatch):
     monkeypatch.setitem(TRANSFER, op, lambda v, of: {name for a in v.args for name in of(a)} or {"symmetric"})
     forget_all()
