@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import operator
 
 import numpy as np
 import pytest
@@ -284,6 +285,16 @@ def test_half_precision_is_computed_in_single_and_rounded_once(dtype):
         assert g.dtype is dtype
         # sigmoid's rule reads its result, which was rounded to 8 bits, and subtracts it from 1
         np.testing.assert_allclose(g._array.astype(np.float64), h._array, rtol=1.2e-2, equal_nan=True)
+
+
+@pytest.mark.parametrize("dtype", [sg.float16, sg.bfloat16])
+@pytest.mark.parametrize("op", ["add", "sub", "mul", "truediv"])
+def test_half_precision_in_place_rounds_as_the_plain_form(op, dtype):
+    for number in (0.1, 1 / 3, 2049, -1e5):
+        kept = x = sg.tensor([0.5, 0.1, 3.0, 250.0], dtype=dtype)
+        plain, x = getattr(operator, op)(x, number), getattr(operator, f"i{op}")(x, number)
+        assert x is kept
+        np.testing.assert_array_equal(x.tolist(), plain.tolist(), err_msg=str(number))
 
 
 def test_half_precision_backward_does_not_overflow_on_the_way():

@@ -60,6 +60,12 @@ def test_failure(index):
         call()
 
 
+def test_a_matrix_that_only_one_lapack_finds_singular_is_refused(monkeypatch):
+    monkeypatch.setattr("symgrad.ops.linalg._zero_pivot", lambda matrix: 0)
+    with pytest.raises(linalg.LinAlgError, match=r"^linalg\.inv: The diagonal element 1 is zero"):
+        linalg.inv(wrap(np.stack([EYE, ZERO])))
+
+
 @pytest.mark.parametrize("index", range(len(REFUSALS)))
 def test_refusal(index):
     call, error, text = REFUSALS[index]

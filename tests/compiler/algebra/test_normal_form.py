@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from symgrad.compiler.algebra.affine import Affine, Label, NotAffine, SplitRequired
-from symgrad.compiler.algebra.eliminate import eliminate, normal_terms
+from symgrad.compiler.algebra.eliminate import box_of, eliminate, normal_terms
 from symgrad.compiler.algebra.emit import Operand, arrange
 from symgrad.compiler.algebra.expand import expand
 from symgrad.compiler.algebra.product_order import order, pair_flops
@@ -43,6 +43,21 @@ def test_a_quotient_that_is_not_affine_asks_for_a_split_or_refuses():
     assert (required.value.label, required.value.inner) == (a, 4)
     with pytest.raises(NotAffine):
         j.divided(3)
+
+
+def test_brackets_of_one_label_restrict_it_to_the_values_for_which_they_hold():
+    rng = np.random.default_rng(0)
+    empty = 0
+    for _ in range(300):
+        (label,), (i,) = labels(rng.integers(1, 7))
+        places = [int(rng.choice([-1, 1])) * i + int(rng.integers(-4, 9)) for _ in range(rng.integers(1, 3))]
+        drawn = [(e, *sorted(rng.integers(-3, 9, 2))) for e in places]
+        held = [n for n in range(label.size) if all(low <= e.substitute({label: Affine.of(n)}).constant < high for e, low, high in drawn)]
+        ((found, (first, last)),) = box_of(drawn).items()
+        assert found is label
+        assert list(range(first, last + 1)) == held
+        empty += not held
+    assert 50 < empty < 250
 
 
 def test_a_delta_is_solved_for_a_bound_label():

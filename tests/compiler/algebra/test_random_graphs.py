@@ -9,6 +9,8 @@ import pytest
 from contraction_programs import check, check_plans, graphs_of
 
 from symgrad.compiler.algebra import eliminate, emit, segment
+from symgrad.compiler.algebra.cost import flops
+from symgrad.compiler.algebra.search import Solution
 
 
 def failures(seeds):
@@ -25,6 +27,18 @@ def failures(seeds):
 @pytest.mark.parametrize("batch", range(3))
 def test_random_graphs_keep_their_values_and_get_no_costlier(batch):
     assert failures(range(100 * batch, 100 * (batch + 1))) == []
+
+
+def test_the_search_counts_each_value_that_some_segment_computes_once():
+    counted = 0
+    for graph in (g for seed in range(100) for g in graphs_of(seed)[0]):
+        solution = Solution(graph, frozenset())
+        segments = list(solution.segments.values())
+        operations = sum(flops(v) for v, n in solution.computed.items() if n)
+        assert sum(solution._remove(s.root) for s in segments) == operations
+        assert sum(map(solution._add, segments)) == operations
+        counted += operations > 0
+    assert counted > 50
 
 
 @pytest.mark.slow

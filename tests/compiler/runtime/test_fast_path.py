@@ -333,6 +333,17 @@ def test_an_array_that_the_function_captures_is_read_at_every_call():
         assert fast(sg.ones(3, dtype=sg.float64)).tolist() == [i, 1.0, 2.0]
 
 
+@pytest.mark.parametrize("size", [3, 1000])
+def test_small_results_are_on_the_host_if_the_kernel_reads_host_memory(size):
+    """A small array that the function captures is copied to the device, and a large one is read where it is."""
+    data = np.ones(size, np.float32)
+    shared = sg.from_numpy(data)
+    fast = ready(lambda x: (x * shared).sum(), on_device(2.0))
+    result = fast(on_device(2.0))
+    assert is_on_device(result) == (size == 3)
+    assert result.item() == 2 * data.sum()
+
+
 def test_the_setting_of_64_bit_numbers_is_the_callers():
     import jax
 
