@@ -38,7 +38,6 @@ class MatrixPrinter:
     ones: str
     inserted: dict[Any, Any]
     _print: Callable[..., str]
-    _as_ordered_terms: Callable[..., list[Any]]
     sized = False
     """True if 𝟏 and I are printed with their sizes, since nothing else in the formula determines them."""
 
@@ -165,11 +164,6 @@ class MatrixPrinter:
 
     def root(self, e: Any) -> str:
         raise NotImplementedError
-
-    def _print_Add(self, e: Any, order: Any = None) -> str:
-        if not self.is_matrix(e):
-            return super()._print_Add(e, order)  # type: ignore[misc, no-any-return]
-        return signed_sum([self._print(term) for term in self._as_ordered_terms(e, None)])
 
 
 def is_multiple_of_ones(e: Any) -> bool:
