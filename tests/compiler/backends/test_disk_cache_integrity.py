@@ -45,13 +45,16 @@ DAMAGES = {
 
 
 @pytest.mark.parametrize("damage", DAMAGES.values(), ids=DAMAGES)
-def test_what_is_damaged_is_not_read(folder, damage):
+def test_what_is_damaged_is_not_read(folder, damage, caplog):
+    caplog.set_level(logging.INFO)
     content = bytes(range(256))
     cache.write("name", content)
     assert cache.read("name") == content
     (path,) = entries(folder)
     path.write_bytes(damage(path.read_bytes()))
     assert cache.read("name") is None
+    (message,) = caplog.messages
+    assert str(path) in message
     cache.write("name", content)
     assert cache.read("name") == content
 
