@@ -87,9 +87,6 @@ class Rows(sp.MatrixExpr):
             return rows, columns
         return (1 if columns == 1 else rows), 1
 
-    def _entry(self, i: Any, j: Any, **kwargs: Any) -> Any:
-        return sp.MatrixElement(self, i, j)
-
 
 def added(matrices: list[Any]) -> Any:
     """Return the sum of like terms, with common factors at either end factored out: A x + B x + b = (A + B) x + b."""
