@@ -39,12 +39,21 @@ def copies_a_module(x):
     return copy.deepcopy(layer)(x).detach()
 
 
+def copies_a_view_and_its_base(x):
+    whole = x.detach() * 2
+    part, other = copy.deepcopy([whole[1:], whole])
+    part.mul_(10)  # they share the memory of the copy, and not that of the tensors
+    return other + whole
+
+
 MADE = {
     "retain_grad": retains,
     "retain_grad, twice": retains_twice,
     "deepcopy": lambda x: copy.deepcopy(x.detach() * 2),
     "deepcopy of a leaf": lambda x: copy.deepcopy((x * 2).requires_grad_()).detach(),
     "deepcopy of a parameter": lambda x: copy.deepcopy(nn.Parameter(x * 2)).detach() + 1,
+    "deepcopy of a view": lambda x: copy.deepcopy((x.detach() * 2)[1:]),
+    "deepcopy of a view and its base": copies_a_view_and_its_base,
     "a mask of bytes": lambda x: sg.where(x > 1, x, 0)[(x > -9).to(sg.uint8)],
     "a list of indices": lambda x: x[None][0, [x.argmax(), 0, x.argmin()]],
     "lists of indices": lambda x: W.detach()[[x.argmax(), 0], [1, x.argmin()]],
