@@ -25,7 +25,7 @@ from symgrad.compiler.ir.graph import OUTPUT, Graph, Value, input_value, row_of,
 from symgrad.compiler.ir.interpret import interpret
 from symgrad.compiler.rewrite.decompose import decompose
 from symgrad.compiler.rewrite.drop_hooks import drop_hooks
-from symgrad.ops.exact import exact
+from symgrad.ops.exact import Exact, exact
 from symgrad.ops.promotion import kind
 from symgrad.ops.spec import Meta, Row
 
@@ -154,9 +154,28 @@ class Jet:
 
 
 def _scaled(c: Any, factor: float | Fraction) -> Any:
+    """Return a coefficient times a number. Exact factors are gathered, so that no coefficient is scaled twice."""
     if c is None or factor == 1:
         return c
+    if isinstance(factor, (int, Fraction)):
+        c, known = _factored(c)
+        factor = Fraction(factor) * known
+    if abs(factor) == 1:
+        return c if factor == 1 else -c
     return xp.mul(c, exact(factor) if isinstance(factor, Fraction) else factor)
+
+
+def _factored(c: Value) -> tuple[Value, Fraction]:
+    """Return a value and an exact number, whose product `c` is."""
+    if c.op == "neg":
+        return c.args[0], Fraction(-1)
+    x, n = c.args if c.op == "mul" else (c, None)
+    if n is None or (x.shape, x.dtype) != (c.shape, c.dtype):
+        return c, Fraction(1)
+    factor = number(n)
+    if isinstance(factor, Exact) and factor.form[0] == "div" and all(type(part) is int for part in factor.form[1:]):
+        return x, Fraction(*factor.form[1:])
+    return (x, Fraction(factor)) if type(factor) is int else (c, Fraction(1))
 
 
 def _total(terms: Iterable[Coefficient]) -> Coefficient:
@@ -190,13 +209,14 @@ def _quotient(jet: Jet, v: Value, k: int) -> Any:
 
 def _divided(jet: Jet, v: Value, numerator: Coefficient, b: Value, k: int) -> Coefficient:
     """Return coefficient k of v = a / b, from that of a and the lower ones of v. All orders multiply by one reciprocal: XLA computes what a
-    division reads once for each division."""
-    known = _total(xp.mul(c, jet.at(v, k - j)) for j in range(1, k + 1) if (c := jet.at(b, j)) is not None and jet.at(v, k - j) is not None)
-    if known is not None:
-        numerator = -known if numerator is None else numerator - known
-    if numerator is None or not jet.varies(b):
+    division reads once for each division. The coefficients of -b / b_0 are made once, so that each term takes one multiplication and one
+    addition."""
+    if not jet.varies(b):
         return None if numerator is None else numerator / jet.at(b, 0)
-    return xp.mul(numerator, xp.reciprocal(jet.at(b, 0)))
+    inverse = xp.reciprocal(jet.at(b, 0))
+    pairs = ((jet.at(b, j), jet.at(v, k - j)) for j in range(1, k + 1))
+    known = _total(xp.mul(xp.mul(c, -inverse), y) for c, y in pairs if c is not None and y is not None)
+    return _total((known, None if numerator is None else xp.mul(numerator, inverse)))
 
 
 def _reciprocal(jet: Jet, v: Value, k: int) -> Any:
