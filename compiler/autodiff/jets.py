@@ -25,7 +25,7 @@ from symgrad.compiler.ir.graph import OUTPUT, Graph, Value, input_value, row_of,
 from symgrad.compiler.ir.interpret import interpret
 from symgrad.compiler.rewrite.decompose import decompose
 from symgrad.compiler.rewrite.drop_hooks import drop_hooks
-from symgrad.ops.exact import Exact, exact
+from symgrad.ops.exact import exact
 from symgrad.ops.promotion import kind
 from symgrad.ops.spec import Meta, Row
 
@@ -33,6 +33,10 @@ Coefficient = Value | None
 """One Taylor coefficient; None is zero."""
 _MAX_PRODUCTS = 8
 """Integer powers up to this one are products, which are right at zero, too."""
+
+
+_EXACT = 2**12
+"""Floats are exact numbers if they are a multiple of its reciprocal."""
 
 
 class Jet:
@@ -167,15 +171,21 @@ def _scaled(c: Any, factor: float | Fraction) -> Any:
 
 def _factored(c: Value) -> tuple[Value, Fraction]:
     """Return a value and an exact number, whose product `c` is."""
-    if c.op == "neg":
-        return c.args[0], Fraction(-1)
-    x, n = c.args if c.op == "mul" else (c, None)
-    if n is None or (x.shape, x.dtype) != (c.shape, c.dtype):
-        return c, Fraction(1)
-    factor = number(n)
-    if isinstance(factor, Exact) and factor.form[0] == "div" and all(type(part) is int for part in factor.form[1:]):
-        return x, Fraction(*factor.form[1:])
-    return (x, Fraction(factor)) if type(factor) is int else (c, Fraction(1))
+    factor = Fraction(1)
+    while c.op in ("neg", "mul"):
+        x, known = (c.args[0], Fraction(-1)) if c.op == "neg" else (c.args[0], _rational(c.args[1]))
+        if known is None or (x.shape, x.dtype) != (c.shape, c.dtype):
+            break
+        c, factor = x, factor * known
+    return c, factor
+
+
+def _rational(n: Value) -> Fraction | None:
+    """Return the number that a value stands for, if it is an integer, a quotient of integers, or a small multiple of a power of two."""
+    parts = [number(part) for part in (n.args if n.op == "div" else (n,))]
+    if len(parts) == 1 and type(parts[0]) is float and (parts[0] * _EXACT).is_integer():
+        return Fraction(parts[0])
+    return Fraction(*parts) if all(type(part) is int for part in parts) and 0 not in parts else None
 
 
 def _total(terms: Iterable[Coefficient]) -> Coefficient:
@@ -280,24 +290,20 @@ RECURRENCES: dict[str, Callable[[Jet, Value, int], Any]] = {
 """Coefficient k of an application, for rows whose series is shorter than what their derivative gives; NotImplemented falls back to that."""
 
 
-def taylor(graph: Graph, wrt: Sequence[int] | None, order: int) -> Graph:
+def taylor(graph: Graph, wrt: Sequence[int] | None, order: int, along_ones: bool = False) -> Graph:
     """Return a graph with the same inputs and a direction for each of `wrt`, whose outputs are the Taylor coefficients 0 to `order` of
-    each output along it, one output after the other. Tensor hooks do not apply."""
+    each output along it, one output after the other. Directions that are all ones are no inputs: products with them are left out. Tensor
+    hooks do not apply."""
     graph = decomposed(graph)
     chosen = chosen_inputs(graph, wrt)
-    directions, jet = _along(graph, chosen, order)
+    free = count(len(graph.inputs))
+    directions = [] if along_ones else [input_value(next(free), x.shape, x.dtype) for x in chosen]
+    given = [filled(xp, 1, Meta(x.shape, x.dtype)) for x in chosen] if along_ones else directions
+    jet = Jet({x: (v, *[None] * (order - 1)) for x, v in zip(chosen, given, strict=True)}, order, free)
     found = jet.series(graph.outputs)
-    names = [fresh("v" if len(chosen) == 1 else f"v_{graph.labels[x.attrs['index']]}", graph.labels) for x in chosen]
+    names = [fresh("v" if len(chosen) == 1 else f"v_{graph.labels[x.attrs['index']]}", graph.labels) for x in chosen[: len(directions)]]
     outputs = [expanded(or_zero(c, y), y) for y, cs in zip(graph.outputs, found, strict=True) for c in (jet.at(y, 0), *cs)]
     return Graph((*graph.inputs, *directions), outputs, (*graph.labels, *names))
-
-
-def _along(graph: Graph, chosen: Sequence[Value], order: int) -> tuple[list[Value], Jet]:
-    """Return an input for the direction of each of `chosen`, numbered after those of the graph, and the jet along them."""
-    free = count(len(graph.inputs))
-    directions = [input_value(next(free), x.shape, x.dtype) for x in chosen]
-    series = {x: (v, *[None] * (order - 1)) for x, v in zip(chosen, directions, strict=True)}
-    return directions, Jet(series, order, free)
 
 
 def decomposed(graph: Graph) -> Graph:

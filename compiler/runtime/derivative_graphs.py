@@ -8,11 +8,8 @@ from collections.abc import Callable, Sequence
 from symgrad.compiler.algebra import dense, structured
 from symgrad.compiler.autodiff import forward, jacobian, jets, pull as differentiate
 from symgrad.compiler.ir.builder import xp
-from symgrad.compiler.ir.fold import filled
 from symgrad.compiler.ir.graph import Graph
-from symgrad.compiler.ir.subgraph import inline
 from symgrad.ops.promotion import kind, promote_types
-from symgrad.ops.spec import Meta
 
 
 def _value_and_grad(graph: Graph, wrt: tuple[int, ...]) -> Graph:
@@ -48,14 +45,7 @@ def taylor_order(what: str) -> int | None:
 
 
 def _taylor(what: str, order: int) -> Callable[[Graph, tuple[int, ...]], Graph]:
-    def series(graph: Graph, wrt: tuple[int, ...]) -> Graph:
-        made = jets.taylor(graph, wrt, order)
-        if not what.endswith(_ALONG_ONES):
-            return made
-        ones = [filled(xp, 1, Meta(v.shape, v.dtype)) for v in made.inputs[len(graph.inputs) :]]
-        return Graph(graph.inputs, inline(made, [*graph.inputs, *ones]), graph.labels)
-
-    return series
+    return lambda graph, wrt: jets.taylor(graph, wrt, order, along_ones=what.endswith(_ALONG_ONES))
 
 
 def derivative_graph(what: str, graph: Graph, wrt: tuple[int, ...], scalar_types: Sequence[type | None] = ()) -> Graph:

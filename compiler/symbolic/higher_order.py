@@ -11,12 +11,9 @@ from collections.abc import Sequence
 from symgrad.compiler.autodiff.jets import taylor
 from symgrad.compiler.autodiff.pull import Derivative, derivatives, nonlinear
 from symgrad.compiler.ir.builder import xp
-from symgrad.compiler.ir.fold import filled
 from symgrad.compiler.ir.graph import Graph
-from symgrad.compiler.ir.subgraph import inline
 from symgrad.compiler.rewrite.drop_hooks import has_hooks
 from symgrad.ops.promotion import kind
-from symgrad.ops.spec import Meta
 
 _NESTED = 2
 """Up to this order, nested derivatives are as short, and read better."""
@@ -27,8 +24,7 @@ def derivatives_of(graph: Graph, wrt: Sequence[int], order: int) -> list[Derivat
     if order <= _NESTED or not _has_series(graph, wrt):
         return derivatives(graph, wrt, order)
     (place,) = wrt
-    x, series = graph.inputs[place], taylor(graph, wrt, order)
-    coefficients = inline(series, [*graph.inputs, filled(xp, 1, Meta(x.shape, x.dtype))])
+    x, coefficients = graph.inputs[place], taylor(graph, wrt, order, along_ones=True).outputs
     found = derivatives(graph, wrt, _NESTED)
     for k in range(_NESTED + 1, order + 1):
         found.append(Derivative((place,) * k, xp.reshape(coefficients[k] * math.factorial(k), shape=x.shape), ()))

@@ -69,6 +69,8 @@ class TraceState(Tracer):
     def _init_storages(self) -> None:
         self.lines: dict[Value, str] = {}
         """The user's source line of each value."""
+        self.closed_forms: dict[Value, Value] = {}
+        """Closed forms of Taylor coefficients, for those whose recurrence computes nothing else that is used."""
         self.assumed: dict[Value, str] = {}
         """The applications of `assume`, outside of loops and branches, with the lines of the user's code."""
         self.written_inputs: dict[int, tuple[Tensor, TracedStorage]] = {}

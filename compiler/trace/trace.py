@@ -17,6 +17,7 @@ from symgrad.compiler.ir.graph import Graph
 from symgrad.compiler.support.source_lines import user_line
 from symgrad.compiler.trace.histories import HistoryChanges, transfer_histories
 from symgrad.compiler.trace.results import flatten_results, numbers_to_tensors
+from symgrad.compiler.trace.shortest import shortest
 from symgrad.compiler.trace.tracer import GraphTracer, is_tracing
 from symgrad.device_tensor import storage_of
 from symgrad.errors import TraceError
@@ -102,7 +103,7 @@ def trace(
             raise explained from error
         raise
     capture.initial_histories |= {id(t): (t._node, t._requires_grad) for t in captured_with_grad if id(t) in capture.initial_histories}
-    graph = Graph(capture.inputs, outputs, capture.labels)
+    graph = shortest(Graph(capture.inputs, outputs, capture.labels), capture.closed_forms)
     return Trace(graph, tuple(capture.captured), structure, capture.path, capture, result, _returned_inputs(capture, leaves))
 
 

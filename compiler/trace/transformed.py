@@ -4,24 +4,41 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
+from symgrad.compiler.autodiff.closed import closed_coefficients
 from symgrad.compiler.autodiff.forward import value_and_jvp
 from symgrad.compiler.autodiff.jacobian import columns
 from symgrad.compiler.autodiff.jets import taylor
 from symgrad.compiler.autodiff.laplacian import laplacian
-from symgrad.compiler.ir.graph import Graph
+from symgrad.compiler.ir.graph import Graph, Value, input_value
 from symgrad.compiler.ir.replay import replay_recorded
+from symgrad.compiler.ir.subgraph import inline
 from symgrad.compiler.trace.trace import trace
+from symgrad.compiler.trace.tracer import GraphTracer
 from symgrad.dispatch import tensors as ops
-from symgrad.mode import control_flow_builder
+from symgrad.mode import control_flow_builder, local
 from symgrad.tensor import Tensor
 
 Function = Callable[[list[Tensor]], list[Tensor]]
 Transform = Callable[[Graph], Graph]
 
 
-def run_taylor(function: Function, tensors: list[Tensor], directions: Sequence[Tensor], order: int) -> list[Tensor]:
-    """Return the Taylor coefficients 0 to `order` of each result of `function` along the directions, one result after the other."""
-    return run_transformed(function, tensors, directions, lambda graph: taylor(graph, range(len(tensors)), order))
+def run_taylor(function: Function, tensors: list[Tensor], directions: Sequence[Tensor] | None, order: int) -> list[Tensor]:
+    """Return the Taylor coefficients 0 to `order` of each result of `function` along the directions, one result after the other. Without
+    directions they are ones."""
+    places, closed = range(len(tensors)), dict[int, Value]()
+
+    def transform(graph: Graph) -> Graph:
+        if directions is None and len(tensors) == 1:
+            closed.update(closed_coefficients(graph, order))
+        return taylor(graph, places, order, along_ones=directions is None)
+
+    found = run_transformed(function, tensors, directions or (), transform)
+    capture = local.mode.capture
+    if closed and isinstance(capture, GraphTracer):
+        x = tensors[0]
+        alone = Graph([input_value(0, x._array.shape, x._array.dtype)], list(closed.values()))
+        capture.closed_forms.update(zip([capture.value(found[i]) for i in closed], inline(alone, [capture.value(x)]), strict=True))
+    return found
 
 
 def run_laplacian(function: Function, x: Tensor) -> list[Tensor]:

@@ -6,12 +6,10 @@ import functools
 from collections.abc import Callable
 from typing import Any
 
-from symgrad.autograd.functional import filled
 from symgrad.autograd.grad_mode import differentiating
 from symgrad.errors import describe
 from symgrad.func.derivatives import Level
 from symgrad.func.forward import Results, directions_of
-from symgrad.tensor import Tensor
 
 
 def taylor(func: Callable[..., Any], order: int) -> Callable[..., Any]:
@@ -31,9 +29,9 @@ def taylor(func: Callable[..., Any], order: int) -> Callable[..., Any]:
         level, results = Level(), Results(func, "taylor")
         with differentiating():
             opened = level.points(list(points))
-            directions = _ones(level) if v is None else directions_of(level, points, v if isinstance(x, tuple) else (v,))
+            directions = None if v is None else directions_of(level, points, v if isinstance(x, tuple) else (v,))
             found = run_taylor(results.of(opened), level.inputs, directions, order)
-            level.close([*found, *directions])
+            level.close([*found, *(directions or ())])
         given = [level.give(t) for t in found]
         return [results.build(given[k :: order + 1]) for k in range(order + 1)]
 
@@ -67,10 +65,6 @@ def laplacian(func: Callable[..., Any], argnum: int = 0) -> Callable[..., Any]:
         return results.build([level.give(t) for t in found])
 
     return call
-
-
-def _ones(level: Level) -> list[Tensor]:
-    return [filled(x._array, 1) for x in level.inputs]
 
 
 def check_order(order: Any) -> None:
