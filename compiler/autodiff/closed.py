@@ -29,7 +29,7 @@ from symgrad.ops.spec import Meta
 Monomial = tuple[int, ...]
 """The power of each generator."""
 Polynomial = dict[Monomial, Fraction]
-_MOST_GENERATORS, _MOST_TERMS = 6, 40
+_MOST_GENERATORS, _MOST_TERMS = 8, 150
 _LOWEST = 3
 """Up to order 2 the recurrences are as short."""
 _ONE: Monomial = (0,) * _MOST_GENERATORS
@@ -66,8 +66,8 @@ class _Derivatives:
             return expanded(self._nested(self._orders(y, order)[order]), y)
         left, right = (self._orders(a, order) for a in varying)
         factors = [tuple(map(min, zip(*(powers for p in side for powers in p), strict=True))) for side in (left, right)]
-        pairs = [(_without(left[k], factors[0]), _without(right[order - k], factors[1]), comb(order, k)) for k in range(order + 1)]
-        terms = [self._nested(_times(a, {_ONE: Fraction(n)})) * self._nested(b) for a, b, n in pairs if a and b]
+        pairs = [(_without(left[k], factors[0]), _without(right[order - k], factors[1]), Fraction(comb(order, k))) for k in range(order + 1)]
+        terms = [self._nested(_scaled(a, n)) * self._nested(b) for a, b, n in pairs if a and b]
         total = sum(terms[1:], terms[0])
         common = tuple(map(add, *factors))
         return expanded(total if common == _ONE else total * self._product(common), y)
@@ -107,10 +107,10 @@ class _Derivatives:
         n = _constant(below)
         above = {_ONE: Fraction(1)} if v.op == "reciprocal" else self._known[v.args[0 if v.op == "div" else 1]]
         if n:
-            return _times(above, {_ONE: 1 / n})
+            return _scaled(above, 1 / n)
         inverse = xp.reciprocal(below)
         if inverse not in self._known:
-            slope = _times(self._known[below], {_ONE: Fraction(-1)})
+            slope = _scaled(self._known[below], Fraction(-1))
             self._known[inverse] = self._generator(inverse, lambda: _times(_times(r, r), self._derived(slope)))
             r = self._known[inverse]
         return _times(above, self._known[inverse])
@@ -236,6 +236,10 @@ def _times(a: Mapping[Monomial, Fraction], b: Mapping[Monomial, Fraction]) -> Po
     return _short({powers: c for powers, c in total.items() if c})
 
 
+def _scaled(p: Polynomial, factor: Fraction) -> Polynomial:
+    return {powers: c * factor for powers, c in p.items()}
+
+
 def _without(p: Polynomial, common: Monomial) -> Polynomial:
     return {tuple(map(sub, powers, common)): c for powers, c in p.items()}
 
@@ -267,7 +271,7 @@ _ARITHMETIC: dict[str, Callable[..., Polynomial]] = {
     "add": _plus,
     "sub": lambda a, b: _plus(a, b, -1),
     "mul": _times,
-    "neg": lambda a: _times(a, {_ONE: Fraction(-1)}),
+    "neg": lambda a: _scaled(a, Fraction(-1)),
     "square": lambda a: _times(a, a),
     "pow": _power,
 }
