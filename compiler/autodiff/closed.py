@@ -66,8 +66,9 @@ class _Derivatives:
             return expanded(self._nested(self._orders(y, order)[order]), y)
         left, right = (self._orders(a, order) for a in varying)
         factors = [tuple(map(min, zip(*(powers for p in side for powers in p), strict=True))) for side in (left, right)]
-        pairs = [(_without(left[k], factors[0]), _without(right[order - k], factors[1]), Fraction(comb(order, k))) for k in range(order + 1)]
-        terms = [self._nested(_scaled(a, n)) * self._nested(b) for a, b, n in pairs if a and b]
+        left, right = ([_without(p, common) for p in side] for side, common in zip((left, right), factors, strict=True))
+        pairs = [(_scaled(left[k], Fraction(comb(order, k))), right[order - k]) for k in range(order + 1)]
+        terms = [self._nested(a) * self._nested(b) for a, b in pairs if a and b]
         total = sum(terms[1:], terms[0])
         common = tuple(map(add, *factors))
         return expanded(total if common == _ONE else total * self._product(common), y)
