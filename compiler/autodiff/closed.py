@@ -12,7 +12,7 @@ number of operations is not. Of a product a b the derivatives of a and b are pol
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from fractions import Fraction
 from math import comb, factorial
 from operator import add, sub
@@ -56,6 +56,10 @@ class _Derivatives:
         self._generators: list[Value] = []
         self._rules: list[Callable[[], Polynomial]] = []
         self._rates: dict[int, Polynomial] = {}
+        self._tame: set[int] = set()
+        """Generators that are bounded, or functions of such."""
+        self._mild = {0}
+        """Others that grow no faster than powers of x."""
         self._known: dict[Value, Polynomial] = {}
         self._powers: dict[Monomial, Value] = {}
         self._known[x] = self._generator(x, lambda: {_ONE: Fraction(1)})
@@ -63,7 +67,10 @@ class _Derivatives:
     def of(self, y: Value, order: int) -> Value:
         varying = [a for a in y.args if a is not None and number(a) is None]
         if y.op != "mul" or len(varying) < 2:
-            return expanded(self._nested(self._orders(y, order)[order]), y)
+            p = self._orders(y, order)[order]
+            common = tuple(map(min, zip(*p, strict=True))) if p else _ONE
+            rest = _without(p, common)
+            return expanded(self._nested(p) if common == _ONE else self._scaled(self._nested(rest), common, [rest]), y)
         left, right = (self._orders(a, order) for a in varying)
         factors = [tuple(map(min, zip(*(powers for p in side for powers in p), strict=True))) for side in (left, right)]
         left, right = ([_without(p, common) for p in side] for side, common in zip((left, right), factors, strict=True))
@@ -71,7 +78,7 @@ class _Derivatives:
         terms = [self._nested(a) * self._nested(b) for a, b in pairs if a and b]
         total = sum(terms[1:], terms[0])
         common = tuple(map(add, *factors))
-        return expanded(total if common == _ONE else total * self._product(common), y)
+        return expanded(total if common == _ONE else self._scaled(total, common, [*left, *right]), y)
 
     def _orders(self, y: Value, order: int) -> list[Polynomial]:
         """Return the derivatives of order 0 to `order`."""
@@ -110,11 +117,18 @@ class _Derivatives:
         if n:
             return _scaled(above, 1 / n)
         inverse = xp.reciprocal(below)
+        self._require_mild(self._known[below])
         if inverse not in self._known:
             slope = _scaled(self._known[below], Fraction(-1))
             self._known[inverse] = self._generator(inverse, lambda: _times(_times(r, r), self._derived(slope)))
             r = self._known[inverse]
         return _times(above, self._known[inverse])
+
+    def _require_mild(self, p: Polynomial) -> None:
+        """Refuse functions that grow like exp(x) below a quotient: exp(x) / (1 + exp(x)) tends to 1, and its derivatives would be small
+        differences of large terms."""
+        if not _used(p) <= self._mild | self._tame:
+            raise _NotClosedError
 
     def _function(self, v: Value) -> Polynomial:
         """Return a new generator, whose derivative is that of its row."""
@@ -125,6 +139,10 @@ class _Derivatives:
         (slope,) = forward_derivative(v, {varying[0]: filled(xp, 1, Meta(v.shape, v.dtype))})
         if slope is None:
             raise _NotClosedError
+        if v.op in _BOUNDED or _used(below) <= self._tame:
+            self._tame.add(len(self._generators))
+        if v.op == "sqrt":
+            self._mild.add(len(self._generators))
         return self._generator(v, lambda: _times(self._slope(slope), self._derived(below)))
 
     def _slope(self, slope: Value) -> Polynomial:
@@ -137,6 +155,8 @@ class _Derivatives:
 
     def _sum(self, u: Value, meaning: Polynomial) -> Polynomial:
         place = len(self._generators)
+        if _used(meaning) <= self._mild | self._tame:
+            (self._tame if _used(meaning) <= self._tame else self._mild).add(place)
         return self._generator(u, lambda: self._named(self._derived(meaning), place, meaning))
 
     def _named(self, p: Polynomial, place: int, meaning: Polynomial) -> Polynomial:
@@ -183,6 +203,17 @@ class _Derivatives:
         rest = {powers: c for powers, c in p.items() if not powers[most]}
         return self._nested(there) + (exact(rest[_ONE]) if list(rest) == [_ONE] else self._nested(rest))
 
+    def _scaled(self, total: Value, common: Monomial, parts: Sequence[Polynomial]) -> Value:
+        """Return a value made of `parts` times a factor. Where the factor is zero, so is the product: powers of x overflow where
+        exp(-x²) has long vanished."""
+        factor = self._product(common)
+        if all(_used(part) <= self._tame for part in parts) or not self._may_vanish(common):
+            return factor * total
+        return xp.where(xp.eq(factor, 0), 0, factor * total)
+
+    def _may_vanish(self, common: Monomial) -> bool:
+        return any(n and v.op in _VANISHING for n, v in zip(common, self._generators, strict=False))
+
     def _product(self, powers: Monomial) -> Value:
         """Return a product of powers of generators. Factors that are small together, such as x and 1/(1 + x²), meet before they are
         squared, so that less overflows."""
@@ -201,6 +232,15 @@ class _Derivatives:
             return half * half
         every = tuple(min(n, 1) for n in powers) if sum(map(bool, powers)) > 1 else tuple(n % 2 for n in powers)
         return self._product(every) * self._product(tuple(map(sub, powers, every)))
+
+
+_BOUNDED = frozenset(("sin", "cos", "tanh", "sigmoid"))
+_VANISHING = frozenset(("exp", "reciprocal"))
+"""Rows whose results may be zero where other generators overflow."""
+
+
+def _used(p: Polynomial) -> set[int]:
+    return {i for powers in p for i, n in enumerate(powers) if n}
 
 
 def _unit(place: int) -> Monomial:

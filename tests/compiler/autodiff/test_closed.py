@@ -73,6 +73,16 @@ def test_every_row_of_one_argument_agrees_with_its_recurrence(name):
             np.testing.assert_allclose(actual, expected[place], rtol=1e-11, atol=1e-11)
 
 
+@pytest.mark.parametrize("name", ["exp(-x²/2)", "1 / (1 + x²)"])
+def test_powers_that_overflow_are_multiplied_by_zero(name):
+    points = np.array([1e60, -1e200, np.nan])
+    graph = traced(FUNCTIONS[name][0], points)
+    with np.errstate(all="ignore"):
+        closed = Graph(graph.inputs, list(closed_coefficients(graph, ORDER).values()), graph.labels)
+        (found,) = evaluate(closed, [points])
+    np.testing.assert_array_equal(found, [0, 0, np.nan])
+
+
 def test_a_coefficient_that_is_used_alone_takes_its_closed_form():
     for function, _ in FUNCTIONS.values():
         series = lambda x, function=function: sg.func.taylor(function, ORDER)(x)
@@ -82,7 +92,10 @@ def test_a_coefficient_that_is_used_alone_takes_its_closed_form():
         assert total_flops(every) <= total_flops(recurrence)
 
 
-OTHERS = [lambda x: x.sum() * x, sg.lgamma, lambda x: sg.exp(x) * sg.tensor(POINTS), lambda x: sg.exp(x.to(sg.float16))]
+OTHERS = [
+    lambda x: x.sum() * x, sg.lgamma, lambda x: sg.log(1 + sg.exp(x)), lambda x: sg.exp(x) * sg.tensor(POINTS),
+    lambda x: sg.exp(x.to(sg.float16)),
+]  # fmt: skip
 
 
 @pytest.mark.parametrize("function", OTHERS)
