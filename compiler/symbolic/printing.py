@@ -122,7 +122,7 @@ class _Printer(MatrixPrinter):
 
     def _as_ordered_terms(self, e: Any, order: Any = None) -> list[Any]:
         """Return the terms of a sum with a positive one first, if there is one: 1 - x."""
-        terms: list[Any] = super()._as_ordered_terms(e, order)
+        terms: list[Any] = super()._as_ordered_terms(e, order)  # type: ignore[misc]
         first = next((i for i, term in enumerate(terms) if not term.could_extract_minus_sign()), 0)
         return [terms[first], *terms[:first], *terms[first + 1 :]]
 

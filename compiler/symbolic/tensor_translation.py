@@ -186,7 +186,7 @@ class TensorTranslator(Translator):
             return int(e) if e.is_Integer else float(e)
         rule = next((_OF_INDICES[c] for c in type(e).__mro__ if c in _OF_INDICES), None)
         if rule is None:
-            raise FormulaError(f"{e}: {type(e).__name__} of indices is not computed; use sums, products, floor, Mod and comparisons")
+            raise FormulaError(f"{e}: {e.func.__name__} of indices is not computed; use sums, products, floor, Mod and comparisons")
         found = rule(*map(self.places, e.args))
         return np.asarray(found).astype(np.int64) if isinstance(e, (sp.floor, sp.ceiling)) else found
 
@@ -309,7 +309,7 @@ def unknown_head(e: Any) -> FormulaError:
     """Return the error for a SymPy class without a rule."""
     known = ", ".join(sorted({c.__name__ for c in (*_RULES, *known_functions())} - {"Element", "Map", "_CosineIntegral"}, key=str.lower))
     return FormulaError(
-        f"{type(e).__name__} has no function on tensors, in {e}: rewrite it with those that there are, by .doit() or .rewrite(). "
+        f"{e.func.__name__} has no function on tensors, in {e}: rewrite it with those that there are, by .doit() or .rewrite(). "
         f"Known are {known}"
     )
 

@@ -43,12 +43,15 @@ class LoopClosure:
     def __init__(self, outer: Any, own: int) -> None:
         self.outer, self.own = outer, own
         self.tensors: list[Tensor] = []
+        self.outside: list[Tensor] = []
+        """All tensors of the outer function that a body asked for: several may have one value, such as two identity matrices."""
         self._places: dict[Value, Value] = {}
         self._numbers: dict[int, tuple[SymbolicScalar, Tensor]] = {}
 
     def input_for(self, t: Tensor) -> Value:
         """The body's value for a tensor of the outer function: a constant if it is one there, else an input after the body's own."""
         value: Value = self.outer.value(t)
+        self.outside.append(t)
         if number(value) is not None:
             return value
         if value not in self._places:
@@ -124,7 +127,7 @@ class BodyTracer(GraphTracer):
 
     def release(self) -> list[Any]:
         """Drop all references to tensors, and return weak references to those that the body created."""
-        captured = {id(t) for t in self.closure.tensors} | {
+        captured = {id(t) for t in self.closure.outside} | {
             id(storage.external) for storage in self.storages.values() if storage.external is not None
         }
         made = [weakref.ref(t) for t in self.keep_alive if isinstance(t, Tensor) and id(t) not in captured]

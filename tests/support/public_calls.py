@@ -50,7 +50,7 @@ def scalar_recipes() -> list[Recipe]:
 WRITTEN: dict[str, tuple[Any, ...]] = {
     "addbmm": (T(M), T([M, M]), T([M, M])), "addbmm_": (T(M), T([M, M]), T([M, M])),
     "addr_": (T(M), T(V), T(V)),
-    "as_subclass": (T(V), sg.Tensor),
+    "as_subclass": (T(V), sg.Tensor), "assume": (T(V), "positive"),
     "sg.alpha_dropout": (T(M), 0.3, True), "sg.dropout": (T(M), 0.3, True),
     "atleast_1d": (T(0.5), T(V)), "atleast_2d": (T(0.5), T(V)), "atleast_3d": (T(0.5), T(V)), "meshgrid": (T(V), T(V)),
     "batch_norm": (T(M), T(V), T(V), T(V), T(V), False, 0.1, 1e-5, False),
@@ -108,7 +108,7 @@ NO_TENSORS = {
     "shapes": "broadcast_shapes",
     "takes anything, by its meaning": """tensor as_tensor asarray is_tensor typename scalar_tensor from_dlpack from_numpy frombuffer
         result_type""",
-    "files and functions": """load load_compiled save parse compile derive spec elementwise from_jax cond fori_loop scan while_loop vmap
+    "files and functions": """load load_compiled save parse from_sympy compile derive spec elementwise from_jax cond fori_loop scan while_loop vmap
         public""",
     "memory that has no values": "empty_like data_ptr",
     "frequencies": "fftfreq rfftfreq",

@@ -92,7 +92,7 @@ class Lesson:
             applied = self.calculus.applied(d.expr)
             if applied is not None:
                 return Application(current.xreplace({d: applied.result}), applied.rules, applied.parts, applied.functions)
-            raise NoRule(type(d.expr).__name__)
+            raise NoRule(d.expr.func.__name__)
         raise NoRule("derivative")
 
     def step(self, applied: Application, name: str, name_latex: str, explain: bool) -> Step:

@@ -175,3 +175,17 @@ def test_bounds_that_are_tensors():
     for n in (0, 1, 4):
         given = [A, np.int64(n), np.int64(0)]  # the last is the lower bound
         np.testing.assert_allclose(evaluate(found, given)[0], evaluate(graph, given)[0], rtol=1e-12)
+
+
+def test_identity_matrices_that_a_body_makes_twice():
+    """They are one value of the outer function, and two tensors."""
+
+    def f(x, ts):
+        first, _ = sg.scan(lambda c, t: (sg.eye(3) @ c + sg.linalg.solve(2 * sg.eye(3), x) * t, None), x, ts)
+        second, _ = sg.scan(lambda c, t: (sg.cond(t > 0, lambda: sg.eye(3) @ c, lambda: sg.eye(3) @ c * t), None), first, ts)
+        return second.sum()
+
+    x, ts = sg.tensor([0.5, -1.0, 2.0]), sg.tensor([0.3, -0.2, 0.7])
+    fast = sg.compile(f, backend="numpy")
+    sg.testing.assert_close(fast(x, ts), f(x, ts))
+    sg.testing.assert_close(fast.grad(x, ts, wrt="x"), sg.func.grad(f)(x, ts))
