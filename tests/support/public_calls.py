@@ -108,8 +108,8 @@ NO_TENSORS = {
     "shapes": "broadcast_shapes",
     "takes anything, by its meaning": """tensor as_tensor asarray is_tensor typename scalar_tensor from_dlpack from_numpy frombuffer
         result_type""",
-    "files and functions": """load load_compiled save parse from_sympy compile derive spec elementwise from_jax cond fori_loop scan while_loop vmap
-        public""",
+    "files and functions": """load load_compiled save parse from_sympy compile derive spec elementwise from_jax cond fori_loop scan
+        while_loop vmap public""",
     "memory that has no values": "empty_like data_ptr",
     "frequencies": "fftfreq rfftfreq",
     "of the tensor itself": "backward cuda formula numpy register_hook register_post_accumulate_grad_hook retain_grad",
