@@ -78,6 +78,7 @@ def test_digits_in_full(run):
     assert run("digits")["accuracy"] > 0.97
 
 
+@pytest.mark.slow
 def test_char_lstm(run):
     results = run("char_lstm", "--quick")
     assert results["bits"][-1] < results["bits"][0] * 0.9

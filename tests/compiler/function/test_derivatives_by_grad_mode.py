@@ -229,7 +229,7 @@ FUNCTIONS = [
 
 
 @pytest.mark.parametrize("f", FUNCTIONS, ids=lambda f: f.__name__)
-@pytest.mark.parametrize("wrt", [(0, 1), (0,), (1,)], ids=str)
+@pytest.mark.parametrize("wrt", [(0, 1), pytest.param((0,), marks=pytest.mark.slow), (1,)], ids=str)
 def test_a_derivative_is_that_of_eager_code_whenever_it_is_asked_for(f, wrt):
     assert_same_in_all_lives(f, X, W, wrt=wrt)
 

@@ -86,6 +86,7 @@ def test_writes_through_real_and_imaginary_parts(write):
     assert_same_in_all_lives(f, X)
 
 
+@pytest.mark.slow
 def test_all_writes_through_parts_on_xla():
     def f(x):
         z = sg.complex(x, x * 2) * 1

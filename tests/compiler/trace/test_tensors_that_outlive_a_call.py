@@ -102,7 +102,10 @@ def keeps_a_gradient(kept, x):
 
 
 @pytest.mark.filterwarnings("ignore:.*is changed while the function is traced", "ignore:.*leaves tensors that it made behind")
-@pytest.mark.parametrize("function", [draws, draws_and_uses, makes_a_constant, makes_a_leaf, keeps_a_gradient])
+@pytest.mark.parametrize(
+    "function",
+    [draws, keeps_a_gradient, *(pytest.param(f, marks=pytest.mark.slow) for f in (draws_and_uses, makes_a_constant, makes_a_leaf))],
+)
 def test_what_somebody_keeps_is_made_at_every_call(function):
     def run(wrap):
         kept, seen = types.SimpleNamespace(last=None), []

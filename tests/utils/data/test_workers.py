@@ -77,6 +77,7 @@ def test_large_batches_go_through_files_and_can_be_written_to():
         assert Path("/proc/self/maps").read_text().count("memfd:symgrad") == 0
 
 
+@pytest.mark.slow
 def test_who_collects_many_batches_gets_copies_of_the_later_ones(monkeypatch):
     monkeypatch.setattr("symgrad.utils.data.transfer.MAX_MAPPINGS", 2)
     before = descriptors()
@@ -120,11 +121,13 @@ def test_persistent_workers_serve_every_epoch():
     del dropped, loader
 
 
+@pytest.mark.slow
 def test_persistent_workers_start_streams_again():
     loader = DataLoader(loaded.Shared(5), num_workers=2, batch_size=None, persistent_workers=True)
     assert list(loader) == list(loader) == [0, 1, 2, 3, 4]
 
 
+@pytest.mark.slow
 def test_out_of_order_gives_every_batch_once():
     loader = DataLoader(loaded.Squares(9), batch_size=2, num_workers=2, in_order=False)
     assert sorted(i for batch in loader for i in batch.tolist()) == [i * i for i in range(9)]
@@ -166,6 +169,7 @@ def test_exceptions_arrive_with_type_text_and_traceback():
     assert [batch.tolist() for batch in iterator] == [[16, 25], [36, 49]]  # the others are still there
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("deed", "kind", "text"),
     [
@@ -179,6 +183,7 @@ def test_exceptions_that_cannot_travel_as_they_are(deed, kind, text):
         list(doomed(deed))
 
 
+@pytest.mark.slow
 def test_exceptions_around_the_dataset():
     with pytest.raises(ZeroDivisionError, match=r"Caught ZeroDivisionError in DataLoader worker process 0\.[\s\S]*: 3 samples"):
         list(DataLoader(range(3), batch_size=3, num_workers=1, collate_fn=loaded.broken_collate))
@@ -258,6 +263,7 @@ class WithLock:
         self.lock = threading.Lock()
 
 
+@pytest.mark.slow
 def test_what_a_worker_cannot_load_is_said_with_the_way_out():
     with pytest.raises(AttributeError, match=r"Can't get attribute 'Squares'[\s\S]*could not load what it was sent[\s\S]*num_workers=0"):
         list(DataLoader(loaded.Unloadable(), num_workers=1))
@@ -269,6 +275,7 @@ def counter():
     return multiprocessing.get_context("forkserver").Value("i", 0)
 
 
+@pytest.mark.slow
 def test_locks_of_multiprocessing_can_be_sent(counter):
     data = loaded.Counting(counter)
     assert sorted(DataLoader(data, batch_size=None, num_workers=2)) == [1, 2, 3, 4]
@@ -285,11 +292,13 @@ def test_other_ways_to_start(method, no_force):
     next(iterator), next(iterator)
 
 
+@pytest.mark.slow
 def test_a_forked_worker_needs_no_pickle():
     loader = DataLoader(range(4), num_workers=2, batch_size=2, collate_fn=lambda s: s[::-1], multiprocessing_context="fork")
     assert list(loader) == [[1, 0], [3, 2]]
 
 
+@pytest.mark.slow
 def test_the_users_fork_server_is_left_alone():
     from multiprocessing import forkserver
 
@@ -297,17 +306,19 @@ def test_the_users_fork_server_is_left_alone():
     assert forkserver._forkserver._forkserver_pid is None
 
 
+@pytest.mark.slow
 def test_many_workers_are_warned_of():
     with pytest.warns(UserWarning, match=r"This DataLoader will create 999 worker processes in total\. Our suggested max number of worker"):
         DataLoader(range(3), num_workers=999)
 
 
+@pytest.mark.slow
 def test_prefetching_nothing():
     with pytest.raises(AssertionError, match="prefetch_factor must be greater than 0"):
         iter(DataLoader(range(3), num_workers=1, prefetch_factor=0))
 
 
-@pytest.mark.parametrize("size", [0, 10, INLINE, 3 * INLINE])
+@pytest.mark.parametrize("size", [0, pytest.param(10, marks=pytest.mark.slow), pytest.param(INLINE, marks=pytest.mark.slow), 3 * INLINE])
 def test_what_is_sent_arrives(size):
     here, there = multiprocessing.Pipe()
     value = {"bytes": b"x" * size, "array": sg.arange(size), "empty": sg.zeros(0, 3), "turned": sg.ones(size, 2).t()}
@@ -410,6 +421,7 @@ def assert_gone(pids):
     raise AssertionError(f"still running: {numbers}")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("descriptor", "wanted"), [(-1, []), (0, [0]), (7, [7])])
 def test_a_parcel_closes_its_file_once(monkeypatch, descriptor, wanted):
     """The first free descriptor is 0 in a process without standard input."""
