@@ -80,20 +80,25 @@ def _product(xp: Any, m: Any) -> Any:
     """Return a product as reads or sums of rows, or None if neither factor is one-hot, or multiplying is faster."""
     for one, other, is_left in ((m.a, m.b, True), (m.b, m.a, False)):
         hot = one_hot_of(one) if one.ndim and 0 < other.ndim < 3 and one.size and other.size else None
-        if hot is None:
+        made = None if hot is None else _reads_or_sums(hot, one, other if is_left or other.ndim == 1 else _transposed(other), is_left)
+        if made is None:
             continue
-        summed = one.ndim - 1 if is_left or one.ndim == 1 else one.ndim - 2
-        if hot.axis == summed and (is_left or one.ndim < 3):
-            found = _rows(hot.indices, other if is_left or other.ndim == 1 else _transposed(other))
-            moved, per_element = found.size, _PER_READ
-        elif one.ndim == 2 and hot.axis == 1 - summed:
-            found = _added(hot.indices, other if is_left or other.ndim == 1 else _transposed(other), one.shape[hot.axis])
-            moved, per_element = found.size + other.size, _PER_WRITE
-        else:
-            continue
-        if nanoseconds([_as_written(m)]) <= _STARTS + per_element * moved:
+        found, elements = made
+        if nanoseconds([_as_written(m)]) <= _STARTS + elements:
             return None
         return found if is_left or other.ndim == 1 else _transposed(found)
+    return None
+
+
+def _reads_or_sums(hot: OneHot, one: Value, table: Value, is_left: bool) -> tuple[Value, float] | None:
+    """Return the product of a one-hot factor with the rows of a table, and the time for its elements."""
+    summed = one.ndim - 1 if is_left or one.ndim == 1 else one.ndim - 2
+    if hot.axis == summed and (is_left or one.ndim < 3):
+        found = _rows(hot.indices, table)
+        return found, _PER_READ * found.size
+    if one.ndim == 2 and hot.axis == 1 - summed:
+        found = _added(hot.indices, table, one.shape[hot.axis])
+        return found, _PER_WRITE * (found.size + table.size)
     return None
 
 

@@ -89,15 +89,22 @@ def _weighted(x: Value) -> tuple[Value, bool, list[Value]] | None:
     if transposes(x) or x.op == "conj":
         return _adjoint(x)
     if x.op in ("mul", "div", "matmul") and x.ndim >= 2:
-        for n, a in enumerate(x.args[: 1 if x.op == "div" else 2]):
-            w = x.args[1 - n]
-            found = _weighted(a) if a.shape == x.shape else None
-            if x.op == "matmul" and found is not None and found[1] != (n == 1):
-                return None  # a matrix that scales the other side
-            weight = None if found is None else _weight(x, w, found[1])
-            if found is not None and weight is not None:
-                return (*found[:2], [*found[2], weight])
+        return _weighted_product(x)
     return _selected(x) if x.op == "getitem" else None
+
+
+def _weighted_product(x: Value) -> tuple[Value, bool, list[Value]] | None:
+    """Return the parts of a product in which one factor scales the columns or rows of the other."""
+    for n, a in enumerate(x.args[: 1 if x.op == "div" else 2]):
+        found = _weighted(a) if a.shape == x.shape else None
+        if found is None:
+            continue
+        if x.op == "matmul" and found[1] != (n == 1):
+            return None  # a matrix that scales the other side
+        weight = _weight(x, x.args[1 - n], found[1])
+        if weight is not None:
+            return (*found[:2], [*found[2], weight])
+    return None
 
 
 def _weight(x: Value, w: Value, of_rows: bool) -> Value | None:

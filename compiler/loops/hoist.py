@@ -117,26 +117,29 @@ def _note(hits: Hits | None, moved: Sequence[Value]) -> None:
 
 def _invariant(body: Graph, shared: Sequence[Value]) -> list[Value]:
     """Return the values of a body that every step computes alike, and that other values or results read."""
+    leaves, computed, summed = _alike(body, shared)
+    readers = [v for v in body.values if v not in leaves]
+    read = dict.fromkeys([*(a for v in readers for a in v.args if a is not None), *body.outputs])
+    alike = [v for v in read if v in computed and not isinstance(v.dtype, tuple)]
+    return [v for v in alike if v in summed or v.size <= _GROWTH * sum(x.size for x in leaves[v])]
+
+
+def _alike(body: Graph, shared: Sequence[Value]) -> tuple[dict[Value, frozenset[Value]], set[Value], set[Value]]:
+    """Return what every step computes alike, each with what is shared below it; which of these are more than moves of elements; and which
+    are more than elementwise."""
     leaves: dict[Value, frozenset[Value]] = {x: frozenset((x,)) for x in shared}
     computed: set[Value] = set()
     summed: set[Value] = set()
     for v in body.values:
-        if v in leaves or not v.args or v.op in _STAYS or not all(a is None or a.op == LITERAL or a in leaves for a in v.args):
-            continue
         below = [a for a in v.args if a is not None and a in leaves]
-        if not below:
+        if v in leaves or not below or v.op in _STAYS or not all(a is None or a.op == LITERAL or a in leaves for a in v.args):
             continue
         leaves[v] = frozenset().union(*(leaves[a] for a in below))
         if v.op not in _MOVES or not computed.isdisjoint(below):
             computed.add(v)
         if _sums(v) or not summed.isdisjoint(below):
             summed.add(v)
-    readers = [v for v in body.values if v not in leaves]
-    read = dict.fromkeys([*(a for v in readers for a in v.args if a is not None), *body.outputs])
-    return [
-        v for v in read
-        if v in computed and not isinstance(v.dtype, tuple) and (v in summed or v.size <= _GROWTH * sum(x.size for x in leaves[v]))
-    ]  # fmt: skip
+    return leaves, computed, summed
 
 
 def _sums(v: Value) -> bool:

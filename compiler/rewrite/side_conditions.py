@@ -36,14 +36,7 @@ def without_conventions(graph: Graph) -> SideConditions:
     """Return the graph of a function and its derivatives without the conventions of derivatives and the thresholds of kernels."""
     if "where" not in graph.ops:
         return SideConditions(graph)
-    own = {v.args[0] for v in walk(Graph(graph.inputs, graph.outputs[:1])) if v.op == "where"}
-    asked = dict.fromkeys(v.args[0] for v in graph.values if v.op == "where" and v.args[0] not in own)
-    often = _depending(graph, lambda v: v.op in _VANISHES_OFTEN)
-    excluded = {c: zero for c in asked if (zero := _zero(c)) is not None and zero not in often}
-    known = {(v.args[0], v.attrs["threshold"]) for v in graph.values if v.op == "softplus" and v.attrs["beta"] == 1}
-    thresholds = {c: c.args[0] for c in asked if _is_threshold(c, known)}
-    if len(excluded) > _MOST:
-        excluded = {}
+    excluded, thresholds = _choices(graph)
     if not excluded and not thresholds:
         return SideConditions(graph)
 
@@ -59,6 +52,17 @@ def without_conventions(graph: Graph) -> SideConditions:
     said = dict.fromkeys(xp.ne(xp.reshape(zero, shape=()), 0) for zero in zeros if zero in varying)
     unsaid = dict.fromkeys(xp.logical_not(xp.any(v, axis=tuple(range(v.ndim)), keepdims=False) if v.ndim else v) for v in above)
     return SideConditions(Graph(graph.inputs, outputs[:count], graph.labels), tuple(said), tuple(unsaid))
+
+
+def _choices(graph: Graph) -> tuple[dict[Value, Value], dict[Value, Value]]:
+    """Return the conditions of derivatives that exclude a zero, and those that ask whether a value is above a kernel's threshold, each
+    with that value."""
+    own = {v.args[0] for v in walk(Graph(graph.inputs, graph.outputs[:1])) if v.op == "where"}
+    asked = dict.fromkeys(v.args[0] for v in graph.values if v.op == "where" and v.args[0] not in own)
+    often = _depending(graph, lambda v: v.op in _VANISHES_OFTEN)
+    excluded = {c: zero for c in asked if (zero := _zero(c)) is not None and zero not in often}
+    known = {(v.args[0], v.attrs["threshold"]) for v in graph.values if v.op == "softplus" and v.attrs["beta"] == 1}
+    return excluded if len(excluded) <= _MOST else {}, {c: c.args[0] for c in asked if _is_threshold(c, known)}
 
 
 def _zero(condition: Value) -> Value | None:

@@ -87,7 +87,7 @@ def quantity(x: float) -> str:
             above = {1: name, -1: f"-{name}"}.get(near.numerator, f"{near.numerator}*{name}")
             return above if near.denominator == 1 else f"{above}/{near.denominator}"
     short = f"{x:.6g}"
-    return short if "." in short else f"{x:.12g}"  # 1.00000008 is not 1
+    return short if "." in short or "e" in short else f"{x:.12g}"  # 1.00000008 is not 1
 
 
 def _shown(a: Any) -> str:
