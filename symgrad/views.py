@@ -424,7 +424,8 @@ def rearrange(x: Tensor, row: str, attrs: dict[str, Any], undo: tuple[str, dict[
         local.mode.capture.before_rebind(x, Rebinding[row.upper()])
     changes_history(x)
     mode = local.mode
-    recording, mode.recording = mode.recording, mode.recording or x._node is not None  # what was computed keeps its history
+    recording = mode.recording
+    mode.recording = recording or x._node is not None or not x._requires_grad  # the history stays, and a later write begins one
     try:
         t = apply(TABLE[row], (x,), attrs)
     finally:

@@ -205,3 +205,27 @@ def test_elements_that_share_memory_are_filled_with_one_number(backend):
     for f in (filled_twice, fast):
         with pytest.raises(RuntimeError, match="more than one element of the written-to tensor refers to a single memory location"):
             f(sg.tensor(X, requires_grad=True))
+
+
+@pytest.mark.parametrize("change", [lambda v: v.unsqueeze_(0), lambda v: v.unsqueeze_(1).squeeze_(), lambda v: v.unsqueeze_(0).t_()])
+def test_a_write_after_a_change_of_shape_without_recording_has_a_history(change):
+    """The tensor itself is no view, though its shape changed under no_grad."""
+
+    def f(x, w):
+        h = x * 2
+        with sg.no_grad():
+            change(h)
+        h[0] += w[0] * 3
+        return (h * h).sum()
+
+    x, w = sg.tensor([0.5, -1.0, 2.0], dtype=sg.float64), sg.tensor([1.0, 2.0, 4.0], dtype=sg.float64, requires_grad=True)
+    f(x, w).backward()
+    expected, w.grad = w.grad, None
+    fast = sg.compile(f, backend="numpy")
+    for _ in range(2):
+        fast(x, w).backward()
+        sg.testing.assert_close(w.grad, expected)
+        w.grad = None
+    sg.testing.assert_close(fast.grad(x, w, wrt="w"), expected)
+    (x_slope,) = sg.autograd.grad(f(y := x.clone().requires_grad_(), w), y)
+    sg.testing.assert_close(fast.grad(x, w, wrt="x"), x_slope)
