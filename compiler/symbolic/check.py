@@ -28,7 +28,7 @@ from symgrad.text.types import KINDS, Declarations, is_name
 TOLERANCE = 1e-9
 """Largest difference of equal values, relative to the largest element."""
 _SINGLE_TOLERANCE = 1e-4
-"""The same for JAX functions that were traced for single precision."""
+"""Largest difference where the formula has a JAX function that was traced for single precision, and is compared in it."""
 _POINTS = 20
 _FEWEST = 5
 """With fewer points inside the domain, no verdict is given."""
